@@ -122,6 +122,27 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
+def test_ranks_that_watch_themselves_are_no_strangers_to_each_other(tmp_path: Path) -> None:
+    loop = "with watch(no_calibrate=True):\n    train(DataLoader(Rows(), 2), steps=128)\n"
+    script = f"{TRAINING.replace('20_000', '400_000')}\nfrom bottleneck_doctor import watch\n{loop}"
+    launcher = f"""
+import os, subprocess, sys
+ranks = [subprocess.Popen([sys.executable, "-c", {script!r}], env=dict(os.environ, RANK=rank, WORLD_SIZE="2"))
+         for rank in "01"]
+sys.exit(any([rank.wait() for rank in ranks]))"""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [sys.executable, "-c", launcher], cwd=tmp_path, env=environ, timeout=PATIENCE_S, check=True
+    )
+    profiles = [read_profile(str(file)) for file in sorted(tmp_path.glob("profile.*.json"))]
+    assert [profile.processes[0].rank for profile in profiles] == [0, 1]
+    for profile in profiles:
+        used = [one for one in profile.series.values["other_ranks_cpu_s"] if one is not None]
+        assert max(profile.series.values["other_ranks"], key=lambda count: count or 0) == 1
+        assert used[-1] > used[0]
+
+
+@pytest.mark.slow
 def test_what_goes_wrong_in_a_block_passes_through(tmp_path: Path) -> None:
     body = """
 before = DataLoader.__iter__

@@ -157,11 +157,12 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
     busy = rate(series, "cpu_busy_s", begin, end)
     job = rate(series, "job_cpu_s", begin, end)
     iowait, idle = (rate(series, f"cpu_{name}_s", begin, end) for name in ("iowait", "idle"))
-    foreign = None
-    if busy is not None and job is not None:
+    foreign = foreign_cores(series, begin, end)
+    if foreign is not None:
         ours = (profile.cost.supervisor_cpu_s or 0.0) / max(profile.run.duration_s, 1.0)
-        siblings = {one.file: one.job_cores or 0.0 for one in _beside(profile)}
-        foreign = max(0.0, busy - job - ours - sum(siblings.values()) - FOREIGN_NOISE_CORES)
+        merged = {one.file: one.job_cores or 0.0 for one in _beside(profile)}
+        siblings = 0.0 if "other_ranks_cpu_s" in series.values else sum(merged.values())
+        foreign = max(0.0, foreign - ours - siblings)
     periods = rate(series, "quota_periods", begin, end)
     throttled = rate(series, "throttled_periods", begin, end)
     total = (busy or 0.0) + (idle or 0.0) + (iowait or 0.0)
@@ -181,16 +182,26 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
     )
 
 
+def foreign_cores(series: Series, begin: float, end: float) -> float | None:
+    """Cores that neither the job used nor its ranks that other runs watch; None where not measured."""
+    busy, job = (rate(series, name, begin, end) for name in ("cpu_busy_s", "job_cpu_s"))
+    if busy is None or job is None:
+        return None
+    return max(0.0, busy - job - (rate(series, "other_ranks_cpu_s", begin, end) or 0.0) - FOREIGN_NOISE_CORES)
+
+
 def _beside(profile: Profile) -> list[RankSteps]:
-    """Ranks that other runs watched on this machine."""
+    """Ranks on this machine whose profiles were merged into this one."""
     return [one for one in profile.elsewhere if one.host == profile.machine.host]
 
 
 def _sharing(profile: Profile) -> int:
-    """How many of those use the same cores: none where there are enough for each run to have its own."""
+    """Ranks that other runs watch and that use the same cores: none where each run can have its own."""
     beside = _beside(profile)
-    runs = 1 + len({one.file for one in beside})
-    return len(beside) if runs * profile.machine.cores > profile.machine.cores_online else 0
+    alive = max((count or 0 for count in profile.series.values.get("other_ranks", ())), default=0)
+    ranks = max(len(beside), round(alive))
+    runs = 1 + max(len({one.file for one in beside}), round(alive))
+    return ranks if runs * profile.machine.cores > profile.machine.cores_online else 0
 
 
 def _training(profile: Profile, begin: float, end: float) -> set[int]:

@@ -13,7 +13,7 @@ from ..model.profile import Profile
 from ..model.report import Metric, Verdict
 from ..model.run import Machine, PacePoint, Progress, Surroundings
 from .causes import RESOURCE
-from .host import FOREIGN_NOISE_CORES, measure_host, rate
+from .host import foreign_cores, measure_host, rate
 from .hot_lines import FETCH
 from .loop_parts import is_queued, training_samples
 from .metrics import cpu_busy
@@ -166,14 +166,12 @@ def surroundings(series: Series, machine: Machine) -> Surroundings:
     if not series.t:
         return Surroundings(machine.cores)
     span = (series.t[0], series.t[-1])
-    busy, job = (rate(series, name, *span) for name in ("cpu_busy_s", "job_cpu_s"))
-    foreign = None if busy is None or job is None else max(0.0, busy - job - FOREIGN_NOISE_CORES)
     pressures = {name: rate(series, counter, *span) for name, counter in PRESSURES.items()}
     numbers = range(len([name for name in series.values if name.endswith("_memory_used_bytes")]))
     return Surroundings(
         cores=machine.cores,
-        job_cores=job,
-        foreign_cores=foreign,
+        job_cores=rate(series, "job_cpu_s", *span),
+        foreign_cores=foreign_cores(series, *span),
         pressure={name: min(1.0, value) for name, value in pressures.items() if value is not None},
         gpu_busy=[busy for n in numbers if (busy := _last(series, f"gpu{n}_busy_share")) is not None],
         gpu_memory=[share for n in numbers if (share := _memory(series, n)) is not None],

@@ -122,7 +122,14 @@ RATES = (
     ("pressure_io_share", "pressure", "pressure_io_some_s"),
     ("pressure_memory_share", "pressure", "pressure_memory_some_s"),
 )
-COUNTERS = ["cpu_busy_s", "cpu_idle_s", "cpu_iowait_s", "job_cpu_s", *(source for _, _, source in RATES)]
+COUNTERS = [
+    "cpu_busy_s",
+    "cpu_idle_s",
+    "cpu_iowait_s",
+    "job_cpu_s",
+    "other_ranks_cpu_s",
+    *(source for _, _, source in RATES),
+]
 
 Rates = dict[str, list[float | None]]
 
@@ -219,9 +226,11 @@ def _machine_curves(diagnosis: Diagnosis) -> list[Curve]:
     series = diagnosis.profile.series
     rates = {name: _rates(series, name) for name in COUNTERS if name in series.values}
     busy, job = rates.get("cpu_busy_s"), rates.get("job_cpu_s")
+    ranks = rates.get("other_ranks_cpu_s")
+    known = job if ranks is None else _both(lambda a, b: a + b, job, ranks)
     curves = [
         _curve(series, "job_cores", "cpu", job),
-        _curve(series, "other_cores", "cpu", _both(lambda a, b: max(0.0, a - b), busy, job)),
+        _curve(series, "other_cores", "cpu", _both(lambda a, b: max(0.0, a - b), busy, known)),
         _curve(series, "iowait_share", "io", _iowait(rates)),
     ]
     for name, group, source in RATES:

@@ -143,6 +143,7 @@ def _add(left: Usage, right: Usage) -> Usage:
 
 MARK = b"BDOC_RUN="
 DEEPEST = 64  # ancestors that are asked
+RANKS = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"SLURM_PROCID", b"PMI_RANK")  # LAUNCHERS of the agent
 
 
 class Strays:
@@ -166,21 +167,70 @@ class Strays:
 
     def _mark_of(self, pid: int) -> bytes:
         """The run that a process belongs to; empty where that is not said, or not to us."""
-        try:
-            words = (self._proc / str(pid) / "environ").read_bytes().split(b"\0")
-        except OSError:
-            return b""
-        return next((word for word in words if word.startswith(MARK)), b"")
+        return next((word for word in _environ(self._proc, pid) if word.startswith(MARK)), b"")
 
     def _ancestors(self) -> list[int]:
-        found: list[int] = []
-        pid = self._root_pid
-        while pid > 1 and len(found) < DEEPEST:
-            words = read_stat(self._proc, pid)
-            pid = int(words[1]) if len(words) > 1 else 0
-            if pid > 0:
-                found.append(pid)
-        return found
+        return _ancestors(self._proc, self._root_pid)
+
+
+class OtherRanks:
+    """What the ranks use that the launcher of this one started on the same machine, each with its workers.
+
+    The launcher (torchrun, Slurm's step, mpirun) is the nearest ancestor without a rank of its own.
+    """
+
+    def __init__(self, root_pid: int, root: Path = Path("/")) -> None:
+        self._root, self._proc = root, root / "proc"
+        self._name, self._rank = _rank_of(self._proc, root_pid)
+        self._launcher = self._find_launcher(root_pid) if self._name else 0
+        self._trees: dict[int, Tree] = {}
+        self._used_s: dict[int, float] = {}
+
+    def read(self, now_ns: int) -> Values:
+        """How many of them live, and CPU seconds of all, the dead included; nothing where there are none."""
+        if not self._launcher:
+            return {}
+        children = set(children_of(self._proc, self._launcher))
+        for pid in children - self._trees.keys():  # one that has yet to call exec has no rank so far
+            name, rank = _rank_of(self._proc, pid)
+            if name == self._name and rank != self._rank:
+                self._trees[pid] = Tree(pid, self._root)
+        alive = 0
+        for pid, tree in self._trees.items():
+            usage = tree.read(now_ns) if pid in children else None
+            if usage is not None:
+                alive += 1
+                self._used_s[pid] = usage.user_s + usage.system_s
+        return {"other_ranks": alive, "other_ranks_cpu_s": sum(self._used_s.values())} if self._trees else {}
+
+    def _find_launcher(self, pid: int) -> int:
+        ancestors = _ancestors(self._proc, pid)
+        return next((one for one in ancestors if _rank_of(self._proc, one) != (self._name, self._rank)), 0)
+
+
+def _rank_of(proc: Path, pid: int) -> tuple[bytes, bytes]:
+    """The variable in which a process was told its rank, and the rank; empty where it was told none."""
+    told = dict(word.partition(b"=")[::2] for word in _environ(proc, pid))
+    return next(((name, told[name]) for name in RANKS if told.get(name)), (b"", b""))
+
+
+def _environ(proc: Path, pid: int) -> list[bytes]:
+    """With which a process began; nothing where we may not read it."""
+    try:
+        return (proc / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _ancestors(proc: Path, pid: int) -> list[int]:
+    """The nearest first."""
+    found: list[int] = []
+    while pid > 1 and len(found) < DEEPEST:
+        words = read_stat(proc, pid)
+        pid = int(words[1]) if len(words) > 1 else 0
+        if pid > 0:
+            found.append(pid)
+    return found
 
 
 PERIOD_NS = 2_000_000_000

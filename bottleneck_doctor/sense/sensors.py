@@ -11,7 +11,8 @@ cumulative; what could not be read is left out. By sensor:
   nfs_queue_s, nfs_round_trip_s, nfs_s
 - ``job``: sums over the process tree, the dead included: job_cpu_s, job_user_s, job_system_s, job_rss_bytes,
   job_processes, job_threads, job_major_faults, job_block_delay_s, and where allowed job_rchar_bytes,
-  job_reads, job_read_bytes, job_write_bytes
+  job_reads, job_read_bytes, job_write_bytes; other_ranks, other_ranks_cpu_s: ranks of the same launcher on
+  this machine that are not below the watched process, the dead included
 - ``holdings``, every few seconds: job_private_bytes, job_swapped_bytes, job_measured_processes, descriptors
   and descriptor_limit of the process nearest to its limit; once, mapped_data_bytes, the largest amount of
   data files that one process has mapped; once, with several nodes: numa_remote_share, numa_pages
@@ -35,7 +36,7 @@ from ..model.run import Gap
 from .blocked import BlockedSampler, Threads
 from .gpus import GpuReader
 from .host import HostSensor
-from .process_tree import Holdings, Numa, Tree
+from .process_tree import Holdings, Numa, OtherRanks, Tree
 from .schedule import Track
 
 MOST_FAILURES = 5  # in a row, after which a sensor is left alone
@@ -73,6 +74,7 @@ class Sensors:
         self._cpu_ns = 0
         self._end_ns = now_ns
         self._tree = Tree(root_pid, root)
+        self._other_ranks = OtherRanks(root_pid, root)
         self._blocked = BlockedSampler(fetching, root, training=training, feeding=feeding)
         self._blocked_next_ns = now_ns
         self._blocked_failures = 0
@@ -168,6 +170,7 @@ class Sensors:
         names = JOB if self._tree.io_refused else JOB + JOB_IO
         values = {f"job_{name}": getattr(usage, name) for name in names}
         values["job_cpu_s"] = usage.user_s + usage.system_s
+        values |= self._other_ranks.read(now_ns)
         return [Sample(now_ns, "job", values)]
 
     def _read_holdings(self, now_ns: int) -> Sequence[Sample]:

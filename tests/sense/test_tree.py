@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.agent.startup import LAUNCHERS
 from bottleneck_doctor.sense import process_tree as tree_module
 from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S
-from bottleneck_doctor.sense.process_tree import Tree
+from bottleneck_doctor.sense.process_tree import RANKS, OtherRanks, Tree
 from tests.sense.conftest import Plant, Start
 
 S = 1_000_000_000
@@ -159,3 +160,47 @@ def test_a_daemon_that_left_the_tree_unseen_is_still_the_jobs(plant: Plant) -> N
     )
     tree.read(2 * S)
     assert tree.pids == {8, 40, 43, 44}
+
+
+def told(pid: int, **environ: object) -> dict[str, str]:
+    """The variables that a process began with."""
+    return {f"proc/{pid}/environ": "".join(f"{name}={value}\0" for name, value in environ.items())}
+
+
+def launched(launcher: dict[str, str]) -> dict[str, str]:
+    """A launcher (7) of two ranks: shells (10, 20) and what they started (11, 21), one with a worker (22)."""
+    files = process(7, 0, children="10 20 30")
+    for shell, rank in ((10, 0), (20, 1)):
+        files |= process(shell, 7, children=str(shell + 1))
+        for pid in (shell, shell + 1):
+            files |= told(pid, RANK=rank, LOCAL_RANK=rank)
+    files |= process(11, 10, 90) | process(21, 20, 40, children="22") | process(22, 21, 5)
+    return files | process(30, 7, 70) | launcher
+
+
+@pytest.mark.parametrize(
+    "launcher", [{}, told(7, SLURM_PROCID=0), told(7, HOME="/")], ids=["unreadable", "another's rank", "none"]
+)
+def test_ranks_that_others_watch_are_those_of_the_same_launcher(
+    plant: Plant, launcher: dict[str, str]
+) -> None:
+    root = plant(launched(launcher))
+    ranks = OtherRanks(11, root)
+    assert ranks.read(0) == {"other_ranks": 1, "other_ranks_cpu_s": 45 / TICKS_PER_S}
+    plant({**process(21, 20, 60, children="22"), **process(22, 21, 5)})
+    assert ranks.read(S) == {"other_ranks": 1, "other_ranks_cpu_s": 65 / TICKS_PER_S}
+    plant(process(7, 0, children="10 30"))
+    assert ranks.read(2 * S) == {"other_ranks": 0, "other_ranks_cpu_s": 65 / TICKS_PER_S}
+
+
+def test_a_process_without_a_rank_has_no_other_ranks(plant: Plant) -> None:
+    assert OtherRanks(30, plant({**launched({}), **told(30, HOME="/")})).read(0) == {}
+
+
+def test_a_single_rank_has_no_other_ranks(plant: Plant) -> None:
+    root = plant({**launched({}), **process(7, 0, children="10 30")})
+    assert OtherRanks(11, root).read(0) == {}
+
+
+def test_ranks_are_known_from_what_the_agent_knows_them_from() -> None:
+    assert [name.decode() for name in RANKS] == [rank for rank, _ in LAUNCHERS]
