@@ -122,6 +122,25 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("workers", "cause"), [(0, "input.preprocess"), (1, "none")])
+def test_an_iteration_that_is_older_than_the_block_is_seen_from_its_next_batch(
+    tmp_path: Path, workers: int, cause: str
+) -> None:
+    body = f"""
+batches = iter(DataLoader(Rows(), 2, num_workers={workers}))
+train(batches, steps=8)
+with watch(no_calibrate=True):
+    train(batches, steps=100)
+"""
+    trained(tmp_path, body, TRAINING.replace("20_000", "400_000"))
+    report = bottleneck_doctor.load(str(tmp_path / "profile.json"))
+    wait = report.metrics["data_wait_fraction"].value
+    assert wait is not None
+    assert wait > 0.5
+    assert report.verdict.cause == cause, "what workers did that nobody watches is not known"
+
+
+@pytest.mark.slow
 def test_ranks_that_watch_themselves_are_no_strangers_to_each_other(tmp_path: Path) -> None:
     loop = "with watch(no_calibrate=True):\n    train(DataLoader(Rows(), 2), steps=128)\n"
     script = f"{TRAINING.replace('20_000', '400_000')}\nfrom bottleneck_doctor import watch\n{loop}"

@@ -15,7 +15,7 @@ from . import clocks, compiler, device_clock, wire
 from .fetch import close_fetch, open_fetch
 from .guard import quiet, replace, undo
 from .hints import Any, Callable, FrameType
-from .loader_facts import loader_facts
+from .loader_facts import OlderLoader, loader_facts
 from .loop_without_loader import tell_place
 from .profiler import end_window
 from .state import IteratorCounts, state
@@ -144,6 +144,13 @@ def _know(iterator: Any, loader: Any) -> None:
     _mark(iterator)
 
 
+@quiet
+def _adopt(iterator: Any) -> None:
+    """An iterator that is older than we are: from its next batch on it is watched, in an epoch of its own."""
+    _know(iterator, OlderLoader(iterator))
+    _opened(None, iterator, now())
+
+
 def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
     def __iter__(self: Any) -> Any:
         start = now()
@@ -185,6 +192,7 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
     def __next__(self: Any) -> Any:
         account: IteratorCounts | None = self.__dict__.get("_bdoc")
         if account is None:
+            _adopt(self)
             return original(self)
         if account.countdown <= 0:
             return _closely(original, self, account)

@@ -13,6 +13,25 @@ KEPT = (
 ).split()
 
 
+class OlderLoader:
+    """What an iterator knows of the loader that made it, which it does not hold."""
+
+    def __init__(self, iterator: Any) -> None:
+        batches, workers = iterator._index_sampler, getattr(iterator, "_workers", ())
+        self.dataset, self._dataset_kind = iterator._dataset, iterator._dataset_kind
+        self.batch_size = getattr(batches, "batch_size", None)
+        self.sampler = getattr(batches, "sampler", batches)
+        self.collate_fn, self.pin_memory = iterator._collate_fn, iterator._pin_memory
+        self.num_workers = iterator._num_workers
+        self.prefetch_factor = getattr(iterator, "_prefetch_factor", None)
+        self.persistent_workers = getattr(iterator, "_persistent_workers", False)
+        self.multiprocessing_context: Any = None
+        if workers:
+            import multiprocessing
+
+            self.multiprocessing_context = multiprocessing.get_context(workers[0]._start_method)
+
+
 def loader_facts(loader: Any, frame: FrameType | None, kwargs: dict[str, Any]) -> dict[str, Any]:
     """A dictionary of JSON values; nothing of the user's objects is kept alive or called except ``len``."""
     dataset = loader.dataset

@@ -150,6 +150,8 @@ def made_anew(diagnosis: Diagnosis) -> MadeAnew | None:
         return None
     made, most = max(found.items(), key=lambda group: sum(one.stack.count for one in group[1]))
     count = sum(one.stack.count for one in most)
+    if not count:  # met only by samples of who runs and who holds the lock, which are counted apart
+        return None
     share = count / whole
     life = next((one for one in profile.elapsed if one.pid == loop.pid), None)
     trained = life.training_s + life.between_s if life is not None and loop.loader else 0.0
@@ -243,16 +245,12 @@ def _made(sources: list[FunctionSource], sample: _Sample, inner: LoopBody) -> _M
 def _given(caller: ast.stmt, line: int, function: ast.FunctionDef, changed: Names) -> Names:
     """The function's parameters whose arguments are changed, or not known; those that have names of what is
     changed elsewhere count as well."""
-    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
-    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
     statement = next(iter(code.statements_around(caller, line)[-1:]), None)
     calls = code.calls_in(statement) if statement is not None else []
     call = next((one for one in calls if code.called(one) == function.name), None)
-    if call is None or any(isinstance(one, ast.Starred) for one in call.args):
-        return frozenset(names) | frozenset(one.arg for one in function.args.kwonlyargs)
-    given = dict(zip(names, call.args, strict=False)) | {
-        one.arg: one.value for one in call.keywords if one.arg
-    }
+    given = code.arguments(call, function) if call is not None else None
+    if given is None:
+        return frozenset(code.parameters(function))
     return frozenset(name for name, value in given.items() if code.names_read(value) & changed)
 
 

@@ -100,10 +100,11 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
     step_s = mean_in(steps)
     error = _model_error(scenario, step_s)
     held = held_share(steps)
+    blind = loader is None or (workers > 0 and not works)  # workers that are older than the hooks, too
     trust = Trust(steps_in(steps), seconds_in(steps), error,
                   inputs.blocked_samples, held * _workers_part(profile, loop, scenario),
                   share_in(steps, "wait"), disagreement(profile, loop, steps),
-                  unseen=loop is not None and bool(loop.loader) and loader is None)  # fmt: skip
+                  unseen=loop is not None and bool(loop.loader) and blind)  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
     samples = own_samples(profile, loop if loop is not None and loop.role == "train" else None)

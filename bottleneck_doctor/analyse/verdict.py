@@ -273,7 +273,8 @@ def _inconclusive(trust: Trust) -> Verdict:
     elif trust.steps < STEPS_AT_LEAST:
         why = f"only {trust.steps} steady steps were seen; {STEPS_AT_LEAST} is the least that can be judged"
     elif trust.unseen:
-        why = f"{trust.waits:.0%} of the step waits for batches, of a loader that could not be looked into"
+        waits = f"{100 * trust.waits:.0f} % of the step waits for batches"
+        why = f"{waits}, and what makes them was not seen: workers older than the block, or another loader"
     else:
         why = "the steady window is too short to be judged"
     return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)

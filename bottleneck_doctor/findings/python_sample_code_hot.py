@@ -13,7 +13,7 @@ done once before training, costs a tenth or nothing.
 py-spy looks at the threads that fetch, for two seconds after warm-up, and says which of them were awake. The
 time of compiled code counts for the line that called it. What the line does is read from the library that it
 is inside of, and from the user's source: whether it parses text, takes it apart into words, or runs in a loop
-for one element after the other.
+for one element after the other, or draws elements of a store at random.
 
 ## Thresholds
 At least 20 samples; a line with more than 0.3 of the CPU of a batch, or, where nobody saw who slept, one
@@ -23,8 +23,9 @@ that has at least as much even if it slept whenever anything did. Removing it wo
 A line that hands the work to a well-written library can hardly be made faster, only given less to do or done
 less often: where it neither parses nor loops, that is all that is said. Where the loop changes what it draws
 from (a replay buffer), what it computes can be kept up to date. Whether a crop may come first, only the
-author knows: the edges of a blur or a rotation change. Random work cannot be done in advance. Samples of two
-seconds miss what happens once an hour.
+author knows: the edges of a blur or a rotation change. Random work cannot be done in advance. What a store is
+(a deque takes time with its length) is not seen: only that drawing from it takes long. Samples of two seconds
+miss what happens once an hour.
 
 ## Prediction
 Of ten trainings whose line was written anew 0.78 to 1.02 of a batch's CPU was saved: likely 0.85 of it, at
@@ -98,12 +99,14 @@ PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so i
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
-PARSES, WORDS, LOOPS, QUERIES = "parses", "words", "loops", "queries"
+DRAWING_CALLS = frozenset("sample choice choices".split())
+PARSES, WORDS, LOOPS, QUERIES, DRAWS = "parses", "words", "loops", "queries", "draws"
 SEEN = {
     PARSES: "it parses text",
     WORDS: "it takes text apart, word by word",
     LOOPS: "it runs in a loop, for one element after the other",
     QUERIES: "it asks a database",
+    DRAWS: "it draws elements of a store at random, one by one",
 }
 CHANGED = """\
 # update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
@@ -111,6 +114,10 @@ ROWS = """\
 marks = ",".join("?" * len(indices))                                # once per batch, not per row
 rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
 table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
+RING = """\
+if len(self.items) < capacity: self.items.append(item)              # a list, written in a circle
+else: self.items[self.place] = item
+self.place = (self.place + 1) % capacity"""
 TOKENS = """\
 tokens = tokenizer(texts)["input_ids"]                              # once, before training
 np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
@@ -136,6 +143,14 @@ QUERY = replace(
     title="ask the database once for a whole batch, or keep the table in memory",
     fix=Fix("ask for all rows of a batch at once, or for the table once", ROWS),
     risk="rows come in another order; a table in memory must fit there",
+)
+DRAW = replace(
+    COLUMNS,
+    id="ring-buffer",
+    title="draw from a list or from arrays, not from a deque",
+    fix=Fix("a deque walks to each element that is asked for: the longer it is, the slower", RING),
+    effort="minutes",
+    risk="elements lie in another order: the same seed draws others",
 )
 TOKENISE = replace(
     COLUMNS,
@@ -270,6 +285,8 @@ def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
         return PARSES
     if called & WORD_CALLS:
         return WORDS
+    if library == "random" and called & DRAWING_CALLS:
+        return DRAWS
     return LOOPS if code.is_repeated(source, place.line) else ""
 
 
@@ -279,8 +296,8 @@ def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> 
     library = lines.library
     if library in TEXTS:
         return [TOKENISE]
-    if does == QUERIES:
-        return [QUERY]
+    if does in (QUERIES, DRAWS):
+        return [QUERY if does == QUERIES else DRAW]
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
     unknown = not diagnosis.inputs.batches or _has_no_chance(diagnosis, place, library, does)
@@ -336,6 +353,8 @@ def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: floa
 BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
 PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
+DRAWING = [*TAKING, "sample (/usr/lib/python3.11/random.py:430)"]
+DRAWN = "def __getitem__(self, n):\n    store = self.memory\n    return random.sample(store, n)\n"
 ASKS = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
 SPELT = (
     "def __getitem__(self, i):\n    text = texts[i]\n    return [ids[w] for w in WORD.findall(text, {})]\n"
@@ -362,9 +381,9 @@ def _case(
     return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers, sources=sources))
 
 
-def _written(text: str) -> Diagnosis:
+def _written(text: str, path: list[str] = TAKING) -> Diagnosis:
     """The hot line is the third of such a function."""
-    base = _case((90, 88), path=TAKING)
+    base = _case((90, 88), path=path)
     source = FunctionSource("/data/train.py", "__getitem__", 30, text)
     return replace(base, profile=replace(base.profile, sources=[source]))
 
@@ -381,6 +400,7 @@ def cases() -> tuple[Case, ...]:
             "from a random place on", _written(SPELT.format("randrange(9)")), "fires", "pretokenize-offline"
         ),
         Case("rows of a database, one by one", _written(ASKS), "fires", "batched-query"),
+        Case("elements of a store, drawn at random", _written(DRAWN, DRAWING), "fires", "ring-buffer"),
         Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _case((90, 2), BatchCost(0.004, wait=0.03)), "silent"),
         Case("it sleeps, and nobody saw it", _case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
@@ -394,5 +414,5 @@ FINDING = Entry(
     "input.preprocess",
     examine,
     needs=(steady_steps,),
-    remedies=(COLUMNS, ARRAYS, QUERY, TOKENISE, PREPARE, SHRINK, LESS, KEEP),
+    remedies=(COLUMNS, ARRAYS, QUERY, DRAW, TOKENISE, PREPARE, SHRINK, LESS, KEEP),
 )

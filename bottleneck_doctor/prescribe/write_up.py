@@ -98,6 +98,7 @@ def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
 
 
 FEW = "training steps in which a large part of the run passes, and enough of them to be judged"
+FAILED = "a finding that does not fail (please report this)"
 
 
 def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
@@ -139,10 +140,18 @@ def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
     """Ask every finding. An undecided run has none, and one whose verdict is not about its steps only those
     of that cause: three steps are never a diagnosis."""
     asked = [entry for entry in entries() if is_asked(diagnosis, entry)]
-    outcomes = [entry.ask(diagnosis) for entry in asked]
+    outcomes = [_ask(entry, diagnosis) for entry in asked]
     found = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
     silent = [Abstention(one.id, FEW) for one in entries() if one not in asked]
     return found, [*(one for one in outcomes if isinstance(one, Abstention)), *silent]
+
+
+def _ask(entry: Entry, diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """A finding that fails is our mistake, and costs the report no more than that finding."""
+    try:
+        return entry.ask(diagnosis)
+    except Exception as mistake:
+        return Abstention(entry.id, f"{FAILED}: {type(mistake).__name__}: {mistake}")
 
 
 def _kept(found: list[Finding], ranked: list[Offer]) -> list[Finding]:

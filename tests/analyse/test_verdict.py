@@ -154,4 +154,4 @@ def test_of_a_loader_that_was_not_seen_nothing_is_said_but_the_wait() -> None:
     )
     verdict = diagnose(unseen).verdict
     assert (verdict.bound, verdict.cause, verdict.confidence) == ("inconclusive", "none", "low")
-    assert "waits for batches, of a loader that could not be looked into" in verdict.summary
+    assert "of the step waits for batches, and what makes them was not seen" in verdict.summary
