@@ -14,7 +14,7 @@ from . import code
 from .code import Names
 from .loop_parts import users_path
 
-READS_VALUES = frozenset("item tolist numpy argmax topk detach".split())
+READS_VALUES = frozenset("item tolist numpy argmax topk".split())
 MEASURES = re.compile(
     r"metric|accura|(^|_)acc(_|$)|score|confusion|(^|_)auc|precision|recall|(^|_)f1|(^|_)m?iou|bleu|rouge"
     r"|perplex|correct|(^|_)meter"

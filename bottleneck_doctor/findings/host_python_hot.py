@@ -35,10 +35,12 @@ PyTorch Performance Tuning Guide; torchmetrics; NumPy, "Universal functions".
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from ..analyse import code
 from ..analyse.between_epochs import epoch_ends, made_anew, stacks_between
 from ..analyse.causes import gain
 from ..analyse.loop_cpu import is_library, own_stacks, witnessed
@@ -67,6 +69,10 @@ total += right                                 # a tensor: read it with .item() 
 ARRAYS = """\
 state = torch.stack(states)                    # once: what the loop goes over, side by side in one tensor
 state = state + rate * change(state)           # and each of its lines works on all of them at once"""
+AVERAGED = """\
+torch._foreach_lerp_(averages, list(model.parameters()), 1 - decay)     # one call for all tensors
+# or torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))"""
+WEIGHTS = re.compile(r"\b(named_)?parameters\(|state_dict\(")
 EVERY_TENTH = "step % 10 == 0"
 METRIC = "measure(output, target)"
 VECTORISE = Proposal(
@@ -177,7 +183,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
     vectorise = replace(
         VECTORISE.at(
             hot.line,
-            COUNTED if measure else ARRAYS,
+            COUNTED if measure else AVERAGED if _goes_over_weights(diagnosis, hot) else ARRAYS,
             f"replace the loop in {hot.line.function} by operators on all elements",
         ),
         factor=_factor(scenario, mine, MEASURED if measure else VECTORISED),
@@ -188,6 +194,12 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
         SELDOM.at(hot.purpose.caller, rarely(EVERY_TENTH, metric)), factor=_factor(scenario, mine, RARELY)
     )
     return [vectorise] * hot.purpose.repeats + [seldom] * measure
+
+
+def _goes_over_weights(diagnosis: Diagnosis, hot: Hot) -> bool:
+    """Whether it goes over the model's weights, for something beside the training: a mean of them."""
+    source = code.source_at(diagnosis.profile.sources, hot.line)
+    return hot.purpose.what == BESIDE and source is not None and WEIGHTS.search(source.text) is not None
 
 
 def _factor(
@@ -206,6 +218,12 @@ for x, y in loader:
     loss.backward()
     confusion(logits, y)
     weights_file.write(dump(model))
+    average(model)
+"""
+EMA = """\
+def average(model):
+    for name, weight in model.state_dict().items():
+        shadow[name] = 0.9 * shadow[name] + 0.1 * weight.detach()
 """
 CONFUSION = """\
 def confusion(logits, y):
@@ -220,6 +238,7 @@ SOURCES = [
     FunctionSource("train.py", "<module>", 26, LOOP),
     FunctionSource("metrics.py", "confusion", 6, CONFUSION),
     FunctionSource("render.py", "prepare", 3, PREPARE),
+    FunctionSource("ema.py", "average", 1, EMA),
     FunctionSource("dump.py", "dump", 1, CONFUSION.replace("confusion", "dump")),
 ]
 TORCH = "run (/x/site-packages/torch/autograd/graph.py:9)"
@@ -242,6 +261,7 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("a confusion matrix in lists", _case(SICK), "fires", "vectorise-loop-code"),
         Case("it need not be measured each step", _case(SICK), "fires", "metrics-less"),
+        Case("weights are averaged", _case(SICK, 32, "average (ema.py:3)"), "fires", "vectorise-loop-code"),
         Case("told by stacks alone", replace(_case(SICK), profile=bare), "fires", "vectorise-loop-code"),
         Case("the batch is prepared", _case(SICK, 27, "prepare (render.py:4)"), "fires"),
         Case("the weights are written out", _case(SICK, 31, "dump (dump.py:3)"), "silent"),
