@@ -113,6 +113,11 @@ class Trust:
     unseen: bool = False
 
 
+def sends(base: Scenario) -> bool:
+    """Whether a pool that feeds the loop spends its time on handing over what it made, not on making it."""
+    return base.sending >= SENDING
+
+
 def decide(
     base: Scenario | None,
     inputs: Inputs,
@@ -159,7 +164,7 @@ def decide(
         cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"
-    if cause in ("input.preprocess", "input.wait") and base.sending >= SENDING:
+    if cause in ("input.preprocess", "input.wait") and sends(base):
         bound, cause = RESOURCE["input.ipc"], "input.ipc"  # they do little but pickle and send
     sure = _capped(confidence(trust, inputs, clocked, close), cause, threads)
     words = RESTS if rests else SENTENCES[cause]

@@ -42,7 +42,7 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..analyse.scenario import HAND_OVER_S, TENSOR_S
-from ..analyse.verdict import SENDING
+from ..analyse.verdict import sends
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.fetches import Payload
 from ..model.loops import Loader
@@ -148,7 +148,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _sends(diagnosis: Diagnosis) -> bool:
     """Whether a pool that feeds a loop without a loader spends its time on sending."""
     scenario = diagnosis.scenario
-    return diagnosis.loader is None and scenario is not None and scenario.sending >= SENDING
+    return diagnosis.loader is None and scenario is not None and sends(scenario)
 
 
 def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:

@@ -10,7 +10,8 @@ takes c + C; with workers it takes the larger of the two as long as there are co
 
 ## How it is measured
 `num_workers` of the loader that feeds the training loop, and the share of the steady window spent inside its
-`next`. The batch's cost is split by the kernel's books of the thread that made it.
+`next`. The batch's cost is split by the kernel's books of the thread that made it. Threads take turns at a
+lock where most of their samples stand in the head of a `with` that names it.
 
 ## Thresholds
 Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin.
@@ -24,7 +25,8 @@ batched indexing, not workers.
 Replay of the measured batches with W workers on the cores that are left; the smallest W within 3 % of the
 best. A function or a generator may not be divisible: from what one worker brings. Of one that sleeps for 0.8
 of its time (ours), a thread is enough to work ahead. For threads that sleep:
-two to eight times as many batches a second from a disk; from elsewhere, up to what the loop can use.
+two to eight times as many batches a second from a disk; from elsewhere, up to what the loop can use. Several
+that take turns at a lock: as many times as there are threads, at worst half of that.
 
 ## References
 torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch Performance Tuning Guide, "Enable
@@ -33,26 +35,28 @@ asynchronous data loading and augmentation".
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 from ..analyse.causes import is_indexing
 from ..analyse.hot_lines import Feeders, find_feeders
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import best_setting
+from ..analyse.verdict import sends
 from ..model.code import Location
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from .parts.advice import as_served, making_s, on_loader, place_of, spread, wait_evidence, waits
 from .parts.entry import Case, Entry, given, patient, steady_steps
-from .parts.lines import hottest_place, line_evidence
+from .parts.lines import hottest_place, line_evidence, statement_of
 from .parts.remedies import STAGE, WORKERS
 from .parts.reserving import RESERVE, reserve_cores
 
 ID = "loader-in-main"
 MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (ours)
 SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (ours)
-MORE_THREADS = (2, 4, 8)  # times as many as now, which a disk serves side by side (ours)
-MORE_SLEEPERS = (2, 8, 32)  # the same where they wait for no disk: as many as it takes (ours)
+MORE_THREADS = (2.0, 4.0, 8.0)  # times as many as now, which a disk serves side by side (ours)
+MORE_SLEEPERS = (2.0, 8.0, 32.0)  # the same where they wait for no disk: as many as it takes (ours)
 READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (ours)
 STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (ours)
 HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (ours)
@@ -86,6 +90,16 @@ MORE_FEEDERS = Proposal(
     ),
     effort="hours",
     risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
+)
+UNLOCK = Proposal(
+    id="release-lock",
+    title="let the threads that fill the queue wait side by side, not one at a time in a lock",
+    fix=Fix(
+        "hold the lock for what the threads share, not while one of them waits for its answer",
+        "with lock: job = next(jobs)                          # what they share\n"
+        "answer = ask(job)                                    # outside of it: all of them wait at once",
+    ),
+    risk="what the lock protects must bear several threads at once, or each needs its own",
 )
 PREFETCH = Proposal(
     id="thread-prefetch",
@@ -164,17 +178,26 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
 def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     """Threads of the script's own make them; where they sleep meanwhile, more would wait side by side."""
     inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), hottest_place(diagnosis)
-    if _asleep(inputs) < SLEEPS:
+    if _asleep(inputs) < SLEEPS or sends(scenario):
         return None  # they compute, and more of them would take turns at the interpreter's lock
-    own = max(0.0, diagnosis.step_s - diagnosis.wait_s)
+    own, threads = max(0.0, diagnosis.step_s - diagnosis.wait_s), feeders.count + feeders.asleep
+    locked = threads > 1 and _waits_for_lock(diagnosis, place)
     more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
+    more = (threads / 2, float(threads), float(threads)) if locked else more
     left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
     factor = spread(scenario, *(Change(storage=one, network=one, wait=one) for one in left))
-    proposal = replace(MORE_FEEDERS.at(place), factor=factor)
+    proposal = replace((UNLOCK if locked else MORE_FEEDERS).at(place), factor=factor)
     text = "threads that make batches beside the loop, which waits for them in a queue"
-    evidence = [Evidence(text, "feeders", float(feeders.count + feeders.asleep), "stack samples"),
+    evidence = [Evidence(text, "feeders", float(threads), "stack samples"),
                 *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
     return Finding(ID, diagnosis.verdict.cause, evidence, [proposal, *_at_hand(diagnosis, place)], place)
+
+
+def _waits_for_lock(diagnosis: Diagnosis, place: Location | None) -> bool:
+    """Whether the line where the makers of batches stand most is the head of ``with lock:``."""
+    found = statement_of(diagnosis, place)
+    items = found[1].items if found is not None and isinstance(found[1], ast.With) else []
+    return any(isinstance(one.context_expr, ast.Name | ast.Attribute) for one in items)
 
 
 def _asleep(inputs: Inputs) -> float:
@@ -236,5 +259,14 @@ FINDING = Entry(
     "input.preprocess",
     examine,
     needs=(steady_steps,),
-    remedies=(GIVE_WORKERS, MOVE_TO_LOADER, MORE_FEEDERS, RESERVE, PREFETCH, HOLD_BYTES, STAGE_LOCALLY),
+    remedies=(
+        GIVE_WORKERS,
+        MOVE_TO_LOADER,
+        MORE_FEEDERS,
+        UNLOCK,
+        RESERVE,
+        PREFETCH,
+        HOLD_BYTES,
+        STAGE_LOCALLY,
+    ),
 )

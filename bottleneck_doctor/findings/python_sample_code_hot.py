@@ -50,6 +50,7 @@ from ..analyse.inputs import making_of
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import WORTH
 from ..analyse.purpose import is_shrunk_later
+from ..analyse.verdict import sends
 from ..model.code import FunctionSource, Location
 from ..model.diagnosis import (
     Abstention,
@@ -197,6 +198,8 @@ SPARED = {SHRINK.id: (0.25, HALF, 1.0), LESS.id: (0.0, HALF, 1.0)}
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when one of the user's lines holds much of the CPU of batches that hold the loop up."""
     scenario, inputs, loader = given(diagnosis.scenario), _inputs(diagnosis), diagnosis.loader
+    if sends(scenario):
+        return None
     waited = held_up(diagnosis) or scenario.crowded > 0
     picks = is_indexing(inputs, loader) and not asks_or_parses(diagnosis)
     if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:

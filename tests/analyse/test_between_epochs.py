@@ -291,3 +291,7 @@ def test_it_may_sleep_there_and_hooks_have_the_last_word() -> None:
     assert epoch_ends(noise, noise.loops[0]).share == 0.0
     unseen = replace(asleep, elapsed=[])  # rows of several steps may be long for another reason
     assert epoch_ends(unseen, unseen.loops[0]).share == 0.0
+
+
+def test_a_line_met_by_samples_that_count_for_nothing_has_no_share(tmp_path: Path) -> None:
+    assert _found(tmp_path, PARSED, count=0) is None

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.analyse.hot_lines import Feeders
 from bottleneck_doctor.findings import (
     augment_bound,
     checkpoint_blocking,
     decode_bound,
     evaluation_heavy,
     host_python_hot,
+    loader_in_main,
     logging_blocking,
     per_sample_indexing,
     periodic_stalls,
@@ -167,3 +169,27 @@ def test_rows_of_a_database_are_not_picked_in_one_gather() -> None:
     source = FunctionSource("/data/rows.py", "__getitem__", 30, asks)
     profile = replace(case.diagnosis.profile, stacks=[row], sources=[source])
     assert per_sample_indexing.FINDING.ask(replace(case.diagnosis, profile=profile)) is None
+
+
+@pytest.mark.parametrize(
+    ("head", "remedy"),
+    [
+        ("with self.session:", "release-lock"),
+        ("with lock:", "release-lock"),
+        ("with open(path) as file:", "workers-auto"),
+        ("if self.session:", "workers-auto"),
+    ],
+)
+def test_threads_that_take_turns_at_a_lock_are_told_to_wait_outside_of_it(
+    monkeypatch: pytest.MonkeyPatch, head: str, remedy: str
+) -> None:
+    text = f"def label(self, rows):\n    {head}\n        return ask(rows)\n"
+    base = loader_in_main._asking()
+    profile = replace(base.profile, sources=[FunctionSource("/data/train.py", "label", 36, text)])
+    stack = Stack(0, "trainer", "Thread-1", ["label (/data/train.py:37)"], 100)
+    feeders = Feeders(asleep=4, stacks=(stack,))
+    monkeypatch.setattr(loader_in_main, "find_feeders", lambda profile, pid: feeders)
+    monkeypatch.setattr(loader_in_main, "hottest_place", lambda run: Location("/data/train.py", 37, "label"))
+    finding = loader_in_main.examine(replace(base, profile=profile))
+    assert isinstance(finding, Finding)
+    assert finding.proposals[0].id == remedy

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.findings import loader_in_main
 from bottleneck_doctor.findings.parts.entry import patient
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from bottleneck_doctor.model.report import Evidence, Fix
 from bottleneck_doctor.prescribe.rank import offers, remedies, without_trifles_first, worth_saying
+from bottleneck_doctor.prescribe.write_up import FAILED, write_up
+from tests.analyse.runs import run_of
 
 FIX = Fix("do it")
 AVERTS = Proposal("grow-shm", "more room", FIX, factor=(1.0, 1.0, 1.0), apply="env")
@@ -94,3 +97,18 @@ def test_a_guess_that_experience_finds_small_is_not_worth_a_risk() -> None:
     ]
     ranked = offers(diagnosis, [Finding("slow", "model.compute", [Evidence("seen")], proposals)])
     assert [offer.proposal.id for offer in ranked if worth_saying(diagnosis, offer)] == ["large", "safe"]
+
+
+def test_a_finding_that_fails_costs_the_report_no_more_than_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("float division by zero")
+
+    profile = run_of(workers=0, cpu=0.03, compute=0.01)
+    before = write_up(profile)
+    monkeypatch.setattr(loader_in_main, "waits", fails)
+    after = write_up(profile)
+    assert [one.id for one in before.findings if one.id != "loader-in-main"] == [
+        one.id for one in after.findings
+    ]
+    (why,) = (one.missing for one in after.abstentions if one.finding == "loader-in-main")
+    assert why.startswith(FAILED)
