@@ -125,6 +125,9 @@ np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([le
 PARSED = """\
 self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
 return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
+WHOLE = """\
+values = np.asarray(rows)                                           # not: [work(row) for row in rows]
+done = work(values)                                                 # by numpy's operators, on all at once"""
 PREPARED = """\
 torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
 self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
@@ -137,7 +140,7 @@ COLUMNS = Proposal(
     risk="random work stays in the loop",
     basis="bound",
 )
-ARRAYS = replace(COLUMNS, title="work on whole arrays instead of element by element")
+ARRAYS = replace(COLUMNS, title="work on whole arrays instead of element by element", fix=Fix(MOVE, WHOLE))
 QUERY = replace(
     COLUMNS,
     id="batched-query",
