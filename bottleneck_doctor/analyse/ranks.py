@@ -268,6 +268,7 @@ def kept(ranks: Sequence[RankSteps], edges: list[int]) -> list[int]:
 
 
 BEYOND = 0.1  # of the median rank's time outside of exchanges, from which a rank is late (ours)
+OF_STEP = 0.05  # of the median step, too: what holds it up by less is the network (ours)
 STEADILY = 0.8  # of the stretches, in which it is later than the median one (ours)
 THROTTLED = 0.05  # of its quota's periods used up: that is why it had no core (ours)
 
@@ -287,10 +288,12 @@ def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
     middle = [median_low(each) for each in zip(*owns, strict=True)]
     typical = {name: median_low(sum(one[name]) for one in sums) for name in ("wait_s", "runq_s")}
     usual, found = sum(middle), []
+    whole = sum(median_low(each) for each in zip(*(one["wall_s"] for one in sums), strict=True))
+    least = max(BEYOND * usual, OF_STEP * whole)
     for rank, columns, own in zip(ranks, sums, owns, strict=True):
         beyond = sum(own) - usual
         later = sum(mine > other for mine, other in zip(own, middle, strict=True)) / len(keep)
-        if beyond < BEYOND * usual or later < STEADILY:
+        if beyond < least or later < STEADILY:
             continue
         data, queue = (sum(columns[name]) - typical[name] for name in ("wait_s", "runq_s"))
         parts = {"data": data, "cores": queue, "work": beyond - data - queue}

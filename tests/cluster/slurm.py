@@ -19,6 +19,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort=17000
 SlurmUser=root
 AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -55,8 +56,7 @@ def slurm(nodes: Sequence[str]) -> Iterator[str]:
         conf.write_text(text)
         daemons = [["slurmctld", "-D"], *(["slurmd", "-D", "-N", node] for node in nodes)]
         environ = {**os.environ, "SLURM_CONF": str(conf)}
-        if subprocess.run(["munge", "-n"], capture_output=True, check=False).returncode:  # none runs yet
-            daemons.insert(0, ["munged", "--force", "--foreground"])
+        daemons.insert(0, _munged(folder))
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environ}
         running = [subprocess.Popen(line, **quiet) for line in daemons]  # type: ignore[call-overload]
         try:
@@ -65,6 +65,24 @@ def slurm(nodes: Sequence[str]) -> Iterator[str]:
             for one in reversed(running):
                 one.terminate()
                 one.wait()
+
+
+def _munged(folder: Path) -> list[str]:
+    """One of our own, whether or not the machine runs another."""
+    key = folder / "munge.key"
+    key.touch(mode=0o400)
+    key.write_bytes(os.urandom(128))
+    files = {
+        "key": key,
+        "socket": "munge.socket",
+        "pid": "munge.pid",
+        "log": "munge.log",
+        "seed": "munge.seed",
+    }
+    options = [
+        f"--{name}{'' if name == 'socket' else '-file'}={folder / file}" for name, file in files.items()
+    ]
+    return ["munged", "--force", "--foreground", *options]
 
 
 def _idle(environ: dict[str, str], nodes: int) -> bool:
