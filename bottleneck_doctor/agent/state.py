@@ -16,6 +16,9 @@ INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line th
 CLOSE_LOOK_SHARE, LATER_SHARE = 0.005, 0.0025
 FIRST_LOOKS = 200  # which is what a run of some seconds is judged by
 STRIDE_AT_MOST = 4096
+STRIDE_GROWTH = (
+    4  # times from one adjustment to the next: one look that lay idle for long is no sign of its cost
+)
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
 KEPT = ("stop_at", "control", "on_first", "resting", "seeking")  # by a forked child
 PACE_EVERY = 32  # close looks between two adjustments of the stride at most, and
@@ -155,7 +158,7 @@ class AgentState:
         if self.span_before and step > 0:
             share = CLOSE_LOOK_SHARE if self.looks < FIRST_LOOKS else LATER_SHARE
             wanted = int(cost / (share * step)) + 1
-            self.stride = min(max(wanted, self.floor), STRIDE_AT_MOST)
+            self.stride = min(max(wanted, self.floor), STRIDE_AT_MOST, STRIDE_GROWTH * self.stride)
         self.cost_before, self.span_before = self.cost_ns, at_ns
         self.looks_before, self.steps = self.looks, 0
         self.writer.post(wire.COST, self.cost_ns)

@@ -126,6 +126,7 @@ def rank_steps(profile: Profile, one: Beat) -> RankSteps:
         one.pid,
         next((process.rank for process in profile.processes if process.pid == one.pid), None),
         profile.machine.host,
+        ran=_steps(one),
         steps=list(table.steps),
         wall_s=_column(one, "wall_s"),
         wait_s=_column(one, waiting),
@@ -237,7 +238,8 @@ def _busy(one: RankSteps) -> list[float]:
 
 
 def _steps(one: Beat) -> int:
-    return sum(one.table.steps if isinstance(one, Loop) else one.steps)
+    """In all, those too that no sampled step accounts for."""
+    return max(one.steps, sum(one.table.steps)) if isinstance(one, Loop) else sum(one.steps)
 
 
 def shared_edges(ranks: Sequence[RankSteps], most: int = COMPARED_AT_MOST) -> list[int]:
@@ -360,8 +362,8 @@ def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:
         if one.rank in files:
             raise UsageError(f"rank {one.rank} is in {files[one.rank]} and in {one.file}: two trainings?")
         files[one.rank] = one.file
-    most = max(sum(one.steps) for one in ranks)
-    return [one for one in ranks if sum(one.steps) >= SIMILAR * most]
+    most = max(one.ran for one in ranks)
+    return [one for one in ranks if one.ran >= SIMILAR * most]
 
 
 def _between(one: RankSteps, edges: list[int]) -> RankSteps:

@@ -237,17 +237,18 @@ class Ranks:
 class RankSteps:
     """The steps of one rank, in columns of equal length.
 
-    A row covers ``steps`` steps; seconds are sums over them: all of it, waiting for data, ready without a
-    core, asleep in exchanges. ``aside`` rows do not count. ``pid`` is beyond all of this machine's where
-    another profile, at ``file``, had it. Of the time of these steps on its ``host``: cores that its job and
-    others kept busy, and the share of periods in which its quota was used up; None where that was not
-    counted. ``window`` are its device's profiled steps.
+    It ``ran`` so many steps, the last of which may have no row. A row covers ``steps`` steps; seconds are
+    sums over them: all of it, waiting for data, ready without a core, asleep in exchanges. ``aside`` rows do
+    not count. ``pid`` is beyond all of this machine's where another profile, at ``file``, had it. Of the time
+    of these steps on its ``host``: cores that its job and others kept busy, and the share of periods in which
+    its quota was used up; None where that was not counted. ``window`` are its device's profiled steps.
     """
 
     pid: int
     rank: int | None = None
     host: str = ""
     file: str = ""
+    ran: int = 0
     steps: list[int] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
     wait_s: list[float] = field(default_factory=list)
