@@ -69,10 +69,14 @@ from ..model.run import Process
 from .parts.advice import EQUAL_SHARE, held_up, repeats_of, spread, wait_evidence
 from .parts.entry import Case, Entry, given, patient, steady_steps
 from .parts.lines import (
-    DATABASE_CALLS,
-    PARSING_CALLS,
+    DRAWS,
+    LOOPS,
+    PARSERS,
+    PARSES,
+    QUERIES,
+    SEEN,
     STACKS,
-    WORD_CALLS,
+    WORDS,
     asks_or_parses,
     called_in,
     crowd_evidence,
@@ -80,6 +84,7 @@ from .parts.lines import (
     line_evidence,
     lines_of,
     statement_of,
+    what_it_does,
 )
 
 ID = "python-sample-code-hot"
@@ -95,20 +100,10 @@ HALF = 0.5
 WRITTEN_ANEW = (HALF, 0.85, 1.0)
 KEPT = (HALF, 1.0, 1.0)  # of the line's own time: what a parser of text finds can be kept, always
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
-PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
 PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
-DRAWING_CALLS = frozenset("sample choice choices".split())
-PARSES, WORDS, LOOPS, QUERIES, DRAWS = "parses", "words", "loops", "queries", "draws"
-SEEN = {
-    PARSES: "it parses text",
-    WORDS: "it takes text apart, word by word",
-    LOOPS: "it runs in a loop, for one element after the other",
-    QUERIES: "it asks a database",
-    DRAWS: "it draws elements of a store at random, one by one",
-}
 CHANGED = """\
 # update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
 ROWS = """\
@@ -229,7 +224,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("share of a batch's CPU that this line has, at least", "line_cpu_share", share, STACKS),
         *wait_evidence(diagnosis),
     ]
-    does = _does(diagnosis, line.location, lines.library)
+    does = what_it_does(diagnosis, line.location, lines.library)
     evidence += [Evidence(SEEN[does])] if does else []
     ways = _ways(diagnosis, line.location, lines, does)
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
@@ -275,25 +270,6 @@ def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
     known = max(inputs.decode, making.unpack_cpu_s, sum(making.transforms.values()))
     collates = COLLATES * inputs.cpu <= inputs.collate > share * inputs.cpu / OUTWEIGHS
     return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or collates)
-
-
-def _does(diagnosis: Diagnosis, place: Location, library: str) -> str:
-    """Whether the line parses, or loops over elements; "" where neither is proven."""
-    if library in PARSERS:
-        return PARSES
-    found = statement_of(diagnosis, place)
-    if found is None:
-        return ""
-    source, called = found[0], called_in(found[1])
-    if called & DATABASE_CALLS:
-        return QUERIES
-    if called & PARSING_CALLS:
-        return PARSES
-    if called & WORD_CALLS:
-        return WORDS
-    if library == "random" and called & DRAWING_CALLS:
-        return DRAWS
-    return LOOPS if code.is_repeated(source, place.line) else ""
 
 
 def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[Proposal]:

@@ -18,6 +18,16 @@ LONGEST_QUOTE = 90  # letters of a statement in a snippet
 PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
 WORD_CALLS = frozenset("findall finditer lower tokenize".split())  # of text, word by word
 DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
+PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
+DRAWING_CALLS = frozenset("sample choice choices".split())
+PARSES, WORDS, LOOPS, QUERIES, DRAWS = "parses", "words", "loops", "queries", "draws"
+SEEN = {
+    PARSES: "it parses text",
+    WORDS: "it takes text apart, word by word",
+    LOOPS: "it runs in a loop, for one element after the other",
+    QUERIES: "it asks a database",
+    DRAWS: "it draws elements of a store at random, one by one",
+}
 NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its name in a report (ours)
 
 
@@ -44,6 +54,25 @@ def statement_of(diagnosis: Diagnosis, place: Location | None) -> tuple[Function
 def called_in(statement: ast.stmt) -> set[str]:
     """What a statement calls, by the last part of its name."""
     return {code.called(call) for call in code.calls_in(statement)}
+
+
+def what_it_does(diagnosis: Diagnosis, place: Location, library: str) -> str:
+    """Whether the line parses, or loops over elements; "" where neither is proven."""
+    if library in PARSERS:
+        return PARSES
+    found = statement_of(diagnosis, place)
+    if found is None:
+        return ""
+    source, called = found[0], called_in(found[1])
+    if called & DATABASE_CALLS:
+        return QUERIES
+    if called & PARSING_CALLS:
+        return PARSES
+    if called & WORD_CALLS:
+        return WORDS
+    if library == "random" and called & DRAWING_CALLS:
+        return DRAWS
+    return LOOPS if code.is_repeated(source, place.line) else ""
 
 
 def named(place: Location) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ...analyse.code import POSITIONS, TRAINER_NAMES, without_workers
+from ...analyse.loader_arguments import POSITIONS, TRAINER_NAMES, without_workers
 from ...model.code import Argument
 from ...model.loops import Loader
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...analyse.code import TRAINER_NAMES
+from ...analyse.loader_arguments import TRAINER_NAMES
 from ...model.loops import Loader
 from ...model.profile import Profile
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...analyse.code import POSITIONS
+from ...analyse.loader_arguments import POSITIONS
 from ...model.code import Location
 from ...model.loops import Loader
 from ...model.profile import Profile

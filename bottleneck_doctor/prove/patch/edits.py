@@ -13,7 +13,7 @@ import re
 import tokenize
 from collections.abc import Iterator, Sequence
 
-from ...analyse.code import without_workers
+from ...analyse.loader_arguments import without_workers
 from .calls import BYTE_ORDER_MARK, Edit, ParsedScript, Unsafe, argument_edits, calls, dotted, find_call
 from .edit_requests import Arguments, EditRequest, InsertBefore, SetStatement
 
