@@ -148,7 +148,7 @@ def _know(iterator: Any, loader: Any) -> None:
 def _adopt(iterator: Any) -> None:
     """An iterator that is older than we are: from its next batch on it is watched, in an epoch of its own."""
     _know(iterator, OlderLoader(iterator))
-    _opened(None, iterator, now())
+    _opened(iterator, now())
 
 
 def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,14 +160,14 @@ def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
                 quiet(_know)(iterator, self)
             open_sampler(iterator)
         iterator = original(self)
-        _opened(self, iterator, start)
+        _opened(iterator, start)
         return iterator
 
     return __iter__
 
 
 @quiet
-def _opened(loader: Any, iterator: Any, start: int) -> None:
+def _opened(iterator: Any, start: int) -> None:
     """An epoch begins: note how long building took and, for worker processes, who they are."""
     account = iterator.__dict__.get("_bdoc")
     if account is None:

@@ -16,9 +16,7 @@ INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line th
 CLOSE_LOOK_SHARE, LATER_SHARE = 0.005, 0.0025
 FIRST_LOOKS = 200  # which is what a run of some seconds is judged by
 STRIDE_AT_MOST = 4096
-STRIDE_GROWTH = (
-    4  # times from one adjustment to the next: one look that lay idle for long is no sign of its cost
-)
+STRIDE_GROWTH = 4  # times from one adjustment to the next: a single look that lay idle long is no cost
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
 KEPT = ("stop_at", "control", "on_first", "resting", "seeking")  # by a forked child
 PACE_EVERY = 32  # close looks between two adjustments of the stride at most, and

@@ -70,7 +70,7 @@ def what_it_does(diagnosis: Diagnosis, place: Location, library: str) -> str:
         return PARSES
     if called & WORD_CALLS:
         return WORDS
-    if library == "random" and called & DRAWING_CALLS:
+    if library == "random" and called & DRAWING_CALLS and "range" not in called:
         return DRAWS
     return LOOPS if code.is_repeated(source, place.line) else ""
 
