@@ -141,6 +141,19 @@ with watch(no_calibrate=True):
 
 
 @pytest.mark.slow
+def test_an_iterator_unlike_those_that_are_known_goes_on_unseen(tmp_path: Path) -> None:
+    body = """
+batches = iter(DataLoader(Rows(), 2))
+del batches._collate_fn  # which the agent reads
+with watch(no_calibrate=True):
+    train(batches)
+    during = vars(batches)["_bdoc"]
+say(during=during, losses=len(losses), left="_bdoc" in vars(batches))
+"""
+    assert trained(tmp_path, body) == {"during": None, "losses": 32, "left": False}
+
+
+@pytest.mark.slow
 def test_ranks_that_watch_themselves_are_no_strangers_to_each_other(tmp_path: Path) -> None:
     loop = "with watch(no_calibrate=True):\n    train(DataLoader(Rows(), 2), steps=128)\n"
     script = f"{TRAINING.replace('20_000', '400_000')}\nfrom bottleneck_doctor import watch\n{loop}"

@@ -146,7 +146,10 @@ def _know(iterator: Any, loader: Any) -> None:
 
 @quiet
 def _adopt(iterator: Any) -> None:
-    """An iterator that is older than we are: from its next batch on it is watched, in an epoch of its own."""
+    """An iterator that is older than we are: from its next batch on it is watched, in an epoch of its own;
+    never, where it is unlike those that we know."""
+    iterator._bdoc = None
+    _mark(iterator)
     _know(iterator, OlderLoader(iterator))
     _opened(iterator, now())
 
@@ -156,7 +159,7 @@ def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
         start = now()
         iterator = self.__dict__.get("_iterator")
         if iterator is not None:  # persistent workers: the same iterator begins again
-            if "_bdoc" not in iterator.__dict__:  # which is older than we are
+            if iterator.__dict__.get("_bdoc") is None:  # which is older than we are
                 quiet(_know)(iterator, self)
             open_sampler(iterator)
         iterator = original(self)
@@ -192,7 +195,8 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
     def __next__(self: Any) -> Any:
         account: IteratorCounts | None = self.__dict__.get("_bdoc")
         if account is None:
-            _adopt(self)
+            if "_bdoc" not in self.__dict__:
+                _adopt(self)
             return original(self)
         if account.countdown <= 0:
             return _closely(original, self, account)

@@ -111,9 +111,9 @@ marks = ",".join("?" * len(indices))                                # once per b
 rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
 table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
 RING = """\
-if len(self.items) < capacity: self.items.append(item)              # a list, written in a circle
-else: self.items[self.place] = item
-self.place = (self.place + 1) % capacity"""
+self.states[self.place] = state; self.place = (self.place + 1) % capacity    # arrays, filled in a circle
+chosen = rng.integers(filled, size=batch_size)                               # and a batch is drawn at once
+return self.states[chosen], self.rewards[chosen]"""
 TOKENS = """\
 tokens = tokenizer(texts)["input_ids"]                              # once, before training
 np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
@@ -146,10 +146,9 @@ QUERY = replace(
 DRAW = replace(
     COLUMNS,
     id="ring-buffer",
-    title="draw from a list or from arrays, not from a deque",
-    fix=Fix("a deque walks to each element that is asked for: the longer it is, the slower", RING),
-    effort="minutes",
-    risk="elements lie in another order: the same seed draws others",
+    title="draw a batch from arrays at once, not its elements one by one",
+    fix=Fix("a deque even walks to each element: there a list, with random.sample as now, is enough", RING),
+    risk="the same seed draws other elements",
 )
 TOKENISE = replace(
     COLUMNS,

@@ -98,7 +98,7 @@ def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
 
 
 FEW = "training steps in which a large part of the run passes, and enough of them to be judged"
-FAILED = "a finding that does not fail (please report this)"
+FAILED = "an answer: it failed, by a mistake of bdoc's (please report it)"
 
 
 def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:

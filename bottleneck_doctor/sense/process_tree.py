@@ -183,6 +183,8 @@ class OtherRanks:
         self._root, self._proc = root, root / "proc"
         self._name, self._rank = _rank_of(self._proc, root_pid)
         self._launcher = self._find_launcher(root_pid) if self._name else 0
+        self._once: set[int] = set()  # children of the launcher that were asked for their rank
+        self._twice: set[int] = set()
         self._trees: dict[int, Tree] = {}
         self._used_s: dict[int, float] = {}
 
@@ -191,10 +193,11 @@ class OtherRanks:
         if not self._launcher:
             return {}
         children = set(children_of(self._proc, self._launcher))
-        for pid in children - self._trees.keys():  # one that has yet to call exec has no rank so far
+        for pid in children - self._twice:  # at the first reading it may have yet to call exec
             name, rank = _rank_of(self._proc, pid)
             if name == self._name and rank != self._rank:
-                self._trees[pid] = Tree(pid, self._root)
+                self._trees.setdefault(pid, Tree(pid, self._root))
+        self._twice, self._once = self._once & children, children
         alive = 0
         for pid, tree in self._trees.items():
             usage = tree.read(now_ns) if pid in children else None

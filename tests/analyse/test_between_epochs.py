@@ -294,4 +294,5 @@ def test_it_may_sleep_there_and_hooks_have_the_last_word() -> None:
 
 
 def test_a_line_met_by_samples_that_count_for_nothing_has_no_share(tmp_path: Path) -> None:
-    assert _found(tmp_path, PARSED, count=0) is None
+    life = Elapsed(1, 0.0, 10.0, training_s=9.0, between_s=1.0)
+    assert _found(tmp_path, PARSED, count=0, life=life) is None

@@ -193,6 +193,14 @@ def test_ranks_that_others_watch_are_those_of_the_same_launcher(
     assert ranks.read(2 * S) == {"other_ranks": 0, "other_ranks_cpu_s": 65 / TICKS_PER_S}
 
 
+def test_a_rank_that_has_yet_to_call_exec_is_found_at_the_next_reading(plant: Plant) -> None:
+    root = plant({**launched({}), **told(20, HOME="/")})
+    ranks = OtherRanks(11, root)
+    assert ranks.read(0) == {}
+    plant(told(20, RANK=1))
+    assert ranks.read(S)["other_ranks"] == 1
+
+
 def test_a_process_without_a_rank_has_no_other_ranks(plant: Plant) -> None:
     assert OtherRanks(30, plant({**launched({}), **told(30, HOME="/")})).read(0) == {}
 
