@@ -1,13 +1,17 @@
-"""Draws who is late when: each rank's time outside of exchanges against the median one's, by steps."""
+"""Draws who is late when: each rank's time outside of exchanges against the median one's, over time.
+
+All ranks end a step at the exchange: the clock of one tells when all of them did.
+"""
 
 from __future__ import annotations
 
+from itertools import accumulate
 from statistics import fmean, median_low
 
-from ..model.loops import RankSteps
+from ..model.loops import Loop, RankSteps
 from ..model.picture import RankMap
 from ..model.profile import Profile
-from .ranks import all_ranks, kept, shared_edges, stretched
+from .ranks import all_ranks, kept, longest_loops, shared_edges, stretched
 
 COLUMNS_AT_MOST = 96
 ROWS_AT_MOST = 32  # what one reads at a glance; of more ranks those furthest from the median one
@@ -34,7 +38,17 @@ def rank_map(profile: Profile) -> RankMap | None:
     shown = sorted(far, key=lambda place: ranks[place].rank or 0)
     several = len({one.host for one in ranks}) > 1
     names = [_name(ranks[place], several) for place in shown]
-    return RankMap(names, edges, [ratios[place] for place in shown], len(ranks) - len(shown))
+    ends_s = _ends_s(profile, ranks, edges)
+    return RankMap(names, edges, ends_s, [ratios[place] for place in shown], len(ranks) - len(shown))
+
+
+def _ends_s(profile: Profile, ranks: list[RankSteps], edges: list[int]) -> list[float]:
+    """When those steps ended, by a rank of this machine, in seconds since the run began."""
+    here = longest_loops(profile)
+    one = next(here[rank.pid] for rank in ranks if rank.pid in here)
+    table = one.table if isinstance(one, Loop) else one
+    ends = dict(zip(accumulate(table.steps), table.t, strict=True))
+    return [ends[edge] for edge in edges]
 
 
 def _own(one: RankSteps, edges: list[int]) -> list[float]:

@@ -108,14 +108,16 @@ class CallPaths:
 
 @dataclass(frozen=True)
 class RankMap:
-    """Ranks over steps: what each took outside of exchanges, over what the median rank took.
+    """Ranks over time: what each took outside of exchanges, over what the median rank took.
 
-    ``edges`` are the steps between which the columns of ``ratio`` lie, one row for each of ``names``; None
-    where steps were set aside. ``left_out`` ranks are nearer to the median one than all that are shown.
+    ``edges`` are the steps between which the columns of ``ratio`` lie, one row for each of ``names``, and
+    ``ends_s`` when they ended, in seconds since the run began; None where steps were set aside. ``left_out``
+    ranks are nearer to the median one than all that are shown.
     """
 
     names: list[str]
     edges: list[int]
+    ends_s: list[float]
     ratio: list[list[float | None]]
     left_out: int = 0
 

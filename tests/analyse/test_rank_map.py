@@ -1,4 +1,4 @@
-"""The map of ranks over steps shows who is late, and leaves out who is like all others."""
+"""The map of ranks over time shows who is late, and leaves out who is like all others."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ def test_the_late_rank_stands_out_in_all_steps() -> None:
     assert min(late) > max(others)
     assert sum(late) / len(late) == pytest.approx(0.035 / 0.02, rel=0.1)
     assert len(drawn.edges) - 1 == len(late) <= COLUMNS_AT_MOST
+
+
+def test_a_column_is_as_wide_as_its_steps_were_long() -> None:
+    drawn = rank_map(merged(apart(ONE_LATE, "aabb")))
+    assert drawn is not None
+    table = ONE_LATE.loops[0].table
+    assert len(drawn.ends_s) == len(drawn.edges)
+    assert drawn.ends_s[-1] - drawn.ends_s[0] == pytest.approx(
+        sum(table.wall_s[drawn.edges[0] : drawn.edges[-1]]), rel=1e-3
+    )
 
 
 def test_of_many_ranks_those_furthest_from_the_median_are_drawn() -> None:

@@ -6,7 +6,9 @@ from bottleneck_doctor.model.picture import RankMap
 from bottleneck_doctor.render.figures.ranks import ranks_figure
 from bottleneck_doctor.render.html import ranks_table, ranks_words
 
-LATE = RankMap(["rank 0", "rank 1, <b>"], [10, 20, 30], [[1.0, None], [2.0, 1.5]], left_out=3)
+LATE = RankMap(
+    ["rank 0", "rank 1, <b>"], [10, 20, 30], [0.5, 1.0, 2.5], [[1.0, None], [2.0, 1.5]], left_out=3
+)
 
 
 def test_each_cell_says_its_rank_steps_and_how_late() -> None:
@@ -15,6 +17,8 @@ def test_each_cell_says_its_rank_steps_and_how_late() -> None:
     (map_,) = figure.data
     assert map_["z"] == [[1.0, None], [2.0, 1.5]]
     assert map_["zmax"] == 2.0
+    assert map_["x"] == [0.5, 1.0, 2.5]  # the slower stretch is the wider column
+    assert figure.layout["xaxis"]["title"]["text"] == "s since the run began"
     assert map_["hovertext"][1][0] == "rank 1, &lt;b&gt;<br>steps 10 to 20: ×2.0 the median"
     assert map_["hovertext"][0][1].endswith("set aside")
 
@@ -26,4 +30,4 @@ def test_its_words_and_numbers_say_the_same() -> None:
 
 
 def test_nothing_comparable_is_not_drawn() -> None:
-    assert ranks_figure(RankMap(["rank 0"], [1, 2], [[None]])) is None
+    assert ranks_figure(RankMap(["rank 0"], [1, 2], [0.1, 0.2], [[None]])) is None
