@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from math import floor, log, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 from ..analyse.causes import side_gains, side_of
@@ -42,7 +41,7 @@ HURTS = 0.97  # a remedy that costs this much is said as a warning
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (ours)
-TIE = log(1.1)  # gains within 10 % are a tie; then the easier remedy comes first
+TIE = 1.1  # times the gain of another at most, and the easier of the two comes first
 LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (ours)
 TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "bound": 3}
 
@@ -64,15 +63,9 @@ class Offer(NamedTuple):
 
 
 def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
-    """Every cure with its predicted speedup; of the same remedy offered twice the better-founded."""
-    best: dict[str, Offer] = {}
-    better = partial(order, diagnosis)
-    for finding in found:
-        for proposal in finding.proposals:
-            offer = _offer(diagnosis, finding, proposal)
-            if proposal.id not in best or better(offer) < better(best[proposal.id]):
-                best[proposal.id] = offer
-    return sorted(best.values(), key=better)
+    """Every cure with its predicted speedup, best first."""
+    cures = [(finding, proposal) for finding in found for proposal in finding.proposals]
+    return in_order(diagnosis, [_offer(diagnosis, finding, proposal) for finding, proposal in cures])
 
 
 def _offer(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> Offer:
@@ -103,28 +96,36 @@ def _most(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> float:
     return max(most, min(wide, max(fastest, default=wide)))
 
 
-def order(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool, int, int, int, int, float]:
-    """What treats the cause that the verdict names comes first, unless that is a guess; then what gains most,
-    between its low and its likely end.
+def in_order(diagnosis: Diagnosis, some: list[Offer]) -> list[Offer]:
+    """Best first, and of the same remedy only the first: what treats the cause that the verdict names, unless
+    that is a guess; of the rest that gains most, or, of those that gain about as much, the easiest."""
+    left = [(_last(diagnosis, offer), _gained(diagnosis, offer), offer) for offer in some]
+    ranked: dict[str, Offer] = {}
+    while left:
+        last, most, _ = min(left, key=lambda one: (one[0], -one[1]))
+        tied = [one for one in left if one[0] == last and one[1] * TIE >= most]
+        first = min(tied, key=lambda one: _ease(one[2]))
+        ranked.setdefault(first[2].proposal.id, first[2])
+        left.remove(first)
+    return list(ranked.values())
 
-    Steps that get faster leave evaluation as it was: what is compared is what either brings to both.
-    """
-    finding, proposal = offer.finding, offer.proposal
-    gained = offer.discounted
-    if proposal.scope != "run":
-        gained = with_evaluation(diagnosis.whole, gained)
-    named = diagnosis.verdict.confidence != "low" and side_of(finding.cause) == side_of(
-        diagnosis.verdict.cause
-    )
-    return (
-        promises_nothing(proposal),
-        not named,
-        -floor(log(gained) / TIE),
-        EASE[proposal.apply],
-        EFFORT.get(proposal.effort, 1),
-        TRUST[offer.told.basis],
-        -offer.likely,
-    )
+
+def _last(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool]:
+    side = side_of(offer.finding.cause)
+    named = diagnosis.verdict.confidence != "low" and side == side_of(diagnosis.verdict.cause)
+    return promises_nothing(offer.proposal), not named
+
+
+def _gained(diagnosis: Diagnosis, offer: Offer) -> float:
+    """What either brings to training and evaluation together: faster steps leave the latter as it was."""
+    own = offer.discounted
+    return own if offer.proposal.scope == "run" else with_evaluation(diagnosis.whole, own)
+
+
+def _ease(offer: Offer) -> tuple[int, int, int, float]:
+    proposal = offer.proposal
+    effort = EFFORT.get(proposal.effort, 1)
+    return EASE[proposal.apply], effort, TRUST[offer.told.basis], -offer.likely
 
 
 def without_trifles_first(ranked: list[Offer]) -> list[Offer]:

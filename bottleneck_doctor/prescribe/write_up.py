@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, replace
-from functools import partial
 
 from ..analyse.diagnose import diagnose
 from ..analyse.hot_lines import hot_functions, hot_operators
@@ -16,9 +15,9 @@ from ..model.profile import Profile
 from ..model.report import Abstained, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
 from .rank import (
     Offer,
+    in_order,
     in_whole_run,
     offers,
-    order,
     promises_nothing,
     remedies,
     without_trifles_first,
@@ -75,16 +74,6 @@ def _together(diagnosis: Diagnosis, offer: Offer) -> Offer:
     return Offer(offer.finding, proposal, low, likely, told)
 
 
-def ranked_together(diagnosis: Diagnosis, mine: list[Offer], others: list[Offer]) -> list[Offer]:
-    """Both, best first; of the same remedy for two loaders, the one that brings more."""
-    if not others:
-        return mine
-    best: dict[str, Offer] = {}
-    for offer in sorted([*others, *mine], key=partial(order, diagnosis)):
-        best.setdefault(offer.proposal.id, offer)
-    return list(best.values())
-
-
 def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
     """The evaluation's own steps, where there are any: the metrics proper are those of training."""
     own = diagnosis.evaluation
@@ -108,7 +97,9 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
     about = subject_of(diagnosis)
     found, abstained = _examine(diagnosis)
     others = examine_evaluation(diagnosis)
-    every = ranked_together(diagnosis, offers(diagnosis, found), evaluation_offers(diagnosis, others))
+    every = offers(diagnosis, found)
+    if others:  # of the same remedy for two loaders, the one that brings more
+        every = in_order(diagnosis, [*evaluation_offers(diagnosis, others), *every])
     ranked = without_trifles_first([offer for offer in every if worth_saying(diagnosis, offer)])
     told = remedies(diagnosis, ranked)
     kept = _kept([*others, *found], ranked)

@@ -66,6 +66,18 @@ def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> Non
     assert [offer.proposal.id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
 
 
+@pytest.mark.parametrize("gained", [1.27, 1.33, 1.39, 1.46])
+def test_of_two_that_gain_about_as_much_the_easier_comes_first_wherever_they_lie(gained: float) -> None:
+    hard, easy = (
+        Proposal(name, name, FIX, factor=(one, one, one), apply="manual", effort=effort)
+        for name, one, effort in (("hard", gained * 1.02, "days"), ("easy", gained, "minutes"))
+    )
+    best = replace(hard, id="best", factor=(2.0, 2.0, 2.0))
+    diagnosis, _ = run()
+    found = Finding("log-slow", "host.logging", [Evidence("log")], [hard, easy, best])
+    assert [offer.proposal.id for offer in offers(diagnosis, [found])] == ["best", "easy", "hard"]
+
+
 @pytest.mark.parametrize(
     ("cause", "most", "bound"),
     [("host.logging", 1.5, 1.5), ("input.decode", 1.4, 1.4), ("input.collate", None, 2.0)],
