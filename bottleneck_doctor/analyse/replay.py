@@ -37,6 +37,7 @@ STEP_COST_PARTS = tuple(one.name for one in fields(StepCost))
 DIVIDED = 0.5
 BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to search
 LITTLE = 1e-12
+SETTLES = 4  # times, and what the cores are asked for is within some percent of what they give
 SHARED = 0.5  # of its core is left to a worker that shares it with one thread of the model
 # Of their speed is left to the model's threads where one of them shares its core, and where two do (ours, on
 # two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42, 0.41,
@@ -151,16 +152,22 @@ def _serial(scenario: Scenario) -> list[float]:
             cost.compute * wide
             + (cost.python + cost.launch + cost.paging + cost.lead_in + cost.collect) * stretch
         )
-        t += cost.checkpoint + cost.logging + scenario.sampling + _asleep(cost)
+        t += cost.checkpoint + cost.logging + scenario.sampling + _asleep(scenario, cost)
+        t += _exchanging(scenario, cost) * stretch
         t = max(t, device - scenario.ahead * _accelerated(cost))
         arrivals.append(t)
     return arrivals
 
 
-def _asleep(cost: StepCost) -> float:
+def _asleep(scenario: Scenario, cost: StepCost) -> float:
     """What of a turn passes without a core, checkpoints and logging apart."""
-    exchange = 0.0 if cost.device else cost.comm + cost.straggler
+    exchange = 0.0 if cost.device else cost.comm + cost.straggler - _exchanging(scenario, cost)
     return cost.idle + cost.memory + cost.allocating + exchange
+
+
+def _exchanging(scenario: Scenario, cost: StepCost) -> float:
+    """For how long threads of the exchange want a core, while the loop sleeps."""
+    return 0.0 if cost.device else cost.comm * scenario.exchanging
 
 
 def _accelerated(cost: StepCost) -> float:
@@ -291,10 +298,10 @@ class _Pipeline:
         self._hand_out()
         scenario, written = self.scenario, cost.checkpoint + cost.logging
         alone = cost.python + cost.launch + cost.paging + cost.lead_in + cost.collect
-        alone += scenario.hand_over + scenario.sampling
+        alone += scenario.hand_over + scenario.sampling + _exchanging(scenario, cost)
         alone += written * (1 - scenario.stored)
         cpu = cost.compute + alone
-        blocked = scenario.transfer + _asleep(cost) + written * scenario.stored
+        blocked = scenario.transfer + _asleep(scenario, cost) + written * scenario.stored
         width = (cost.compute * scenario.threads + alone) / cpu if cpu > 0 else 1.0
         self.cost = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width, scenario.waking)
         self.device = max(self.device, self.now + cost.lead_in + cost.allocating) + _accelerated(cost)
@@ -334,7 +341,7 @@ class _Pipeline:
         workers = demand = sum([job.computing for job in busy])
         if cost is not None:
             demand += cost.width * cost.computing
-        cpu = together = cpu_stretch(scenario, demand)
+        cpu = together = self._stretch(demand, busy)
         if cost is not None and cost.width > 1.0:
             shared = max(0.0, workers + scenario.strangers + ceil(scenario.threads) - scenario.cores)
             left = _together(shared, scenario.operator_s) * min(1.0, 2 * scenario.cores / demand)
@@ -344,3 +351,17 @@ class _Pipeline:
         reading = sum([job.reading for job in busy])
         full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
         return _Load(cpu, together, read_stretch(scenario, reading), full)
+
+    def _stretch(self, demand: float, busy: list[_Job]) -> float:
+        """How much longer CPU work takes: whoever gets a part of a core asks for it a larger part of its
+        time, so that the cores do no more than they can."""
+        jobs = busy if self.cost is None else [*busy, self.cost]
+        stretch = cpu_stretch(self.scenario, demand)
+        for _ in range(SETTLES):
+            if stretch <= 1.0:
+                break
+            demand = sum(
+                [job.width * job.computing * stretch / (1 + job.computing * (stretch - 1)) for job in jobs]
+            )
+            stretch = cpu_stretch(self.scenario, demand)
+        return stretch

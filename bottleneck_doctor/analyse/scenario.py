@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from ..model.derived import DeviceView
-from ..model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step
+from ..model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step, StepCost
 from ..model.fetches import Payload
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
@@ -153,6 +153,7 @@ def build_scenario(
         strangers=strangers(host) / host.trainers,
         threads=threads,
         operator_s=operator_s(profile),
+        exchanging=_exchanging(profile, steps, inputs, workers, costs),
         making_threads=making_threads(profile, loader, steps, inputs) if not workers else 1.0,
         hand_over=release + max(0.0, hand_over - (making.draw_cpu_s or 0.0) if workers else hand_over),
         sampling=making.draw_s or 0.0,
@@ -276,12 +277,29 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, 
         everything -= inputs.other_cpu * steps_in(steps)
     if mine <= 0 or everything <= 0:
         return 1.0
-    single = all(one.torch_threads == 1 for one in profile.processes if one.role == "trainer")
-    if single and any(step.exchange for step in steps):
-        return 1.0  # what else the process computes is the exchange: it adds up gradients in its own threads
+    if _exchanges_beside(profile, steps):
+        return 1.0
     ratio = (everything - inside) / mine
     most = profile.machine.affinity_cores or profile.machine.cores  # a quota stops threads, it forbids none
     return max(1.0, min(most / trainers, ratio)) if ratio >= THREADS_MARK else 1.0
+
+
+def _exchanges_beside(profile: Profile, steps: list[Step]) -> bool:
+    """Whether what the process computes beside the loop is the exchange: its own threads add up gradients."""
+    single = all(one.torch_threads == 1 for one in profile.processes if one.role == "trainer")
+    return single and any(step.exchange for step in steps)
+
+
+def _exchanging(
+    profile: Profile, steps: list[Step], inputs: Inputs, workers: int, costs: tuple[StepCost, ...]
+) -> float:
+    """Share of the exchange in which its own threads compute."""
+    exchange = sum(cost.comm for cost in costs) / max(1, len(costs))
+    if exchange <= 0 or not _exchanges_beside(profile, steps):
+        return 0.0
+    beside = mean_in(steps, "process_cpu") - mean_in(steps, "cpu") - mean_in(steps, "wait_cpu")
+    beside -= 0.0 if workers else inputs.other_cpu
+    return max(0.0, min(1.0, beside / exchange))
 
 
 def _moving(payload: Payload, steps: list[Step], workers: int) -> tuple[float, float]:

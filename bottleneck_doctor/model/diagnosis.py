@@ -116,7 +116,8 @@ class Scenario:
     from a core; ``asleep`` is the share of ``idle`` in which the loop's thread sleeps in the model, for other
     threads of it, ``resting`` that in which its own lines do, outside of data, model and writing; ``limited``
     the seconds that a read limit, reached, takes for a batch, whoever reads it; ``operator_s`` is how long an
-    operator of the model takes in which a moment of its computing lies, 0 = not known.
+    operator of the model takes in which a moment of its computing lies, 0 = not known; ``exchanging`` is the
+    share of ``comm`` for which the exchange's own threads want a core while the loop sleeps.
     """
 
     works: tuple[BatchCost, ...]
@@ -151,6 +152,7 @@ class Scenario:
     resting: float = 0.0
     limited: float = 0.0
     operator_s: float = 0.0
+    exchanging: float = 0.0
 
 
 @dataclass(frozen=True)

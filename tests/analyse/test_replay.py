@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bottleneck_doctor.analyse.predict import best_setting, doubled
@@ -45,6 +47,16 @@ def test_a_model_on_the_same_cores_is_slowed_by_its_workers():
     alone = step_seconds(scene(1 * MS, compute=10 * MS, workers=1, threads=2.0))
     crowded = step_seconds(scene(10 * MS, compute=10 * MS, workers=4, threads=2.0))
     assert crowded > 1.3 * alone
+
+
+def test_workers_share_cores_with_the_threads_of_the_exchange():
+    """A rank's one core: making 8 ms, model 2 ms, exchange 4 ms, for half of which its threads compute."""
+    asleep = Scenario((BatchCost(8 * MS),), (StepCost(2 * MS, 0, comm=4 * MS),), cores=1)
+    awake = replace(asleep, exchanging=0.5)
+    assert (step_seconds(awake), step_seconds(asleep)) == pytest.approx((14 * MS, 14 * MS))
+    assert step_seconds(apply(Change(workers=2), asleep)) == pytest.approx(10 * MS, rel=0.02)
+    assert step_seconds(apply(Change(workers=2), awake)) == pytest.approx(12 * MS, rel=0.02)
+    assert step_seconds(apply(Change(workers=2, comm=0), awake)) == pytest.approx(10 * MS, rel=0.02)
 
 
 def test_reads_share_the_streams_that_the_storage_has():
