@@ -13,6 +13,7 @@ from ..findings.parts.entry import Entry
 from ..model.diagnosis import Abstention, Diagnosis, Finding
 from ..model.profile import Profile
 from ..model.report import Abstained, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
+from ..model.run import Gap
 from .rank import (
     Offer,
     in_order,
@@ -87,7 +88,7 @@ def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
 
 
 FEW = "training steps in which a large part of the run passes, and enough of them to be judged"
-FAILED = "an answer: it failed, by a mistake of bdoc's (please report it)"
+FAILED = "it failed, by a mistake of bdoc's"
 
 
 def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
@@ -105,7 +106,9 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
     kept = _kept([*others, *found], ranked)
     return Report(
         run=_run(profile),
-        quality=diagnosis.quality,
+        quality=replace(
+            diagnosis.quality, gaps=[*diagnosis.quality.gaps, *map(_gap, filter(_failed, abstained))]
+        ),
         metrics=diagnosis.metrics | evaluation_metrics(diagnosis),
         budget=about.budget,
         verdict=diagnosis.verdict,
@@ -143,6 +146,15 @@ def _ask(entry: Entry, diagnosis: Diagnosis) -> Finding | Abstention | None:
         return entry.ask(diagnosis)
     except Exception as mistake:
         return Abstention(entry.id, f"{FAILED}: {type(mistake).__name__}: {mistake}")
+
+
+def _failed(abstained: Abstention) -> bool:
+    return abstained.missing.startswith(FAILED)
+
+
+def _gap(failed: Abstention) -> Gap:
+    """Said where the report says what it could not look at: nobody would look for it elsewhere."""
+    return Gap(f"the finding {failed.finding}", failed.missing, "please report it")
 
 
 def _kept(found: list[Finding], ranked: list[Offer]) -> list[Finding]:

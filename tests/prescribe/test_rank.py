@@ -124,3 +124,6 @@ def test_a_finding_that_fails_costs_the_report_no_more_than_itself(monkeypatch: 
     ]
     (why,) = (one.missing for one in after.abstentions if one.finding == "loader-in-main")
     assert why.startswith(FAILED)
+    assert not any("finding" in gap.what for gap in before.quality.gaps)
+    (gap,) = (one for one in after.quality.gaps if "finding" in one.what)
+    assert gap.what == "the finding loader-in-main"
