@@ -12,13 +12,14 @@ from ..model.code import FunctionSource, Location
 from ..model.instruments import Stack
 from . import code
 from .code import Names
-from .loop_parts import users_path
+from .loop_parts import parse_frame, users_path
 
 READS_VALUES = frozenset("item tolist numpy argmax topk".split())
 MEASURES = re.compile(
     r"metric|accura|(^|_)acc(_|$)|score|confusion|(^|_)auc|precision|recall|(^|_)f1|(^|_)m?iou|bleu|rouge"
     r"|perplex|correct|(^|_)meter"
 )
+FORCES = frozenset("flush fsync fdatasync msync commit".split())  # returns when the disk has it
 MOST = 0.8  # of a function's samples, or what it is for is not known (ours)
 
 TRAINING, MEASURE, LOG, BESIDE, UNKNOWN = "training", "measure", "log", "beside", ""
@@ -31,7 +32,8 @@ class Purpose:
 
     ``repeats``: its line runs in a loop within the step, element by element. ``seldom``: it is not done in
     each step, but at every n-th, or between inner loops. ``caller`` is the line of the training loop that
-    leads there, ``line`` that of the function itself.
+    leads there, ``line`` that of the function itself. ``forced``: seen while the disk was waited for, which
+    is writing whatever else is done with what is written.
     """
 
     what: str = UNKNOWN
@@ -39,6 +41,7 @@ class Purpose:
     seldom: bool = False
     caller: Location | None = None
     line: Location | None = None
+    forced: bool = False
 
 
 def purpose_of(sources: list[FunctionSource], stacks: list[Stack]) -> Purpose:
@@ -61,7 +64,23 @@ def purpose_of(sources: list[FunctionSource], stacks: list[Stack]) -> Purpose:
 
 def purpose_at(sources: list[FunctionSource], stack: Stack) -> Purpose:
     """What one call path is for."""
-    return _purpose(tuple(sources), tuple(users_path(stack.frames)))
+    path = tuple(users_path(stack.frames))
+    found = _purpose(tuple(sources), path)
+    known = found.caller is not None  # below the loop that trains
+    return replace(found, what=LOG, forced=True) if known and _forces(sources, stack, path) else found
+
+
+def _forces(sources: list[FunctionSource], stack: Stack, path: tuple[Location, ...]) -> bool:
+    """Whether the disk is waited for there: by a library's function of such a name, or one in C that the
+    user's line calls."""
+    inner = parse_frame(stack.frames[-1])
+    if inner is None or not path:
+        return False
+    if inner != path[-1]:
+        return inner.function.rpartition(".")[2] in FORCES
+    source = code.source_at(sources, inner)
+    statement = code.statement_at(source, inner.line) if source is not None else None
+    return statement is not None and any(code.called(call) in FORCES for call in code.calls_in(statement))
 
 
 @lru_cache(maxsize=4)

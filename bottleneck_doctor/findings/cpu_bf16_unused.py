@@ -128,7 +128,8 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool
     for remedy, way, published in WAYS:
         timed = times_as_fast(diagnosis, LAYERS, way, share * own_s(scenario))
         times = max(1.0, timed or (published if amx else WITHOUT_AMX))
-        found.append(replace(remedy, factor=faster(scenario, share, (1.0, 1.0, times)), most=bound))
+        factor = faster(scenario, share, (1.0, 1.0, times))
+        found.append(replace(remedy, factor=factor, most=factor[2] if timed else bound))
     return found
 
 

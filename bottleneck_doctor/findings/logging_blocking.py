@@ -11,7 +11,8 @@ for TensorBoard costs milliseconds, every time.
 Wall and CPU time inside log handlers, tqdm's display, TensorBoard's event writer and forced flushes of log
 files, in the loop's own thread; a flush inside or after a checkpoint belongs to the checkpoint. Calls below
 20 us are not noted. What no hook knows, such as a dump into a file, is seen by stacks of the loop's thread:
-samples at lines whose result is written out, by the user's source.
+samples at lines whose result is written out, by the user's source, and in calls that wait for the disk
+(`flush` of a memory map, `commit` of a database), whatever is done with the result.
 
 ## Thresholds
 More than 1 % of the steady step (ours).
@@ -64,6 +65,13 @@ LOG_RARELY = Proposal(
     risk="what happens between two records is not seen",
     treatments=(Treatment("rare_logging", {"every": EVERY}),),
 )
+FLUSH_RARELY = Proposal(
+    id="flush-rarely",
+    title=f"wait for the disk at every {EVERY}th step only",
+    fix=Fix("let the kernel write, and ask it to finish now and then", rarely(OFTEN, "file.flush()")),
+    change=Change(logging=1 / EVERY),
+    risk="what was written since the last flush may be lost when the machine stops",
+)
 WRITER = Proposal(
     id="async-writer",
     title="let another thread write the log",
@@ -105,6 +113,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if place is not None:
         text = f"share of the loop's samples in what {place.function} writes out"
         evidence.append(Evidence(text, "written_share", seen.share, STACKS))
+    if seen.purpose is not None and seen.purpose.forced:
+        evidence[0] = replace(evidence[0], text="share of the step spent on writing, the disk awaited")
+        return Finding(
+            ID, "host.logging", evidence, [FLUSH_RARELY.at(place, _flushed(diagnosis, place))], place
+        )
     seldom = LOG_RARELY.at(around, _snippet(diagnosis, around))
     return Finding(ID, "host.logging", evidence, [replace(seldom, apply="manual", treatments=())], place)
 
@@ -113,6 +126,10 @@ def _snippet(diagnosis: Diagnosis, place: Location | None) -> str:
     """The user's own line where it is known and is no progress bar."""
     line = quoted(diagnosis, place)
     return rarely(OFTEN, line) if line else EXAMPLE
+
+
+def _flushed(diagnosis: Diagnosis, place: Location | None) -> str:
+    return rarely(OFTEN, quoted(diagnosis, place) or "file.flush()")
 
 
 def _count(calls: list[Operation]) -> int:
@@ -143,16 +160,26 @@ def track(file, model):
 """
 
 
-def _dumped() -> Diagnosis:
+KEEP = """\
+def track(file, model):
+    file.rows[0] = model.weight.detach()
+    file.flush()
+"""
+
+
+MEMMAP = "memmap.flush (/usr/lib/python3/site-packages/numpy/_core/memmap.py:340)"
+
+
+def _dumped(track: str = TRACK, *called: str) -> Diagnosis:
     """Weights go into a file, which no hook knows; stacks say where."""
     sick = patient(BatchCost(1e-5), SICK)
-    frames = ["<module> (train.py:13)", "track (train.py:2)"]
+    frames = ["<module> (train.py:13)", f"track (train.py:{len(track.splitlines())})", *called]
     facts = replace(
         sick.profile,
         stacks=[Stack(1, "trainer", "MainThread", frames, 60)],
         sources=[
             FunctionSource("train.py", "<module>", 10, LOOP),
-            FunctionSource("train.py", "track", 1, TRACK),
+            FunctionSource("train.py", "track", 1, track),
         ],
     )
     return replace(sick, profile=facts)
@@ -174,6 +201,8 @@ def cases() -> tuple[Case, ...]:
             "log-every-n",
         ),
         Case("weights dumped into a file", _dumped(), "fires", "log-every-n"),
+        Case("a memory map is synced", _dumped(KEEP, MEMMAP), "fires", "flush-rarely"),
+        Case("a file is flushed, in C", _dumped(KEEP), "fires", "flush-rarely"),
         Case(
             "a flush now and then",
             patient(BatchCost(1e-5), StepCost(0.002, logging=5e-6), operations=(FLUSHES,)),
@@ -183,4 +212,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "host.logging", examine, needs=(loader_loop,), remedies=(LOG_RARELY, WRITER))
+FINDING = Entry(
+    ID, "host.logging", examine, needs=(loader_loop,), remedies=(LOG_RARELY, FLUSH_RARELY, WRITER)
+)
