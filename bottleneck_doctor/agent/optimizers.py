@@ -18,6 +18,7 @@ SIZES_AT_MOST = 64
 HOW = ("lr", "foreach", "fused", "capturable", "differentiable")  # not what is computed, but how
 
 _made: dict[int, tuple[str, int]] = {}
+_alive: Any = weakref.WeakSet()  # all that were built or stepped while we looked
 _known: dict[int, Any] = {}
 
 
@@ -37,6 +38,7 @@ def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
 @quiet
 def _remember(optimizer: Any, frame: FrameType) -> None:
     found = _users_frame(frame)
+    _alive.add(optimizer)
     if found is not None and len(_made) < 256:
         _made[id(optimizer)] = (found.f_code.co_filename, found.f_lineno)
 
@@ -48,9 +50,17 @@ def note(optimizer: Any, closure: bool) -> None:
     if (known is not None and known() is optimizer) or len(_known) >= 64:
         return
     _known[id(optimizer)] = weakref.ref(optimizer)
+    _alive.add(optimizer)
     state.writer.fact(fact="optimizer", closure=closure, **describe(optimizer))
     for one in _tables(optimizer):
         state.writer.fact(fact="gradient_rows", **_rows(one))
+
+
+def trained() -> set[int]:
+    """The ``id`` of each tensor that an optimizer updates; none before the first has stepped."""
+    if not _known:
+        return set()
+    return {id(one) for each in list(_alive) for group in each.param_groups for one in group["params"]}
 
 
 def describe(optimizer: Any) -> dict[str, Any]:

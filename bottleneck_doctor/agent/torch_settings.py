@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from . import optimizers
 from .guard import quiet
 from .hints import Any, Callable, Iterator
 from .state import state
@@ -221,7 +222,8 @@ def during_backward(losses: Any) -> None:
         state.writer.fact(fact="noticed", switch="profiler")
     if not _Noticed.graph and losses and state.backwards >= EARLY_BACKWARDS:
         _Noticed.graph = True
-        state.writer.fact(fact="graph", casts_weights=casts_weights(losses[0]))
+        share = _ask(lambda: unused_share(losses[0]))
+        state.writer.fact(fact="graph", casts_weights=casts_weights(losses[0]), unused_share=share)
         note_shapes(losses[0])
 
 
@@ -232,3 +234,24 @@ def casts_weights(loss: Any) -> bool:
         and any(one is not None and one.name().endswith("AccumulateGrad") for one, _ in node.next_functions)
         for node in nodes(loss)
     )
+
+
+def unused_share(loss: Any) -> float | None:
+    """Share of the multiplications behind a loss whose gradients reach nothing that an optimizer updates;
+    None where no optimizer of this loss is known."""
+    trained, graph = optimizers.trained(), list(nodes(loss))
+    if not trained or len(graph) >= NODES_AT_MOST:
+        return None
+    after: dict[Any, list[Any]] = {}
+    for node in graph:
+        for before, _ in node.next_functions:
+            after.setdefault(before, []).append(node)
+    waiting = [node for node in graph if id(getattr(node, "variable", None)) in trained]
+    used = set(waiting)
+    while waiting:
+        more = [one for one in after.get(waiting.pop(), ()) if one not in used]
+        used.update(more)
+        waiting += more
+    work = [(node in used, sum(map(_work, _read(node)))) for node in graph]
+    total = sum(each for _, each in work)
+    return sum(each for is_used, each in work if not is_used) / total if used and total else None

@@ -125,7 +125,8 @@ def _switches(log: ProcessLog) -> ScriptSettings | None:
     if not said:
         return None
     noticed = sorted({one.switch for one in log.told(NoticedFact)})
-    return replace(said[0], noticed=noticed, autocast=uses_autocast(log))
+    unused = log.first(GraphFact).unused_share
+    return replace(said[0], noticed=noticed, autocast=uses_autocast(log), unused_share=unused)
 
 
 def uses_autocast(log: ProcessLog) -> bool | None:

@@ -174,9 +174,10 @@ class NoticedFact:
 
 @dataclass(frozen=True)
 class GraphFact:
-    """What a graph says of autocast."""
+    """What a graph says of autocast, and of gradients that nobody uses."""
 
     casts_weights: bool | None = None
+    unused_share: float | None = None
 
 
 @dataclass(frozen=True)

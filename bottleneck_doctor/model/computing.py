@@ -11,7 +11,9 @@ class ScriptSettings:
 
     ``noticed`` holds what was on during a later backward pass: anomaly, profiler. ``autocast`` also counts
     weights seen to be cast on their way into the loss. ``tracer`` and ``profiler`` name the module behind
-    ``sys.settrace`` and ``sys.setprofile``. ``amx`` and ``avx512_bf16`` are abilities of the processor.
+    ``sys.settrace`` and ``sys.setprofile``. ``amx`` and ``avx512_bf16`` are abilities of the processor. Of
+    the multiplications behind the loss, ``unused_share`` have gradients that reach nothing which an optimizer
+    updates.
     """
 
     pid: int
@@ -29,6 +31,7 @@ class ScriptSettings:
     development_mode: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     noticed: list[str] = field(default_factory=list)
+    unused_share: float | None = None
 
 
 @dataclass(frozen=True)

@@ -112,3 +112,26 @@ def test_a_training_leaves_its_shapes_and_its_tensors_sizes(tmp_path: Path) -> N
     assert sorted(tuple(one) for one in optimizer.sizes) == [(1, 1), (4, 1)]
     assert optimizer.options["momentum"] == 0.0
     assert "lr" not in optimizer.options
+
+
+def test_work_whose_gradients_no_optimizer_uses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A teacher of four times the student's width, with gradients switched on; its inputs get none."""
+    student, teacher, head = nn.Linear(8, 16), nn.Linear(8, 64), nn.Linear(64, 1)
+    x = torch.randn(5, 8)
+    held: set[int] = set()
+    monkeypatch.setattr(torch_settings.optimizers, "trained", lambda: held)
+
+    def share(loss: Any, *trained: Any) -> float | None:
+        held.clear()
+        held.update(id(one) for module in trained for one in module.parameters())
+        return torch_settings.unused_share(loss)
+
+    both = student(x).sum() + teacher(x).sum()
+    assert share(both, student) == pytest.approx(64 / 80)
+    assert share(both, student, teacher) == 0.0
+    assert share(both) is None, "before an optimizer has stepped"
+    assert share(both, head) is None, "an optimizer of another loss"
+    with torch.no_grad():
+        targets = teacher(x).sum()
+    assert share(student(x).sum() + targets, student) == 0.0
+    assert share(head(teacher(student(x) @ torch.randn(16, 8))).sum(), student) == 0.0, "passed through"
