@@ -10,7 +10,8 @@ work, its data, whatever it alone does (logging, evaluation, a slower machine).
 ## How it is measured
 What each rank sleeps in exchanges, step by step. Who comes last sleeps least; what the others sleep beyond
 that is waiting for it. Durations of each rank's own clock are compared, never instants of two clocks. On
-accelerators, where waiting spins in a kernel, the profiled steps of all ranks are compared.
+accelerators, where waiting spins in a kernel, the profiled steps of all ranks are compared. Where stacks see
+the slowest rank compute in a call of the loop that the fastest spares, that call is named.
 
 ## Thresholds
 The slowest rank's own time, without exchanges and without waiting for a core, is 10 % above the mean (ours,
@@ -32,15 +33,21 @@ torch.utils.data.distributed.DistributedSampler; Amazon SageMaker Debugger, "Loa
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.ranks import Balance, all_ranks, compare, slow_ranks
+from ..analyse.loop_parts import training_samples
+from ..analyse.ranks import Balance, all_ranks, compare, longest_loops, slow_ranks
+from ..analyse.steps import SAMPLES_AT_LEAST
+from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
-from ..model.loops import LATE_FOR, RankSteps
+from ..model.instruments import Stack
+from ..model.loops import LATE_FOR, LoopBody, RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.entry import Case, Entry
+from .parts.lines import STACKS
 from .parts.ranks import COMPARED, alone, compared, exchange_evidence, line_of, pair, pid_of, share_of
 
 ID = "rank-straggler"
@@ -50,6 +57,9 @@ SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank [ca
 LATE_AT_MOST = 4  # lines of evidence
 QUEUED = 0.05  # of the step without a core, from which nothing is said of ranks late by turns (ours)
 FOREIGN_CORES = 0.5  # taken by strangers, the same [catalogue F57]
+# of the slowest rank's samples computing in one call, which take the fastest rank less than a tenth of that:
+# the former does it for all (ours)
+ALONE, SPARED = 0.2, 0.1
 
 EQUAL = """\
 sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch(epoch) every epoch
@@ -63,6 +73,9 @@ BALANCE = Proposal(
     effort="hours",
     risk="a rank on a slower machine needs fewer samples, not as many",
 )
+PARTED = """\
+part = {call}(samples[rank::world_size])               # each rank its part
+distributed.all_reduce(part)                            # a few numbers; or do it less often"""
 ALIKE = """\
 # put samples of like cost into the batches that all ranks take in the same step
 order = sorted(range(len(dataset)), key=cost)
@@ -91,8 +104,36 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not uneven or (not steady and _crowded(diagnosis, balance)):
         late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one of many
         return Finding(ID, "comm.straggler", late, [], line_of(diagnosis)) if late else None
-    proposals = _proposals(diagnosis, balance, steady)
-    return Finding(ID, "comm.straggler", _evidence(diagnosis, balance), proposals, line_of(diagnosis))
+    call = _alone_in(diagnosis, balance) if steady else None
+    evidence = _evidence(diagnosis, balance)
+    if call is not None:
+        place, share = call
+        text = f"share of the slowest rank's samples in {place.function}, which the fastest rank spares"
+        evidence.insert(1, Evidence(text, "alone_share", share, STACKS))
+    proposals = _proposals(diagnosis, balance, steady, call)
+    return Finding(ID, "comm.straggler", evidence, proposals, call[0] if call else line_of(diagnosis))
+
+
+def _alone_in(diagnosis: Diagnosis, balance: Balance) -> tuple[Location, float] | None:
+    """The user's function, called by the loop, in which the slowest rank computes and the fastest not."""
+    slow, fast = (pick(balance.busy, key=lambda pid: balance.busy[pid]) for pick in (max, min))
+    mine, others = (_computing(diagnosis, pid) for pid in (slow, fast))
+    only = {place: share for place, share in mine.items() if others.get(place, 0.0) <= SPARED * share}
+    best = max(only, key=lambda place: only[place], default=None)
+    return (best, only[best]) if others and best is not None and only[best] >= ALONE else None
+
+
+def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float]:
+    """Shares of a rank's samples in which it computes in functions that its loop calls, by their place."""
+    loop = longest_loops(diagnosis.profile).get(pid)
+    known = loop is not None and loop.body is not None
+    samples = training_samples(diagnosis.profile, pid, loop.body) if loop and known else []
+    total, found = sum(one.stack.count for one in samples), Counter[Location]()
+    for one in samples:
+        if one.called is not None and total >= SAMPLES_AT_LEAST:
+            place = replace(one.called, line=one.line or one.called.line)
+            found[place] += min(one.stack.count, one.stack.running or 0)
+    return {place: count / total for place, count in found.items()}
 
 
 def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
@@ -135,13 +176,22 @@ def _late(diagnosis: Diagnosis) -> list[Evidence]:
     ]
 
 
-def _proposals(diagnosis: Diagnosis, balance: Balance, steady: bool) -> list[Proposal]:
+def _proposals(
+    diagnosis: Diagnosis, balance: Balance, steady: bool, call: tuple[Location, float] | None
+) -> list[Proposal]:
     """Nothing is predicted on the slowest rank itself: what it waits for is its own to find."""
     mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
     if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
         return []
     left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
     remedy = BALANCE if steady else BUCKET
+    if call is not None:
+        place, name = call[0], call[0].function
+        text = f"let each rank do its part of {name}, which one does while all others wait"
+        shared = replace(
+            BALANCE, fix=Fix(text, PARTED.format(call=name.rpartition(".")[2]), place), risk="none"
+        )
+        return [replace(shared, change=Change(straggler=left))]
     return [replace(remedy.at(line_of(diagnosis)), change=Change(straggler=left))]
 
 
@@ -160,6 +210,19 @@ def _busy_cores() -> Diagnosis:
     return replace(late, host=replace(late.host, foreign_cores=1.0))
 
 
+def _validates(others: int) -> Diagnosis:
+    """The other rank validates for all; of 60 samples there this one computes in so many."""
+    known = pair(SLOW, 0.01)
+    stacks = [
+        Stack(pid, "trainer", "MainThread", ["main (/x/train.py:9)", f"{name} (/x/train.py:3)"], 60, running)
+        for pid, name, running in ((2, "validate", 60), (2, "Net.forward", 30), (1, "validate", others),
+                                   (1, "Net.forward", 30))
+    ]  # fmt: skip
+    body = LoopBody("/x/train.py", "main", 5, 12)
+    loops = [replace(one, body=body) for one in known.profile.loops]
+    return replace(known, loop=loops[0], profile=replace(known.profile, stacks=stacks, loops=loops))
+
+
 def _single() -> Diagnosis:
     known = pair(StepCost(0.01), model=None, passes=())
     only = [Process(1, 0, "trainer", 0.0)]
@@ -170,6 +233,8 @@ def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
         Case("the other rank needs 10 ms more", pair(SLOW, 0.01), "fires", "balance-ranks"),
+        Case("the other rank alone validates", _validates(1), "fires", "balance-ranks"),
+        Case("both validate, it the longer", _validates(40), "fires", "balance-ranks"),
         Case("now one, now the other", pair(replace(SLOW, straggler=0.005), 0.005, rotating=True), "fires"),
         Case("now one, now the other, on busy cores", _busy_cores(), "silent"),
         Case("both need the same", pair(StepCost(0.01, comm=0.005)), "silent"),
