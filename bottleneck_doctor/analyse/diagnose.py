@@ -89,7 +89,8 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
     elif loop is not None and not loop.loader:
         feeders = find_feeders(profile, loop.pid)
-        split = with_feeders(split_waits(profile, loop, begin, end), min(1.0, feeders.cores))
+        processes = any(one.pid != loop.pid for one in feeders.stacks)
+        split = with_feeders(split_waits(profile, loop, begin, end), min(1.0, feeders.cores), processes)
         read = rate(profile.series, "job_read_bytes", begin, end) or 0.0
         works, inputs = own_works(steps, split, read), own_inputs(steps, split, read)
     device = view_device(profile, begin, end, loop, look_aside(steps))

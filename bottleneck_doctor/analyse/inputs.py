@@ -290,12 +290,17 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
     return abs(min(1.0, awake / wall) - seen["running"] / seen.total())
 
 
-def with_feeders(split: BlockedSplit, busy: float) -> BlockedSplit:
-    """Waiting in a lock for busy feeders is the making of batches: CPU, as far as they have any. The thread
-    that wakes the loop may itself wait for those that compute: looks at it alone see too little of that."""
-    asleep, seen = split.waits.get("lock", 0.0), split.made or 0.0
+def with_feeders(split: BlockedSplit, busy: float, processes: bool) -> BlockedSplit:
+    """Waiting in a lock for busy feeders, or at the pipe of one that is a process, is the making of batches:
+    CPU, as far as they have any. The thread that wakes the loop may itself wait for those that compute: looks
+    at it alone see too little of that."""
+    waits = {one: split.waits.get(one, 0.0) for one in (("lock", "pipe") if processes else ("lock",))}
+    asleep, seen = sum(waits.values()), split.made or 0.0
     made = max(seen, busy * (asleep + seen))
-    return replace(split, waits={**split.waits, "lock": asleep + seen - made}, made=made)
+    left = (asleep + seen - made) / asleep if asleep > 0 else 0.0
+    return replace(
+        split, waits={**split.waits, **{one: left * each for one, each in waits.items()}}, made=made
+    )
 
 
 def own_works(steps: list[Step], split: BlockedSplit, read_bytes_per_s: float) -> tuple[BatchCost, ...]:

@@ -57,16 +57,25 @@ def test_time_asleep_in_the_gap_is_what_the_thread_was_seen_to_sleep_in(
 
 
 def test_waiting_for_a_thread_that_runs_is_the_making_of_a_batch_by_looks_at_that_thread() -> None:
-    split = with_feeders(split_waits(seen({"made": 60, "storage": 20, "lock": 20}), LOOP, 3.0, 4.0), 0.7)
+    split = with_feeders(
+        split_waits(seen({"made": 60, "storage": 20, "lock": 20}), LOOP, 3.0, 4.0), 0.7, False
+    )
     work = own_works(STEPS, split, 0.0)[0]
     assert (work.cpu, work.storage, work.wait) == pytest.approx((2 * MS + 1.8 * MS, 0.6 * MS, 0.6 * MS))
 
 
 def test_or_by_the_threads_that_it_waits_for_itself() -> None:
     for looks in ({"lock": 100}, {"lock": 90, "made": 10}):
-        split = with_feeders(split_waits(seen(looks), LOOP, 3.0, 4.0), 0.5)
+        split = with_feeders(split_waits(seen(looks), LOOP, 3.0, 4.0), 0.5, False)
         work = own_works(STEPS, split, 0.0)[0]
         assert (work.cpu, work.wait) == pytest.approx((2 * MS + 1.5 * MS, 1.5 * MS))
+
+
+@pytest.mark.parametrize(("processes", "made"), [(True, 2.7 * MS), (False, 0.0)])
+def test_or_by_the_processes_at_whose_pipe_it_waits(processes: bool, made: float) -> None:
+    split = with_feeders(split_waits(seen({"pipe": 100}), LOOP, 3.0, 4.0), 0.9, processes)
+    work = own_works(STEPS, split, 0.0)[0]
+    assert (work.cpu, work.wait) == pytest.approx((2 * MS + made, 3 * MS - made))
 
 
 @pytest.mark.parametrize(
