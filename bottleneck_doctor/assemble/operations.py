@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import fields, replace
 from statistics import median
 
@@ -129,8 +130,19 @@ def _passes(log: ProcessLog) -> list[Passes]:
     rows = log.of(wire.EXCHANGE)
     steps = [row for row in log.of(wire.OPTIMIZER) if rows and row.end >= rows[0].t]
     groups = ((bool(which), [row for row in rows if row.exchanged == which]) for which in (0, 1))
-    each = len(rows) / len(steps) if steps else 0.0
+    each = _between(rows, steps)
     return [_averaged(log.pid, shared, found, steps, each) for shared, found in groups if found]
+
+
+def _between(rows: list[Row], steps: list[Row]) -> float:
+    """Passes per optimizer step: as many as lie between most; where looks missed some, the mean."""
+    begins = [step.t for step in steps]
+    seen = Counter(bisect_right(begins, row.t) for row in rows)
+    counts = Counter(seen[place] for place in range(1, len(steps)))
+    usual = max(counts, key=lambda passes: counts[passes], default=0)
+    if usual and 2 * counts[usual] > len(steps) - 1:
+        return float(usual)
+    return len(rows) / len(steps) if steps else 0.0
 
 
 def _averaged(pid: int, shared: bool, rows: list[Row], steps: list[Row], each: float) -> Passes:

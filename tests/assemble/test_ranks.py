@@ -57,6 +57,19 @@ def test_passes_are_summed_up_by_whether_they_exchanged() -> None:
     assert seconds == pytest.approx((0.006, 0.002, 0.001, 0.001))
 
 
+def test_passes_per_step_are_counted_between_steps_though_some_were_not_looked_at() -> None:
+    """Four in each of five optimizer steps; two of the second's were missed."""
+    rows = [
+        one
+        for place in range(20)
+        for one in passes(100 + 20 * place, shared=True)
+        if one.kind != wire.OPTIMIZER and place not in (5, 6)
+    ]
+    steps = [row(wire.OPTIMIZER, 175 + 80 * place, 1.0) for place in range(5)]
+    (shared,) = read_ranks([log([*rows, *steps])]).passes
+    assert shared.per_step == 4.0
+
+
 @pytest.mark.parametrize("closes", [False, True])
 def test_passes_that_an_optimizer_calls_for_itself_are_counted(closes: bool) -> None:
     (one,) = read_ranks([log([*passes(100, closes=closes), *passes(200, closes=closes)])]).passes
