@@ -89,6 +89,7 @@ RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; the
 UNTRIED = "not-tried"
 FATES = {"broke": "broke", "hung": "hung", "out-of-memory": "ran out of memory", "too-short": "was too short"}
 UNCLOSED = "the training as it is was not run again after it"
+UNREACHED = "no loss changed by a bit: the script may switch autocast itself where it computes"
 MENTIONED = 0.03  # of the step (ours)
 LEFT_OUT = "other programs used the cores meanwhile; what they added to each step is left out"
 NOT_LEFT_OUT = "other programs used the cores meanwhile, and what they added is not known of every run"
@@ -184,6 +185,10 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
     word, why = (verdict(gain), "") if gain is not None else (UNTRIED, _untried(attempts))
     if gain is not None and not _is_closed(arm, attempts):
         word, why = "undecided", UNCLOSED
+    parity = _parity(arm, attempts, compare)
+    rounded = any(one.name == "autocast" for one in arm.treatments)
+    if rounded and parity.word == "identical":
+        gain, word, why = None, UNTRIED, UNREACHED
     if failed is not None:
         word, why = failed.outcome, failed.why
     named = [remedies[name] for name in arm.remedies if name in remedies]
@@ -197,7 +202,7 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
         measured=gain if failed is None else None,
         verdict=word,
         why=why,
-        parity=_parity(arm, attempts, compare),
+        parity=parity,
         memory_ratio=_memory(arm, attempts),
         scope=arm.scope,
         fix=_fix(named),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,7 @@ from bottleneck_doctor.model.proof import (
     ProofCost,
     Proved,
 )
-from bottleneck_doctor.model.run import Losses, Order, Trial
+from bottleneck_doctor.model.run import Losses, Order, Treatment, Trial
 from bottleneck_doctor.prove.proof import LEFT_OUT, prove, winner
 
 from .simulated_runs import BASE, measured, remedy
@@ -111,6 +112,18 @@ def test_losses_are_compared_with_those_of_every_baseline() -> None:
         Attempt(name, "measured", "", 0.1, 0.1, trial=trial) for name in (BASELINE, "x", BASELINE, BASELINE)
     ]
     assert proof([BASE, remedy("x")], attempts).rows[0].parity.text == "3 and 1"
+
+
+@pytest.mark.parametrize(("treatment", "told"), [("autocast", "not-tried"), ("loader", "kept")])
+def test_sixteen_bits_that_change_no_loss_never_reached_the_model(treatment: str, told: str) -> None:
+    trial = Trial(Order(), [], [Losses(1, None, ["0x1p0"])])
+    attempts = [
+        Attempt(name, "measured", "", 0.1 if name == BASELINE else 0.08, 0.1, trial=trial)
+        for name in (BASELINE, "x", BASELINE, "x", BASELINE)
+    ]
+    arm = replace(remedy("x"), treatments=(Treatment(treatment, {}),))
+    (found,) = proof([BASE, arm], attempts).rows
+    assert (found.verdict, found.measured is None) == (told, told == "not-tried")
 
 
 def test_an_expectation_is_judged_with_the_rest() -> None:
