@@ -32,8 +32,8 @@ class Purpose:
 
     ``repeats``: its line runs in a loop within the step, element by element. ``seldom``: it is not done in
     each step, but at every n-th, or between inner loops. ``caller`` is the line of the training loop that
-    leads there, ``line`` that of the function itself. ``forced``: seen while the disk was waited for, which
-    is writing whatever else is done with what is written.
+    leads there, ``line`` that of the function itself. ``forced``: seen in a call that waits for the disk,
+    which is writing whatever else is done with what is written.
     """
 
     what: str = UNKNOWN
@@ -66,8 +66,9 @@ def purpose_at(sources: list[FunctionSource], stack: Stack) -> Purpose:
     """What one call path is for."""
     path = tuple(users_path(stack.frames))
     found = _purpose(tuple(sources), path)
-    known = found.caller is not None  # below the loop that trains
-    return replace(found, what=LOG, forced=True) if known and _forces(sources, stack, path) else found
+    if found.caller is None or found.what == LOG:  # not below the loop that trains, or a log's own flush
+        return found
+    return replace(found, what=LOG, forced=True) if _forces(sources, stack, path) else found
 
 
 def _forces(sources: list[FunctionSource], stack: Stack, path: tuple[Location, ...]) -> bool:

@@ -11,7 +11,7 @@ from statistics import fmean, median_low
 from ..model.loops import Loop, RankSteps
 from ..model.picture import RankMap
 from ..model.profile import Profile
-from .ranks import all_ranks, kept, longest_loops, shared_edges, stretched
+from .ranks import all_ranks, exchanging, kept, longest_loops, shared_edges, stretched
 
 COLUMNS_AT_MOST = 96
 ROWS_AT_MOST = 32  # what one reads at a glance; of more ranks those furthest from the median one
@@ -44,8 +44,9 @@ def rank_map(profile: Profile) -> RankMap | None:
 
 def _ends_s(profile: Profile, ranks: list[RankSteps], edges: list[int]) -> list[float]:
     """When those steps ended, by a rank of this machine, in seconds since the run began."""
-    here = longest_loops(profile)
-    one = next(here[rank.pid] for rank in ranks if rank.pid in here)
+    here = longest_loops(profile).values() if profile.elsewhere else exchanging(profile)  # as all_ranks
+    pids = {rank.pid for rank in ranks}
+    one = next(loop for loop in here if loop.pid in pids)
     table = one.table if isinstance(one, Loop) else one
     ends = dict(zip(accumulate(table.steps), table.t, strict=True))
     return [ends[edge] for edge in edges]

@@ -72,7 +72,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None or known.unused_share is None:
         return Abstention(ID, "a graph of the training, and the optimizers that it has")
-    share, backward_s = known.unused_share, min(mean_in(diagnosis.steps, "backward"), own_s(scenario))
+    share, backward_s = known.unused_share, mean_in(diagnosis.steps, "backward")
     factor = _gains(scenario, share * backward_s)
     if share < SHARE or factor[1] < WORTH:
         return None

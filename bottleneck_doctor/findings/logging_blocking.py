@@ -51,6 +51,7 @@ SHARE = 0.01  # of the step [catalogue F28, ours]
 EVERY = 50  # steps between two records: often enough to watch a curve (ours)
 MOST = 0.5  # of the logging, timed by hooks: their lines are then the ones to name (ours)
 QUEUED_S = 1.5e-5  # per record handed to a queue [measured: 11 us]
+ASLEEP = 0.5  # of its samples, or a call that could wait for the disk computes (ours)
 HOOKS = "hooks on log handlers, tqdm, fsync"
 OFTEN = f"step % {EVERY} == 0"
 EXAMPLE = f"""\
@@ -113,7 +114,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if place is not None:
         text = f"share of the loop's samples in what {place.function} writes out"
         evidence.append(Evidence(text, "written_share", seen.share, STACKS))
-    if seen.purpose is not None and seen.purpose.forced:
+    if seen.purpose is not None and seen.purpose.forced and seen.asleep >= ASLEEP:
         evidence[0] = replace(evidence[0], text="share of the step spent on writing, the disk awaited")
         return Finding(
             ID, "host.logging", evidence, [FLUSH_RARELY.at(place, _flushed(diagnosis, place))], place
@@ -170,13 +171,13 @@ def track(file, model):
 MEMMAP = "memmap.flush (/usr/lib/python3/site-packages/numpy/_core/memmap.py:340)"
 
 
-def _dumped(track: str = TRACK, *called: str) -> Diagnosis:
+def _dumped(track: str = TRACK, *called: str, running: int | None = None) -> Diagnosis:
     """Weights go into a file, which no hook knows; stacks say where."""
     sick = patient(BatchCost(1e-5), SICK)
     frames = ["<module> (train.py:13)", f"track (train.py:{len(track.splitlines())})", *called]
     facts = replace(
         sick.profile,
-        stacks=[Stack(1, "trainer", "MainThread", frames, 60)],
+        stacks=[Stack(1, "trainer", "MainThread", frames, 60, running)],
         sources=[
             FunctionSource("train.py", "<module>", 10, LOOP),
             FunctionSource("train.py", "track", 1, track),
@@ -201,8 +202,9 @@ def cases() -> tuple[Case, ...]:
             "log-every-n",
         ),
         Case("weights dumped into a file", _dumped(), "fires", "log-every-n"),
-        Case("a memory map is synced", _dumped(KEEP, MEMMAP), "fires", "flush-rarely"),
-        Case("a file is flushed, in C", _dumped(KEEP), "fires", "flush-rarely"),
+        Case("a memory map is synced", _dumped(KEEP, MEMMAP, running=9), "fires", "flush-rarely"),
+        Case("a flush that computes", _dumped(KEEP, running=60), "fires", "log-every-n"),
+        Case("a file is flushed, in C", _dumped(KEEP, running=9), "fires", "flush-rarely"),
         Case(
             "a flush now and then",
             patient(BatchCost(1e-5), StepCost(0.002, logging=5e-6), operations=(FLUSHES,)),

@@ -60,6 +60,7 @@ FOREIGN_CORES = 0.5  # taken by strangers, the same [catalogue F57]
 # of the slowest rank's samples computing in one call, which take the fastest rank less than a tenth of that:
 # the former does it for all (ours)
 ALONE, SPARED = 0.2, 0.1
+WRITING = ("checkpoint", "logging")
 
 EQUAL = """\
 sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch(epoch) every epoch
@@ -124,13 +125,14 @@ def _alone_in(diagnosis: Diagnosis, balance: Balance) -> tuple[Location, float] 
 
 
 def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float]:
-    """Shares of a rank's samples in which it computes in functions that its loop calls, by their place."""
+    """Shares of a rank's samples in which it computes in functions that its loop calls, by their place;
+    checkpoints and logs are one rank's by design."""
     loop = longest_loops(diagnosis.profile).get(pid)
     known = loop is not None and loop.body is not None
     samples = training_samples(diagnosis.profile, pid, loop.body) if loop and known else []
     total, found = sum(one.stack.count for one in samples), Counter[Location]()
     for one in samples:
-        if one.called is not None and total >= SAMPLES_AT_LEAST:
+        if one.called is not None and one.part not in WRITING and total >= SAMPLES_AT_LEAST:
             place = replace(one.called, line=one.line or one.called.line)
             found[place] += min(one.stack.count, one.stack.running or 0)
     return {place: count / total for place, count in found.items()}

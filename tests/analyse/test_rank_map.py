@@ -58,3 +58,15 @@ def test_steps_set_aside_are_left_blank() -> None:
     )
     assert drawn is not None
     assert {row.index(None) for row in drawn.ratio} == {drawn.ratio[0].index(None)}
+
+
+def test_a_longer_loop_without_exchanges_of_the_same_process_does_not_matter() -> None:
+    first = ONE_LATE.loops[0]
+    count = len(first.table.t) + 7
+    table = replace(
+        first.table,
+        **{name: (column * 2)[:count] for name, column in vars(first.table).items()},  # type: ignore[arg-type]
+    )
+    other = replace(first, loader="other", table=replace(table, steps=[3] * count, exchange_s=[0.0] * count))
+    drawn = rank_map(replace(ONE_LATE, loops=[other, *ONE_LATE.loops]))
+    assert drawn == rank_map(ONE_LATE)
