@@ -252,6 +252,9 @@ def unused_share(loss: Any) -> float | None:
         more = [one for one in after.get(waiting.pop(), ()) if one not in used]
         used.update(more)
         waiting += more
-    work = [(node in used, sum(map(_work, _read(node)))) for node in graph]
-    total = sum(each for _, each in work)
-    return sum(each for is_used, each in work if not is_used) / total if used and total else None
+    if not used:
+        return None
+    unused = sum(_work(shape) for node in graph if node not in used for shape in _read(node))
+    if not unused:  # nearly always: most of what reading costs is spared
+        return 0.0
+    return unused / sum(_work(shape) for node in graph for shape in _read(node))
