@@ -244,6 +244,7 @@ def _joined(original: Callable[..., Any]) -> Callable[..., Any]:
 def _describe_group() -> None:
     group = _group()
     state.ranked = group.get("world_size", 1) > 1
+    state.writer.post(wire.WORLD, group.get("world_size", 0))
     state.writer.fact(fact="ranks", **group)
 
 

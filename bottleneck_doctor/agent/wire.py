@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 9
+VERSION = 10
 HEADER_BYTES = 4096
 FIRST_BYTES = 32 * 1024  # of a file's rows are reserved first: most workers of a long run write few
 CHUNK_BYTES = 512 * 1024  # what is reserved doubles up to this, and grows by this
@@ -36,6 +36,7 @@ COST = 128  # nanoseconds that the agent spent in the training thread
 EPOCH_AT = 144  # steps that were trained when the newest epoch of a loader that is trained on began
 TRAINER = 152  # native id of the thread that runs the training loop, 0 until it is known
 FEEDER = 160  # native id of the thread that the loop was last woken by, in a queue or for a future
+WORLD = 168  # ranks that train together, 0 while none were told
 
 # The control file, written by the supervisor, read by every agent.
 CONTROL_BYTES = 64

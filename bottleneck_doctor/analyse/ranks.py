@@ -316,23 +316,37 @@ def _sums(one: RankSteps, edges: list[int], keep: list[int]) -> dict[str, list[f
 
 
 ELSEWHERE = 2**22  # process numbers from here on are none of this machine's [proc_sys_kernel(5): pid_max]
+MERGED = "ranks"  # of a gap: what a merged profile lacks
+NAMED_AT_MOST = 8
 ROWS_AT_MOST = 256  # of each rank: a thousand ranks stay a profile of some ten MB
 
 
 def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
     """One profile of all ranks in ``files``. Each is read by itself and dropped again: of a thousand only
     their steps are kept. Raises ``UsageError`` where they are not of one training."""
-    ranks = [one for file in files for one in _ranks(file, read(file))]
-    ranks = _of_one_training(ranks)
+    by_file = {file: _ranks(file, read(file)) for file in files}
+    ranks = _of_one_training([one for found in by_file.values() for one in found])
+    together = {one.rank for one in ranks}
+    short = [one for found in by_file.values() for one in found if one.rank not in together]
     file = _told(ranks).file
     base = read(file)
     edges = shared_edges(ranks, ROWS_AT_MOST)
     others = [_between(one, edges) for one in ranks if one.file != file]
     elsewhere = [replace(one, pid=ELSEWHERE + place) for place, one in enumerate(others)]
     gaps = list(base.gaps)
+    if empty := [file for file, found in by_file.items() if not found]:
+        gaps.append(Gap(MERGED, f"no training loop is in {_some(empty)}"))
+    if short:
+        told = _some([f"{one.rank} ({one.ran} steps)" for one in short])
+        gaps.append(Gap(MERGED, f"left out, having trained less than the others: {told}"))
     if len(edges) < 2:
-        gaps.append(Gap("ranks", "their steps could not be aligned", "let all ranks train longer"))
+        gaps.append(Gap(MERGED, "their steps could not be aligned", "let all ranks train longer"))
     return replace(base, elsewhere=elsewhere, gaps=gaps)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
+    return ", ".join(names[:NAMED_AT_MOST]) + more
 
 
 def _told(ranks: list[RankSteps]) -> RankSteps:

@@ -23,7 +23,7 @@ from .. import __version__
 from ..model.errors import UsageError
 from .cli import declared
 from .options import FORMAT, OUTPUT, positive, read_settings
-from .output import complain, say, screen, write
+from .output import complain, say, screen, with_folder, write
 
 if TYPE_CHECKING:
     from ..model.instruments import Stack
@@ -44,9 +44,9 @@ def main(
     settings = read_settings()
     shown = settings.of(FORMAT, format)
     positive(seconds, "--seconds")
+    path = with_folder(settings.of(OUTPUT, output), "--output")
     _require_sight(pid)
     profile = looked_at(pid, seconds)
-    path = settings.of(OUTPUT, output)
     from ..model.codec import encode_profile
     from ..prescribe import write_up
     from ..render import render

@@ -34,7 +34,7 @@ from .options import (
     QUIET,
     read_settings,
 )
-from .output import writable, write
+from .output import with_folder, write
 from .run import PACKAGE, finished, of_its_ranks
 from .run_options import Form, Options, words_typed
 from .session import Session
@@ -75,7 +75,7 @@ def checked(typed: Mapping[str, Any]) -> Options:
     if given.get(NO_CALIBRATE.key):
         values[CALIBRATE] = False
     options = Options(Form(None), {**values, QUIET: True})
-    writable(options[OUTPUT], "output")
+    with_folder(options[OUTPUT], "output")
     return options
 
 

@@ -16,7 +16,7 @@ import typer
 from ..model.errors import UsageError
 from .cli import declared
 from .options import OUTPUT, read_settings
-from .output import say, screen, writable, write
+from .output import say, screen, with_folder, write
 
 PATTERN = "profile.*.json"  # as `bdoc run` names them where it saw a part of the ranks
 
@@ -28,11 +28,11 @@ def main(
     output: Annotated[str | None, declared(OUTPUT)] = None,
 ) -> int:
     """Make one profile of those that all ranks and nodes of a training left."""
-    from ..analyse.ranks import all_ranks, merge, slow_ranks, world_size
+    from ..analyse.ranks import MERGED, all_ranks, merge, slow_ranks, world_size
     from ..model.codec import encode_profile, read_profile
     from ..render.gate import merged_lines
 
-    path = writable(read_settings().of(OUTPUT, output), "--output")
+    path = with_folder(read_settings().of(OUTPUT, output), "--output")
     files = [
         file for one in profiles for file in _files(one) if os.path.realpath(file) != os.path.realpath(path)
     ]
@@ -42,6 +42,7 @@ def main(
     write(path, encode_profile(merged), private=True)
     ranks = all_ranks(merged)
     lines = merged_lines(len(ranks), len({one.host for one in ranks}), world_size(merged), slow_ranks(ranks))
+    lines += [f"{gap.what}: {gap.why}" for gap in merged.gaps if gap.what == MERGED]
     lines.append(f"profile in {path}; `bdoc report {path}` shows it")
     say("\n".join(lines) + "\n", screen(sys.stdout).encoding)
     return 0

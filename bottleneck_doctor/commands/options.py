@@ -54,6 +54,12 @@ def named(text: str, _: str) -> str | None:
     return text or None
 
 
+def profile_file(text: str, _: str) -> str | None:
+    """A file's path; of a folder, which is there or ends in a slash, that of the usual name in it."""
+    in_folder = text.endswith(os.sep) or (text and os.path.isdir(text))
+    return os.path.join(text, OUTPUT.default) if in_folder else text or None
+
+
 def at_least_one(value: int, origin: str) -> int:
     """A number of steps."""
     if value < 1:
@@ -119,8 +125,8 @@ def regression(given: str | float, origin: str) -> float:
 NUMBER = (int, float)
 MODULE = Option("module", bool, False, "SCRIPT is the name of a module, as for python -m.", spelled=("-m",))
 OUTPUT = Option(
-    "output", str, "profile.json", "The profile.", "PATH", ("-o", "--output"), "profile.json",
-    in_table=(str,), read=named,
+    "output", str, "profile.json", "The profile, or a folder for it.", "PATH", ("-o", "--output"),
+    "profile.json", in_table=(str,), read=profile_file,
 )  # fmt: skip
 FORMAT = Option(
     "format", str, "terminal", "terminal (the default), markdown or json.", "FORMAT",

@@ -125,6 +125,13 @@ def writable(path: str, option: str) -> str:
     return path
 
 
+def with_folder(path: str, option: str) -> str:
+    """The same for what is written at the end of long work: its folder is made, if it can be."""
+    with suppress(OSError, ValueError):
+        os.makedirs(os.path.dirname(os.path.realpath(path)), exist_ok=True)
+    return writable(path, option)
+
+
 def _replace(target: str, data: bytes, private: bool) -> None:
     import tempfile  # 5 ms that `bdoc --help` need not pay
 

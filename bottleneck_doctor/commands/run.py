@@ -81,9 +81,10 @@ def nameless(profile: Profile) -> Profile:
 def of_its_ranks(options: Options, profile: Profile) -> Options:
     """With the usual profile's name made to tell host and first rank, where this run saw a part of the ranks:
     others may write into the same folder."""
-    if options[OUTPUT] != OUTPUT.default or not (part := partly(profile)):
+    path = options[OUTPUT]
+    if os.path.basename(path) != OUTPUT.default or not (part := partly(profile)):
         return options
-    stem, dot, suffix = options[OUTPUT].rpartition(".")
+    stem, dot, suffix = path.rpartition(".")
     host = profile.machine.host.partition(".")[0] or "host"
     return Options(options.form, {**options.values, OUTPUT: f"{stem}.{host}.{part[0]}{dot}{suffix}"})
 
@@ -326,7 +327,8 @@ def _tell(options: Options, profile: Profile, report: Report, saved: bool, kept:
     if saved and options[FORMAT] == "terminal":
         text += f"bdoc: profile in {options[OUTPUT]}; `bdoc report {options[OUTPUT]}` shows this again\n"
         if partly(profile):
-            text += "bdoc: `bdoc merge .` joins the profiles of all ranks\n"
+            folder = os.path.dirname(options[OUTPUT]) or "."
+            text += f"bdoc: `bdoc merge {folder}` joins the profiles of all ranks\n"
     if options[FORMAT] == "terminal":
         text += "".join(f"bdoc: {sentence}\n" for sentence in kept)
     try:

@@ -32,7 +32,7 @@ from .options import (
     read_settings,
     thresholds,
 )
-from .output import writable
+from .output import with_folder, writable
 
 if TYPE_CHECKING:
     from ..model.gate import Condition
@@ -117,6 +117,8 @@ def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Opti
     if options[PROVE_S] is not None:
         refuse_stdin(options.form)
     conditions(options)
+    if options[OUTPUT] != OUTPUT.default:  # where nobody chose, a training does not fail for it
+        with_folder(options[OUTPUT], "--output")
     return options
 
 

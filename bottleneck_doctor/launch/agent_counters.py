@@ -154,4 +154,5 @@ def _progress(pid: int, header: mmap.mmap) -> Progress:
         windows=word(wire.WINDOW),
         profiled=bool(word(wire.WINDOW_OPEN)),
         epoch_at=word(wire.EPOCH_AT),
+        world=word(wire.WORLD),
     )

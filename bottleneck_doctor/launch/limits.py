@@ -21,12 +21,14 @@ INSISTENCE = (signal.SIGINT, signal.SIGTERM)
 @dataclass
 class Limit:
     """``max_steps`` and ``max_seconds`` as asked for; ``due`` is the one whose time has come, ``sent`` are
-    the signals that had to follow."""
+    the signals that had to follow. ``elsewhere``: other runs watch some of the ranks. They would not end at
+    the same step, and who trains on would wait for ranks that are gone: only ``max_steps`` ends all."""
 
     board: Board
     max_steps: int | None
     max_seconds: float | None
     due: str | None = None
+    elsewhere: bool = False
     sent: list[int] = field(default_factory=list)
     _stop_at: int = 0
     _due_ns: int = 0
@@ -41,6 +43,7 @@ class Limit:
         if not progress:
             return
         front = progress[0]
+        self.elsewhere = front.world > len(progress)
         if self.due is None:
             self._check_steps(front, now_ns)
         if self.due is None:
@@ -70,6 +73,8 @@ class Limit:
 
     def end(self, due: str, front: Progress, now_ns: int, at: int = 0) -> None:
         """Order the end for reason ``due``, as soon as all ranks can hear it, or when ``at`` is trained."""
+        if self.elsewhere:
+            return
         step_s = (front.last_ns - front.first_ns) / 1e9 / max(1, _distance(front))
         ahead = max(MARGIN_STEPS, round(MARGIN_S / max(step_s, 1e-6)), at - _distance(front))
         self._order(min(_distance(front) + ahead, self.max_steps or 1 << 62))

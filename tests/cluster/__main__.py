@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.nodes import PATIENCE_S, TRAIN, Node, Start, environ, linked, named, together
+from tests.cluster.nodes import TRAIN, Node, Start, environ, linked, named, together
 from tests.cluster.pytorchjob import pytorchjob
 from tests.cluster.ray_nodes import ray
 from tests.cluster.slurm import slurm
@@ -61,15 +61,21 @@ def tell(start: Start, cause: str) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory() as name, crowd(HOGS if cause == "cores" else 0):
         folder = Path(name)
         start(folder, cause)
+        left = sorted(file.name for file in folder.glob("profile*"))
         done = subprocess.run([*BDOC, "merge", "."], cwd=name, env=environ(), capture_output=True, text=True)
         said = done.stdout + done.stderr
         if cause in WORDS:
-            return "rank 1 on " in said and WORDS[cause] in said, said
+            named = "rank 1 on " in said and WORDS[cause] in said
+            return named, said if named else f"{said}{left}\n{_logs(folder)}"
         if cause == "link":
             verdict = report(folder / "profile.json")["verdict"]
             told = verdict["cause"] == "comm.allreduce" and "rank 1 on" not in said
             return told, f"{said}{verdict['bound']}, {verdict['cause']}: {verdict['summary']}\n"
         return as_by_stopwatch(folder)
+
+
+def _logs(folder: Path) -> str:
+    return "".join(file.read_text(errors="replace") for file in sorted(folder.glob("*.log")))
 
 
 def as_by_stopwatch(folder: Path) -> tuple[bool, str]:
@@ -151,9 +157,7 @@ def slurmd() -> Iterator[Start | str]:
 def _srun(conf: str, folder: Path, cause: str) -> None:
     line = ["srun", "--nodes", "2", "--ntasks-per-node", "1", *BDOC, "run", TRAIN]
     variables = environ(SLURM_CONF=conf, MEETING=f"127.0.0.1:{free_port()}", LATE=cause)
-    done = subprocess.run(line, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE_S)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
+    together(folder, (line, variables))
 
 
 Engine = tuple[Any, tuple[str, ...]]

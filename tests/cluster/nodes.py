@@ -72,16 +72,16 @@ def linked(slow: str = "") -> Iterator[list[Node] | str]:
 
 
 def together(folder: Path, *starts: tuple[Sequence[str], dict[str, str]]) -> None:
-    """Run commands beside each other, each with its environment; raises what one of them said that failed."""
-    running = [
-        subprocess.Popen(line, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True)
-        for line, variables in starts
-    ]
+    """Run commands beside each other, each with its environment; raises what one of them said that failed,
+    which stays in the folder's logs."""
+    running = []
     try:
-        for one in running:
-            _, said = one.communicate(timeout=PATIENCE_S)
-            if one.returncode:
-                raise RuntimeError(said)
+        for place, (line, variables) in enumerate(starts):
+            with (folder / f"{place}.log").open("w") as log:
+                running.append(subprocess.Popen(line, cwd=folder, env=variables, stderr=log))
+        for place, one in enumerate(running):
+            if one.wait(timeout=PATIENCE_S):
+                raise RuntimeError((folder / f"{place}.log").read_text())
     finally:
         for one in running:
             one.kill()

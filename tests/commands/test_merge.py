@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +45,23 @@ def test_missing_ranks_are_counted(folder: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith("2 ranks on 1 host, 2 of 4 missing\n")
 
 
+def test_a_rank_that_is_left_out_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(folder, ONE_LATE, "aabb")
+    for name in ("profile.a.1.json", "profile.b.2.json"):
+        profile = read_profile(name)
+        [loop] = profile.loops
+        columns = {column.name: getattr(loop.table, column.name) for column in fields(loop.table)}
+        first = {name: rows[:9] for name, rows in columns.items() if isinstance(rows, list)}
+        table = replace(loop.table, **first)
+        few = [replace(loop, steps=9, table=table)] if "a" in name else []
+        Path(name).write_bytes(encode_profile(replace(profile, loops=few)))
+    assert main(["merge", "."]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "2 ranks on 2 hosts, 2 of 4 missing"
+    assert said[-3] == "ranks: no training loop is in profile.b.2.json"
+    assert said[-2] == "ranks: left out, having trained less than the others: 1 (9 steps)"
+
+
 @pytest.mark.parametrize("given", [["nowhere.json"], ["."], ["broken.json"]])
 def test_what_cannot_be_merged_is_one_line(
     folder: Path, given: list[str], capsys: pytest.CaptureFixture[str]
@@ -68,6 +85,8 @@ def seen(*ranks: int, world: int) -> Profile:
     [
         ([], seen(0, 1, world=2), "profile.json"),
         ([], seen(2, 3, world=8), "profile.node7.2.json"),
+        (["-o", "runs/7/"], seen(2, 3, world=8), "runs/7/profile.node7.2.json"),
+        (["-o", "."], seen(0, 1, world=2), "./profile.json"),
         (["-o", "mine.json"], seen(2, 3, world=8), "mine.json"),
         ([], replace(ONE_LATE, processes=[]), "profile.json"),
     ],

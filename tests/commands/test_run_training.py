@@ -6,9 +6,11 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -209,6 +211,28 @@ def test_both_ranks_of_torchrun_are_seen_and_end_at_the_same_step(limit: list[st
     assert len(steps(told)) == 2
     assert told.profile["run"]["stopped_by"] == limit[0].strip("-")
     assert write_up(read_profile(str(folder / "profile.json"))).quality.steady_steps > 0
+
+
+def test_ranks_of_two_runs_train_on_where_seconds_would_part_them(folder: Path) -> None:
+    """As tasks of ``srun bdoc run``: rank 0 would have been gone while rank 1 still wants to exchange."""
+    name = training(folder, RANKS.replace("range(1000)", "range(8)"))
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port = str(asked.getsockname()[1])
+
+    def task(rank: int) -> Told:
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "RANK": str(rank)}
+        line = [*QUIETLY, "-o", f"{rank}.json", "--max-seconds", "0.5", name]
+        return bdoc(folder, *line, env=place, fresh=True)
+
+    with ThreadPoolExecutor() as tasks:
+        told = list(tasks.map(task, (0, 1)))
+    assert [one.status for one in told] == [0, 0], told
+    assert [(folder / f"ended-{rank}").read_text() for rank in (0, 1)] == ["800", "800"]
+    gaps = read_profile(str(folder / "1.json")).gaps
+    assert [one.do for one in gaps if one.what == "--max-seconds"] == [
+        "--max-steps ends all ranks at the same one"
+    ]
 
 
 BALLAST = """

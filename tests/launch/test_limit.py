@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -72,6 +72,16 @@ def test_seconds_count_from_the_first_batch() -> None:
     look(limit, 50, 5.0)
     assert limit.due == "max-seconds"
     assert len(board.given) == 1
+
+
+def test_seconds_end_no_rank_whose_partners_another_run_watches() -> None:
+    board = Orders()
+    limit = Limit(board, None, 5.0)
+    [one] = at(100, 10.0)
+    limit.look(PID, [replace(one, world=2)], 20 * S)
+    assert (board.given, limit.due, limit.elsewhere) == ([], None, True)
+    limit.look(PID, [replace(one, world=2)] * 2, 20 * S)  # the other one has begun here, too
+    assert (len(board.given), limit.due, limit.elsewhere) == (1, "max-seconds", False)
 
 
 @pytest.mark.parametrize(("trained", "ahead"), [(5000, MARGIN_S * 1000), (5, MARGIN_STEPS)])
