@@ -17,7 +17,8 @@ processes, every two seconds.
 A fifth of a page per step waited for outside of fetches, and a third of the bytes read are read again, or 1
 MiB/s of swap-ins, or 10 % of the time under memory pressure; or such pressure and a limit hit each second
 (ours). Growth:
-1 MiB per step in both halves of the steady window, and memory full within a day (ours).
+1 MiB per step in both halves of the steady window, in a line from which readings stray by less than a twelfth
+of the rise, and memory full within a day (ours).
 
 ## When this advice is wrong
 Strangers may be who fills the memory. A data set that fills a cache of its own in the first epoch grows and
@@ -36,7 +37,7 @@ The kernel's documentation: "PSI", "Concepts overview" (reclaim), cgroups v1 and
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, linear_regression, pstdev
 
 from ..analyse.memory import Shortage, is_short, measure_shortage
 from ..analyse.steps import span_of
@@ -50,6 +51,7 @@ from .parts.entry import Case, Entry, given, patient, steady_steps
 ID = "memory-pressure"
 GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]
 READINGS_AT_LEAST = 6  # of private memory in the steady window: three for each half (ours)
+STRAIGHT = 12  # times as far as readings stray from a line, or a heap has only settled (ours)
 DAY_S = 86_400.0  # growth that fills the memory later than this is not worth an alarm (ours)
 RECLAIM = (0.7, 1.0)  # of the kernel's CPU in such a job is spent on pages that come and go (ours)
 COUNTERS = "vmstat, task stat"
@@ -132,6 +134,10 @@ def growth_per_step(diagnosis: Diagnosis) -> float:
     middle = len(within) // 2
     halves = (within[: middle + 1], within[middle:])
     slopes = [(half[-1][1] - half[0][1]) / max(half[-1][0] - half[0][0], 1e-9) for half in halves]
+    line = linear_regression(*zip(*within, strict=True))
+    off = pstdev(size - line.slope * t for t, size in within)
+    if line.slope * (within[-1][0] - within[0][0]) < STRAIGHT * off:
+        return 0.0
     return max(0.0, min(slopes)) * diagnosis.step_s
 
 
@@ -184,6 +190,14 @@ def _case(cost: StepCost, left: float = 1e9, **per_s: float) -> Diagnosis:
     return replace(base, steps=steps, profile=replace(base.profile, series=series))
 
 
+def _settles() -> Diagnosis:
+    """A gigabyte in forty seconds, of which most comes early and some is given back."""
+    sick = _case(StepCost(0.01), refault_bytes=0.0, job_private_bytes=1.0)
+    taken = [1e9 * (t / TIMES[-1]) ** 0.5 - 1e8 * (place % 3) for place, t in enumerate(TIMES)]
+    series = replace(sick.profile.series, values={**sick.profile.series.values, "job_private_bytes": taken})
+    return replace(sick, profile=replace(sick.profile, series=series))
+
+
 def _unread() -> Diagnosis:
     well = patient(BatchCost(0.001), StepCost(0.01))
     return replace(well, profile=Profile(well.profile.run, well.profile.machine))
@@ -200,6 +214,7 @@ def cases() -> tuple[Case, ...]:
              "fires", "more-ram"),
         Case("each step adds ten megabytes", _case(StepCost(0.01), refault_bytes=0.0, job_private_bytes=1e9),
              "fires"),
+        Case("the heap settles", _settles(), "silent"),
         Case("so much each second that it lasts for weeks",
              _case(StepCost(0.01), 1e15, refault_bytes=0.0, job_private_bytes=1e9), "silent"),
         Case("strangers thrash", _case(StepCost(0.01), refault_bytes=5e8, job_major_faults=0.0), "silent"),

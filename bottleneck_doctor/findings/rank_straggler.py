@@ -105,7 +105,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not uneven or (not steady and _crowded(diagnosis, balance)):
         late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one of many
         return Finding(ID, "comm.straggler", late, [], line_of(diagnosis)) if late else None
-    call = _alone_in(diagnosis, balance) if steady else None
+    call = _alone_in(diagnosis, balance)
     evidence = _evidence(diagnosis, balance)
     if call is not None:
         place, share = call
@@ -119,20 +119,24 @@ def _alone_in(diagnosis: Diagnosis, balance: Balance) -> tuple[Location, float] 
     """The user's function, called by the loop, in which the slowest rank computes and the fastest not."""
     slow, fast = (pick(balance.busy, key=lambda pid: balance.busy[pid]) for pick in (max, min))
     mine, others = (_computing(diagnosis, pid) for pid in (slow, fast))
+    if mine is None or others is None:
+        return None
     only = {place: share for place, share in mine.items() if others.get(place, 0.0) <= SPARED * share}
     best = max(only, key=lambda place: only[place], default=None)
-    return (best, only[best]) if others and best is not None and only[best] >= ALONE else None
+    return (best, only[best]) if best is not None and only[best] >= ALONE else None
 
 
-def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float]:
+def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
     """Shares of a rank's samples in which it computes in functions that its loop calls, by their place;
-    checkpoints and logs are one rank's by design."""
+    checkpoints and logs are one rank's by design. None: too few samples tell."""
     loop = longest_loops(diagnosis.profile).get(pid)
     known = loop is not None and loop.body is not None
     samples = training_samples(diagnosis.profile, pid, loop.body) if loop and known else []
     total, found = sum(one.stack.count for one in samples), Counter[Location]()
+    if total < SAMPLES_AT_LEAST:
+        return None
     for one in samples:
-        if one.called is not None and one.part not in WRITING and total >= SAMPLES_AT_LEAST:
+        if one.called is not None and one.part not in WRITING:
             place = replace(one.called, line=one.line or one.called.line)
             found[place] += min(one.stack.count, one.stack.running or 0)
     return {place: count / total for place, count in found.items()}
@@ -225,6 +229,17 @@ def _validates(others: int) -> Diagnosis:
     return replace(known, loop=loops[0], profile=replace(known.profile, stacks=stacks, loops=loops))
 
 
+def _now_and_then() -> Diagnosis:
+    """It validates in every fourth step; in those between, this one comes last by a little."""
+    known = _validates(0)
+    tables = [
+        replace(one.table, wall_s=[0.05] * 60, exchange_s=[first, *[then] * 3] * 15)
+        for one, (first, then) in zip(known.profile.loops, ((0.041, 0.001), (0.001, 0.002)), strict=True)
+    ]
+    loops = [replace(one, table=table) for one, table in zip(known.profile.loops, tables, strict=True)]
+    return replace(known, loop=loops[0], profile=replace(known.profile, loops=loops))
+
+
 def _single() -> Diagnosis:
     known = pair(StepCost(0.01), model=None, passes=())
     only = [Process(1, 0, "trainer", 0.0)]
@@ -236,6 +251,7 @@ def cases() -> tuple[Case, ...]:
     return (
         Case("the other rank needs 10 ms more", pair(SLOW, 0.01), "fires", "balance-ranks"),
         Case("the other rank alone validates", _validates(1), "fires", "balance-ranks"),
+        Case("it validates now and then", _now_and_then(), "fires", "balance-ranks"),
         Case("both validate, it the longer", _validates(40), "fires", "balance-ranks"),
         Case("now one, now the other", pair(replace(SLOW, straggler=0.005), 0.005, rotating=True), "fires"),
         Case("now one, now the other, on busy cores", _busy_cores(), "silent"),
