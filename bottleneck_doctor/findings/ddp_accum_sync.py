@@ -40,6 +40,7 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.loops import Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
+from .parts.computing import WHOLE, as_one
 from .parts.entry import Case, Entry
 from .parts.ranks import (
     MODEL,
@@ -107,7 +108,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         change=change,
         treatments=(Treatment("no_sync", {"passes": count}),),
     )
-    return Finding(ID, "comm.allreduce", evidence, [proposal], place)
+    whole = as_one(diagnosis, diagnosis.scenario, count, change)
+    proposals = [proposal] if whole is None else [proposal, whole]
+    return Finding(ID, "comm.allreduce", evidence, proposals, place)
 
 
 def _seldom(diagnosis: Diagnosis, shared: Passes, left: float) -> Change:
@@ -136,4 +139,4 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "comm.allreduce", examine, remedies=(NO_SYNC,))
+FINDING = Entry(ID, "comm.allreduce", examine, remedies=(NO_SYNC, WHOLE))

@@ -23,9 +23,9 @@ that has at least as much even if it slept whenever anything did. Removing it wo
 A line that hands the work to a well-written library can hardly be made faster, only given less to do or done
 less often: where it neither parses nor loops, that is all that is said. Where the loop changes what it draws
 from (a replay buffer), what it computes can be kept up to date. Whether a crop may come first, only the
-author knows: the edges of a blur or a rotation change. Random work cannot be done in advance. What a store is
-(a deque takes time with its length) is not seen: only that drawing from it takes long. Samples of two seconds
-miss what happens once an hour.
+author knows: the edges of a blur or a rotation change. Random work cannot be done in advance; what comes
+before it, and draws nothing, can. What a store is (a deque takes time with its length) is not seen: only that
+drawing from it takes long. Samples of two seconds miss what happens once an hour.
 
 ## Prediction
 Of ten trainings whose line was written anew 0.78 to 1.02 of a batch's CPU was saved: likely 0.85 of it, at
@@ -40,7 +40,6 @@ py-spy; Python documentation, "The Python Profilers"; Hugging Face Datasets, "ma
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import replace
 
 from ..analyse import code
@@ -63,6 +62,7 @@ from ..model.diagnosis import (
     Scenario,
     StepCost,
 )
+from ..model.fetches import Repeats
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
@@ -71,16 +71,19 @@ from .parts.entry import Case, Entry, given, patient, steady_steps
 from .parts.lines import (
     DRAWS,
     LOOPS,
-    PARSERS,
     PARSES,
     QUERIES,
+    RANDOM,
     SEEN,
     STACKS,
+    TEXTS,
     WORDS,
     asks_or_parses,
     called_in,
     crowd_evidence,
     crowded,
+    is_drawn_later,
+    is_fixed,
     line_evidence,
     lines_of,
     statement_of,
@@ -92,7 +95,6 @@ HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
 ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: their findings speak (ours)
 COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound speaks [catalogue F11]
 OUTWEIGHS = 1.5  # times its share, from which a line is not the collate function's, and speaks too (ours)
-ALSO = 0.2  # of the hottest line's samples, from which a line tells whether chance is in the work (ours)
 HELD = 0.8  # of the hottest line's samples pass in a line, or it is not on the way to it (ours)
 HALF = 0.5
 # What is spared of a line that is written anew; of all that a batch costs if the line has half of that, for
@@ -100,9 +102,6 @@ HALF = 0.5
 WRITTEN_ANEW = (HALF, 0.85, 1.0)
 KEPT = (HALF, 1.0, 1.0)  # of the line's own time: what a parser of text finds can be kept, always
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
-PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
-TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
-RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
 CHANGED = """\
 # update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
@@ -282,31 +281,14 @@ def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> 
     repeats = repeats_of(diagnosis)
     fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
     unknown = not diagnosis.inputs.batches or _has_no_chance(diagnosis, place, library, does)
-    untold = repeats is None or not repeats.compared
-    fixed = fixed or (repeats is None and unknown) or (untold and _is_fixed(diagnosis, lines))
+    untold = repeats is None or not repeats.compared or is_drawn_later(diagnosis, lines)
+    fixed = fixed or (repeats is None and unknown) or (untold and is_fixed(diagnosis, lines))
     once = [PREPARE] * bool(fixed)
     if does == WORDS:
         return once or [TOKENISE]
     if does:
         return [ARRAYS if does == LOOPS else COLUMNS, *once]
     return once
-
-
-def _is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
-    """Whether the functions of the hottest line and of those below are known, and leave nothing to chance."""
-    hottest = lines.hottest
-    if hottest is None or lines.library not in ("", *PLAIN, *PARSERS, *TEXTS):
-        return False
-    collate = diagnosis.loader.collate if diagnosis.loader is not None else ""
-    below = [one.location for one in lines.lines if ALSO * hottest.share <= one.share < hottest.share]
-    # without the collate function, which a `partial` may hide
-    made = [one for one in below if one.function != collate and "collate" not in one.function]
-    places = [hottest.location, *made]
-    sources = [code.source_at(diagnosis.profile.sources, one) for one in places]
-    known = [one for one in sources if one is not None]
-    chance = any(RANDOM.search(one.text) for one in known)
-    fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
-    return len(known) == len(sources) > 0 and not chance and not fed_back
 
 
 def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:
@@ -348,6 +330,9 @@ def smooth(text):
 """
 
 
+FLIPS = "def __getitem__(self, i):\n    x = {}(i)\n    x = cells(x)\n    return {}(x)\n"
+
+
 def _case(
     hot: tuple[int, int | None], work: BatchCost = BatchCost(0.02), seen: int = 100, path: list[str] = PARSING  # noqa: B008
 ) -> Diagnosis:  # fmt: skip
@@ -369,6 +354,17 @@ def _written(text: str, path: list[str] = TAKING) -> Diagnosis:
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
+def _flipped(first: str, last: str) -> Diagnosis:
+    """Samples that came again differ; the hot line is in a function that draws nothing."""
+    sick = _written(FLIPS.format(first, last), [*TAKING, "cells (/data/train.py:40)"])
+    sources = [
+        *sick.profile.sources,
+        FunctionSource("/data/train.py", "cells", 40, "def cells(x): unique(x)"),
+    ]
+    repeats = [Repeats("1:1", 64, 64, 20, 6144.0)]
+    return replace(sick, profile=replace(sick.profile, sources=sources, repeats=repeats))
+
+
 def cases() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     looping = [*TAKING, "smooth (/data/train.py:42)"]
@@ -380,6 +376,10 @@ def cases() -> tuple[Case, ...]:
         Case(
             "from a random place on", _written(SPELT.format("randrange(9)")), "fires", "pretokenize-offline"
         ),
+        Case(
+            "cells, flipped at random", _flipped("load", "random_flip"), "fires", "precompute-deterministic"
+        ),
+        Case("cells of what was drawn", _flipped("thin_randomly", "flip"), "fires", "cheaper-preprocess"),
         Case("rows of a database, one by one", _written(ASKS), "fires", "batched-query"),
         Case("elements of a store, drawn at random", _written(DRAWN, DRAWING), "fires", "ring-buffer"),
         Case("a line that takes long, and no more is known", _case((90, 88), path=TAKING), "fires"),

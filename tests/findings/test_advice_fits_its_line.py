@@ -19,6 +19,7 @@ from bottleneck_doctor.findings import (
     periodic_stalls,
     python_sample_code_hot,
 )
+from bottleneck_doctor.findings.parts import lines
 from bottleneck_doctor.findings.parts.advice import place_of
 from bottleneck_doctor.findings.parts.entry import Case
 from bottleneck_doctor.model.code import FunctionSource, Location
@@ -109,7 +110,8 @@ def test_what_is_looped_over_is_not_called_parsing() -> None:
 def test_what_is_drawn_from_a_buffer_that_the_loop_changes_can_be_kept_up_to_date(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(python_sample_code_hot, "is_fed_back", lambda profile, outside: True)
+    for module in (python_sample_code_hot, lines):
+        monkeypatch.setattr(module, "is_fed_back", lambda profile, outside: True)
     assert offered(python_sample_code_hot, "a line that takes long, and no more is known") == {
         "cheaper-preprocess"
     }

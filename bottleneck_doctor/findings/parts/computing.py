@@ -11,10 +11,11 @@ from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
 from ...model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
 from ...model.derived import DeviceStepBreakdown, DeviceView
-from ...model.diagnosis import BatchCost, Change, Diagnosis, Scenario, StepCost
+from ...model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
 from ...model.instruments import Operator
+from ...model.report import Fix
 from ...model.run import ENVIRONMENT, Treatment
-from .advice import spread
+from .advice import memory_left, readings, spread
 from .entry import given, patient
 
 CLOCK = "the accelerator's own clock"
@@ -138,6 +139,44 @@ def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
     """Speedups when that share of the computing runs so many times as fast: cautious, likely, hopeful."""
     low, likely, high = (Change(compute=1 - share * (1 - 1 / one)) for one in factors)
     return spread(scenario, low, likely, high)
+
+
+UPDATES_AT_LEAST = 4  # optimizer steps, in the shortest stretches of steps that show so many (ours)
+STRETCHES = (1, 2, 4, 8, 16)
+DENSER = 0.7  # of computing that is left at best: larger products use a core better (ours)
+WHOLE = Proposal(
+    id="bigger-batch",
+    title="take the batches of one optimizer step as one",
+    fix=Fix(
+        "the same gradients, where the loss is a mean; it is divided by their number no more",
+        "DataLoader(dataset, batch_size=k * batch_size, ...)     # for the k batches that were added up",
+    ),
+    risk="all of it has to fit into memory; batch normalisation sees more samples at a time",
+)
+
+
+def batches_added_up(diagnosis: Diagnosis) -> int:
+    """Batches whose gradients add up for one optimizer step; 1 where each has its own, or nobody can tell."""
+    for most in STRETCHES:
+        rows = [step for step in diagnosis.steps if step.steps <= most]
+        updates = sum(step.optimizer > 0 for step in rows)
+        if updates >= UPDATES_AT_LEAST:
+            count = steps_in(rows) / updates
+            return round(count) if most == 1 or count > 2 * most else 1  # else a stretch may have two
+    return 1
+
+
+def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change) -> Proposal | None:
+    """To take ``count`` batches as one, where calling operators is what that spares, beside ``spared``; None
+    where memory may not hold them: as much again for each is more than activations take."""
+    private = readings(diagnosis.profile.series, "job_private_bytes")
+    left, used = memory_left(diagnosis), max((value for _, value in private), default=None)
+    fits = left is not None and used is not None and used * (count - 1) <= left
+    if count < 2 or not fits or diagnosis.host.accelerated:
+        return None
+    half, all_of = (replace(spared, launch=one) for one in ((1 + 1 / count) / 2, 1 / count))
+    factor = spread(scenario, half, all_of, replace(all_of, compute=DENSER * spared.compute))
+    return replace(WHOLE.at(diagnosis.loader.location if diagnosis.loader else None), factor=factor)
 
 
 def built_at(optimizer: Optimizer) -> Location | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from ...analyse import code
 from ...analyse.causes import too_many_feeders
 from ...analyse.host import crowding
 from ...analyse.hot_lines import HotLines, hot_lines
+from ...analyse.loop_without_loader import is_fed_back
 from ...model.code import FunctionSource, Location
 from ...model.diagnosis import Diagnosis
 from ...model.report import Evidence
@@ -28,6 +30,11 @@ SEEN = {
     QUERIES: "it asks a database",
     DRAWS: "it draws elements of a store at random, one by one",
 }
+PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
+TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
+RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
+CHANCE = re.compile(rf"{RANDOM.pattern}|rng|normal|uniform|integers")
+ALSO = 0.2  # of the hottest line's samples, from which a line tells whether chance is in the work (ours)
 NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its name in a report (ours)
 
 
@@ -73,6 +80,34 @@ def what_it_does(diagnosis: Diagnosis, place: Location, library: str) -> str:
     if library == "random" and called & DRAWING_CALLS and "range" not in called:
         return DRAWS
     return LOOPS if code.is_repeated(source, place.line) else ""
+
+
+def is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
+    """Whether the functions of the hottest line and of those below are known, and leave nothing to chance."""
+    hottest = lines.hottest
+    if hottest is None or lines.library not in ("", *PLAIN, *PARSERS, *TEXTS):
+        return False
+    collate = diagnosis.loader.collate if diagnosis.loader is not None else ""
+    below = [one.location for one in lines.lines if ALSO * hottest.share <= one.share < hottest.share]
+    # without the collate function, which a `partial` may hide
+    made = [one for one in below if one.function != collate and "collate" not in one.function]
+    places = [hottest.location, *made]
+    sources = [code.source_at(diagnosis.profile.sources, one) for one in places]
+    known = [one for one in sources if one is not None]
+    chance = any(RANDOM.search(one.text) for one in known)
+    fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
+    return len(known) == len(sources) > 0 and not chance and not fed_back
+
+
+def is_drawn_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
+    """Whether nothing is drawn on the way to the hottest line: what makes samples differ comes after it."""
+    hottest, sources = lines.hottest, diagnosis.profile.sources
+    if hottest is None:
+        return False
+    way = [one.location for one in lines.lines if one.share >= hottest.share and one != hottest]
+    known = [(source, place.line) for place in way if (source := code.source_at(sources, place))]
+    before = [source.text.splitlines()[: line - source.first + 1] for source, line in known]
+    return len(known) == len(way) > 0 and not any(CHANCE.search("\n".join(one)) for one in before)
 
 
 def named(place: Location) -> str:
