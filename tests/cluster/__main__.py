@@ -60,7 +60,10 @@ def tell(start: Start, cause: str) -> tuple[bool, str]:
     """Train and merge; whether that names the cause, and what it says."""
     with tempfile.TemporaryDirectory() as name, crowd(HOGS if cause == "cores" else 0):
         folder = Path(name)
-        start(folder, cause)
+        try:
+            start(folder, cause)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            return False, f"it did not train: {error}\n{_logs(folder)}"
         left = sorted(file.name for file in folder.glob("profile*"))
         done = subprocess.run([*BDOC, "merge", "."], cwd=name, env=environ(), capture_output=True, text=True)
         said = done.stdout + done.stderr
