@@ -102,7 +102,8 @@ class Board:
 
     def progress(self) -> list[Progress]:
         """Every process that trains, the furthest first."""
-        found = [_progress(pid, header) for pid, header in self._maps.values()]
+        here = sum(bool(wire.WORD.unpack_from(header, wire.WORLD)[0]) for _, header in self._maps.values())
+        found = [_progress(pid, header, here) for pid, header in self._maps.values()]
         return sorted((one for one in found if one.steps), key=lambda one: (-one.trained, -one.steps))
 
     def stopped(self) -> bool:
@@ -140,7 +141,9 @@ def _says_stopped(facts: Path) -> bool:
         return False
 
 
-def _progress(pid: int, header: mmap.mmap) -> Progress:
+def _progress(pid: int, header: mmap.mmap, here: int) -> Progress:
+    """``here`` so many ranks are in this run."""
+
     def word(offset: int) -> int:
         return int(wire.WORD.unpack_from(header, offset)[0])
 
@@ -154,5 +157,5 @@ def _progress(pid: int, header: mmap.mmap) -> Progress:
         windows=word(wire.WINDOW),
         profiled=bool(word(wire.WINDOW_OPEN)),
         epoch_at=word(wire.EPOCH_AT),
-        world=word(wire.WORLD),
+        elsewhere=max(0, word(wire.WORLD) - here),
     )

@@ -43,7 +43,7 @@ class Limit:
         if not progress:
             return
         front = progress[0]
-        self.elsewhere = front.world > len(progress)
+        self.elsewhere = front.elsewhere > 0
         if self.due is None:
             self._check_steps(front, now_ns)
         if self.due is None:

@@ -183,7 +183,7 @@ class Trial:
 @dataclass(frozen=True)
 class Progress:
     """``steps`` batches arrived, ``trained`` of them were trained on, ``epoch_at`` before the newest epoch;
-    ``world`` ranks train together, wherever they are; instants are CLOCK_MONOTONIC."""
+    ``elsewhere`` ranks train with it that are in no process of this run; instants are CLOCK_MONOTONIC."""
 
     pid: int
     steps: int
@@ -194,7 +194,7 @@ class Progress:
     windows: int = 0
     profiled: bool = False  # a window of torch.profiler is open
     epoch_at: int = 0
-    world: int = 0
+    elsewhere: int = 0
 
 
 SCHEMA = "bottleneck-doctor/watch"

@@ -41,6 +41,15 @@ def test_a_process_is_seen_from_the_refresh_after_its_birth(tmp_path: Path) -> N
     assert one.epoch_at == 3
 
 
+def test_ranks_that_train_nothing_are_here_and_those_of_other_runs_are_not(tmp_path: Path) -> None:
+    writer(tmp_path, STEPS=9, WORLD=4)
+    writer(tmp_path, WORLD=4)  # it plays, and another one learns
+    writer(tmp_path)  # a worker
+    board = Board(tmp_path)
+    board.refresh()
+    assert [one.elsewhere for one in board.progress()] == [2]
+
+
 def test_the_words_are_read_while_they_are_written(tmp_path: Path) -> None:
     board = Board(tmp_path)
     agent = writer(tmp_path, STEPS=1)

@@ -78,9 +78,9 @@ def test_seconds_end_no_rank_whose_partners_another_run_watches() -> None:
     board = Orders()
     limit = Limit(board, None, 5.0)
     [one] = at(100, 10.0)
-    limit.look(PID, [replace(one, world=2)], 20 * S)
+    limit.look(PID, [replace(one, elsewhere=1)], 20 * S)
     assert (board.given, limit.due, limit.elsewhere) == ([], None, True)
-    limit.look(PID, [replace(one, world=2)] * 2, 20 * S)  # the other one has begun here, too
+    limit.look(PID, [one], 20 * S)  # the other one has begun here, too
     assert (len(board.given), limit.due, limit.elsewhere) == (1, "max-seconds", False)
 
 
