@@ -193,7 +193,7 @@ try:
         raise KeyError("the user's")
 except KeyError as error:
     say(error=str(error), child=child, nested=said, back=DataLoader.__iter__ is before, path=w.path)
-for options in ({"output": "/nowhere/at/all.json"}, {"colour": 1}):
+for options in ({"output": "/dev/null/all.json"}, {"colour": 1}):
     try:
         with watch(**options):
             say(entered=True)

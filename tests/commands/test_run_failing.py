@@ -36,15 +36,33 @@ def test_a_full_stderr_and_a_reader_that_left_change_nothing(folder: Path) -> No
     os.close(writer)
 
 
-@pytest.mark.parametrize("output", ["/dev/full", "nowhere/p.json", "tmp"])
+@pytest.mark.parametrize(
+    ("output", "source"),
+    [("/dev/full", ""), ("nowhere/p.json", "import shutil; shutil.rmtree('nowhere')\n")],
+    ids=["full", "removed meanwhile"],
+)
 def test_a_profile_that_cannot_be_written_costs_one_line_and_not_the_report(
-    output: str, folder: Path
+    output: str, source: str, folder: Path
 ) -> None:
-    told = bdoc(folder, "-o", output, script(folder, "import sys; sys.exit(6)"))
+    told = bdoc(folder, "-o", output, script(folder, f"{source}import sys; sys.exit(6)"))
     assert told.status == 6
     assert f"bdoc: cannot write {output!r}" in told.err
     assert "choose another place with --output" in told.err
     assert "inconclusive" in told.err
+
+
+def test_a_folder_keeps_the_usual_name_and_is_made(folder: Path) -> None:
+    told = bdoc(folder, "-o", "runs/7/", script(folder, "import sys; sys.exit(6)"))
+    assert told.status == 6
+    assert "profile in runs/7/profile.json" in told.err
+    assert (folder / "runs" / "7" / "profile.json").is_file()
+
+
+def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) -> None:
+    name = script(folder, "open('started', 'w')")
+    told = bdoc(folder, "-o", f"{name}/p.json", name)
+    assert (told.status, told.err) == (2, f"bdoc: --output '{name}/p.json': there is no such folder [usage]\n")
+    assert not (folder / "started").exists()
 
 
 NO_PLACE = "import bottleneck_doctor.launch.folder as f; f.usual_places = lambda: ['/nowhere']"
