@@ -34,7 +34,7 @@ ReturnToService=2
 PartitionName=all Nodes={nodes} Default=YES State=UP MaxTime=INFINITE
 """
 NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores}\n"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @contextmanager
