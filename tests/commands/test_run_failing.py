@@ -61,7 +61,8 @@ def test_a_folder_keeps_the_usual_name_and_is_made(folder: Path) -> None:
 def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) -> None:
     name = script(folder, "open('started', 'w')")
     told = bdoc(folder, "-o", f"{name}/p.json", name)
-    assert (told.status, told.err) == (2, f"bdoc: --output '{name}/p.json': there is no such folder [usage]\n")
+    assert told.status == 2
+    assert told.err == f"bdoc: --output '{name}/p.json': there is no such folder [usage]\n"
     assert not (folder / "started").exists()
 
 
