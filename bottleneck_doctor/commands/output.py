@@ -126,7 +126,7 @@ def writable(path: str, option: str) -> str:
 
 
 def with_folder(path: str, option: str) -> str:
-    """The same for what is written at the end of long work: its folder is made, if it can be."""
+    """As ``writable``, for what is written after long work: its folder is made, if it can be."""
     with suppress(OSError, ValueError):
         os.makedirs(os.path.dirname(os.path.realpath(path)), exist_ok=True)
     return writable(path, option)

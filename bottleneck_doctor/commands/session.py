@@ -273,7 +273,7 @@ class Session:
         late = seconds and (ended.ended_ns - ended.started_ns) / 1e9 > seconds
         if late and self.board is not None and not self.board.progress():
             return [Gap("--max-seconds", "it counts from the first batch, and none was seen")]
-        if late and self.limit is not None and self.limit.elsewhere:
+        if self.limit is not None and self.limit.refused and self.limit.due is None:
             why = "ranks that other runs watch would not end at the same step"
             return [Gap("--max-seconds", why, "--max-steps ends all ranks at the same one")]
         return []

@@ -23,7 +23,8 @@ up locally take no more memory; but `find_unused_parameters` and static graphs h
 
 ## Prediction
 Replay with one exchange per optimizer step, its copying included. What an exchange takes from the cores while
-the pass still computes is not seen, so that the likely value is a cautious one.
+the pass still computes is not seen, so that the likely value is a cautious one. `bigger-batch`, where memory
+holds the batches of an optimizer step at once, also calls operators once for all of them.
 
 ## References
 torch.nn.parallel.DistributedDataParallel.no_sync; PyTorch Performance Tuning Guide, "Skip unnecessary all-

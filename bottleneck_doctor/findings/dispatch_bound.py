@@ -112,6 +112,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     whole = as_one(diagnosis, scenario, batches_added_up(diagnosis), Change())
     if whole is not None:
         proposals.append(whole)
+        evidence.append(Evidence("gradients of several batches add up for one optimizer step"))
     return Finding(ID, "host.launch", evidence, proposals)
 
 

@@ -21,14 +21,14 @@ INSISTENCE = (signal.SIGINT, signal.SIGTERM)
 @dataclass
 class Limit:
     """``max_steps`` and ``max_seconds`` as asked for; ``due`` is the one whose time has come, ``sent`` are
-    the signals that had to follow. ``elsewhere``: other runs watch some of the ranks. They would not end at
-    the same step, and who trains on would wait for ranks that are gone: only ``max_steps`` ends all."""
+    the signals that had to follow. ``refused``: ranks of other runs, which end at a step of their own, would
+    have waited for ours; ``max_steps`` is the same step for all."""
 
     board: Board
     max_steps: int | None
     max_seconds: float | None
     due: str | None = None
-    elsewhere: bool = False
+    refused: bool = False
     sent: list[int] = field(default_factory=list)
     _stop_at: int = 0
     _due_ns: int = 0
@@ -43,7 +43,6 @@ class Limit:
         if not progress:
             return
         front = progress[0]
-        self.elsewhere = front.elsewhere > 0
         if self.due is None:
             self._check_steps(front, now_ns)
         if self.due is None:
@@ -73,7 +72,8 @@ class Limit:
 
     def end(self, due: str, front: Progress, now_ns: int, at: int = 0) -> None:
         """Order the end for reason ``due``, as soon as all ranks can hear it, or when ``at`` is trained."""
-        if self.elsewhere:
+        if front.elsewhere:
+            self.refused = True
             return
         step_s = (front.last_ns - front.first_ns) / 1e9 / max(1, _distance(front))
         ahead = max(MARGIN_STEPS, round(MARGIN_S / max(step_s, 1e-6)), at - _distance(front))

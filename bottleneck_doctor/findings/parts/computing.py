@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
 
+from ...analyse.causes import gain
 from ...analyse.loop_cpu import anatomy_of
+from ...analyse.predict import WORTH
 from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
 from ...model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
@@ -168,13 +170,16 @@ def batches_added_up(diagnosis: Diagnosis) -> int:
 
 def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change) -> Proposal | None:
     """To take ``count`` batches as one, where calling operators is what that spares, beside ``spared``; None
-    where memory may not hold them: as much again for each is more than activations take."""
+    where that adds little, or memory may not hold them: as much again for each is more than activations take.
+    """
     private = readings(diagnosis.profile.series, "job_private_bytes")
     left, used = memory_left(diagnosis), max((value for _, value in private), default=None)
     fits = left is not None and used is not None and used * (count - 1) <= left
     if count < 2 or not fits or diagnosis.host.accelerated:
         return None
     half, all_of = (replace(spared, launch=one) for one in ((1 + 1 / count) / 2, 1 / count))
+    if gain(scenario, all_of) < WORTH * gain(scenario, spared):
+        return None
     factor = spread(scenario, half, all_of, replace(all_of, compute=DENSER * spared.compute))
     return replace(WHOLE.at(diagnosis.loader.location if diagnosis.loader else None), factor=factor)
 
