@@ -18,6 +18,7 @@ from .inputs import UNSEEN, epoch_draws_s, making_of, own_works
 from .interpreter_lock import held_by_lock
 from .loop_cpu import logged, split_of
 from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
+from .moving import moving_of
 from .ranks import exchange_shares
 from .reads import Curve, Reads, held, judge_reads
 from .replay import cost_seconds, step_seconds
@@ -106,13 +107,8 @@ def _halved(low: float, high: float, is_too_much: Callable[[float], bool]) -> fl
     return low
 
 
-# Receiving a batch from a worker, and each tensor in it, which is passed by descriptor: the loop's CPU, the
-# worker's, and what the loop sleeps meanwhile (ours: fitted to 34 recorded runs with 1 to 200 tensors).
-HAND_OVER_S, TENSOR_S = 3.7e-4, 1.65e-4
-SERIALISE_S, SENT_S = 2e-4, 3.6e-5
-ASLEEP_S = 2e-4
-RELEASE_S = 8e-6  # and again to map, touch first and unmap it, while the loop works with it [catalogue F12]
-PICKLED_S_PER_BYTE = 6e-10  # loop CPU per byte that travels pickled through the pipe [catalogue F12]
+ASLEEP_S = 2e-4  # of the loop, while it receives a batch (ours: 34 recorded runs)
+RELEASE_S = 8e-6  # to map a tensor, touch it first and unmap it, while the loop works with it [catalogue F12]
 MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt [catalogue F12]
 BULKY_PIPE_BYTES = 1e6
 WAKE_S = 1e-3  # until whoever wakes gets a core where all are busy: a third of a slice of EEVDF (ours)
@@ -136,7 +132,7 @@ def build_scenario(
     workers = _workers(loop, loader)
     threads = _threads(profile, steps, inputs, workers, host.trainers)
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
-    hand_over, serialise = _moving(payload, steps, workers)
+    receive, send = moving_of(payload, steps, workers, profile.machine.handed_s)
     release = RELEASE_S * payload.tensors
     beside = _beside(profile, loop, host, device, steps, threads)
     beside = replace(beside, release=release if workers else 0.0)
@@ -144,7 +140,7 @@ def build_scenario(
     making, step_s = making_of(profile, loader), mean_in(steps)
     reads = _reads(profile, loader, inputs, host, step_s)
     base = Scenario(
-        works=_works(works, steps, crowding(inputs, workers, serialise)),
+        works=_works(works, steps, crowding(inputs, workers, send)),
         costs=with_stalls(costs, _stall_s(profile, inputs, steps)),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
@@ -155,9 +151,9 @@ def build_scenario(
         operator_s=operator_s(profile),
         exchanging=_exchanging(profile, steps, inputs, workers, costs),
         making_threads=making_threads(profile, loader, steps, inputs) if not workers else 1.0,
-        hand_over=release + max(0.0, hand_over - (making.draw_cpu_s or 0.0) if workers else hand_over),
+        hand_over=release + max(0.0, receive - (making.draw_cpu_s or 0.0) * bool(workers)),
         sampling=making.draw_s or 0.0,
-        serialise=serialise,
+        serialise=send,
         transfer=0.0 if workers else ASLEEP_S,
         delay=DELAY_S,
         waking=WAKE_S * (1 + payload.tensors),
@@ -300,16 +296,6 @@ def _exchanging(
     beside = mean_in(steps, "process_cpu") - mean_in(steps, "cpu") - mean_in(steps, "wait_cpu")
     beside -= 0.0 if workers else inputs.other_cpu
     return max(0.0, min(1.0, beside / exchange))
-
-
-def _moving(payload: Payload, steps: list[Step], workers: int) -> tuple[float, float]:
-    """(loop CPU, worker CPU) per batch for moving it: measured with workers, else from its content."""
-    pickled = PICKLED_S_PER_BYTE * payload.other_bytes
-    estimate = HAND_OVER_S + TENSOR_S * payload.tensors + pickled
-    if workers == 0:
-        return estimate, SERIALISE_S + SENT_S * payload.tensors + 2 * pickled
-    known = [step.wait_cpu for step in steps if step.wait_cpu is not None]
-    return (median(known) if known else estimate), payload.serialise_cpu_s
 
 
 def _stall_s(profile: Profile, inputs: Inputs, steps: list[Step]) -> float:

@@ -224,11 +224,11 @@ class Session:
         """Everything that the profile is assembled from."""
         from ..assemble.profile import Remains
         from ..model.run import Run
-        from ..sense.capabilities import describe_machine, fault_s
+        from ..sense.capabilities import describe_machine, fault_s, handed_s
 
         spent, trial = self.spent_s(), self.options[TRIAL]
         machine, unknown = describe_machine()
-        machine = replace(machine, fault_s=fault_s())
+        machine = replace(machine, fault_s=fault_s(), handed_s=handed_s())
         gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
         gaps += self.board.gaps() if self.board is not None else []
         if self.windows is not None:

@@ -23,7 +23,7 @@ tensor costs memory bandwidth, not hand-over. Wall time inside `next` is mostly 
 counts.
 
 ## Prediction
-Replay with the measured CPU of moving, both sides together, cut to what is left: 0.15 ms a batch, 0.11 ms
+Replay with the measured CPU of moving, both sides together, cut to what is left: 0.37 ms a batch, 0.17 ms
 per tensor, a copy into shared memory at 4 GB/s (measured: 10 MB as arrays 6.1 ms of the loop's CPU, as a
 tensor 1.1; 100 tensors 10.9 ms). File-system sharing takes 41 microseconds per tensor instead of 109
 (measured). With `bdoc run --calibrate` batches of this shape are sent by real workers in each way, received,
@@ -40,8 +40,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analyse.causes import gain
+from ..analyse.moving import RECEIVED_S, RECEIVED_TENSOR_S
 from ..analyse.predict import WORTH
-from ..analyse.scenario import HAND_OVER_S, TENSOR_S
 from ..analyse.verdict import sends
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.fetches import Payload
@@ -139,7 +139,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence(
             "bytes of a batch that go through a pipe", "pipe_bytes", payload.pipe_bytes, "pickling hook"
         ),
-        Evidence("CPU time for a worker to send a batch", "send_cpu_s", scenario.serialise, "thread CPU"),
+        Evidence(
+            "CPU time for a worker to pickle a batch", "send_cpu_s", payload.serialise_cpu_s, "thread CPU"
+        ),
         *wait_evidence(diagnosis)[:1],
     ]
     return Finding(ID, "input.ipc", evidence, proposals, loader.location)
@@ -164,14 +166,16 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loade
     """What the batch's content allows, by the time left of moving it: the loop's and the worker's together;
     as ``--calibrate`` timed it, where it did."""
     now_s = max(scenario.hand_over + scenario.serialise, 1e-12)
-    each_s = max(0.0, scenario.hand_over - HAND_OVER_S) / max(payload.tensors, 1.0)
+    each_s = max(0.0, scenario.hand_over - RECEIVED_S) / max(payload.tensors, 1.0)
     ways: list[tuple[Proposal, float]] = []
     if payload.pipe_bytes - ENVELOPE * payload.tensors > PIPE_ROOM:
         as_arrays = Treatment("arrays", {"where": meant(loader)})
-        left_s = HAND_OVER_S + TENSOR_S * (payload.tensors + 1) + payload.pipe_bytes * SHARED_S_PER_BYTE
+        left_s = (
+            RECEIVED_S + RECEIVED_TENSOR_S * (payload.tensors + 1) + payload.pipe_bytes * SHARED_S_PER_BYTE
+        )
         ways.append((replace(RETURN_TENSORS, treatments=(as_arrays,)), left_s / now_s))
     elif payload.tensors > 2:
-        left_s = HAND_OVER_S + max(each_s, TENSOR_S) + payload.tensor_bytes * SHARED_S_PER_BYTE
+        left_s = RECEIVED_S + max(each_s, RECEIVED_TENSOR_S) + payload.tensor_bytes * SHARED_S_PER_BYTE
         ways.append((PACK, left_s / now_s))
     known = switches(diagnosis)
     if payload.tensors > TENSORS and (known is None or known.sharing != "file_system"):

@@ -25,7 +25,8 @@ Ranks that share cores with strangers come late by turns, and no sampler cures t
 left out for this reason. Work that only one rank does (checkpoints) is better made cheaper than shared.
 
 ## Prediction
-Replay with what is left of the waiting when every rank does the mean rank's work.
+Replay with what is left of the waiting when every rank does the mean rank's work; on the slowest rank, with
+what is left of the making of its batches then.
 
 ## References
 torch.utils.data.distributed.DistributedSampler; Amazon SageMaker Debugger, "LoadBalancing" rule.
@@ -38,10 +39,10 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.loop_parts import training_samples
-from ..analyse.ranks import Balance, all_ranks, compare, longest_loops, slow_ranks
-from ..analyse.steps import SAMPLES_AT_LEAST
+from ..analyse.ranks import Balance, all_ranks, compare, longest_loops, rank_steps, slow_ranks
+from ..analyse.steps import SAMPLES_AT_LEAST, mean_in
 from ..model.code import Location
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
+from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Stack
 from ..model.loops import LATE_FOR, LoopBody, RankSteps
 from ..model.report import Evidence, Fix
@@ -185,10 +186,10 @@ def _late(diagnosis: Diagnosis) -> list[Evidence]:
 def _proposals(
     diagnosis: Diagnosis, balance: Balance, steady: bool, call: tuple[Location, float] | None
 ) -> list[Proposal]:
-    """Nothing is predicted on the slowest rank itself: what it waits for is its own to find."""
+    """For a rank that waits for slower ones, or for the slowest itself where its data takes longer."""
     mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
     if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
-        return []
+        return _less_data(diagnosis, balance)
     left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
     remedy = BALANCE if steady else BUCKET
     if call is not None:
@@ -199,6 +200,20 @@ def _proposals(
         )
         return [replace(shared, change=Change(straggler=left))]
     return [replace(remedy.at(line_of(diagnosis)), change=Change(straggler=left))]
+
+
+def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
+    """The rank that comes last for its data, when it has no more to do than the mean rank. Nothing where it
+    has a machine of its own, which may be why."""
+    pid, wait_s = pid_of(diagnosis), mean_in(diagnosis.steps, "wait")
+    late = next(iter(slow_ranks(all_ranks(diagnosis.profile)) or ()), None)
+    if late is None or late.rank.pid != pid or late.cause != "data" or wait_s <= 0:
+        return []
+    if diagnosis.profile.elsewhere:
+        return []
+    left = max(0.0, 1 - (balance.busy[pid] - fmean(balance.busy.values())) / wait_s)
+    change = Change(cpu=left, collate=left, storage=left, network=left, wait=left)
+    return [replace(BALANCE.at(line_of(diagnosis)), change=change)]
 
 
 SLOW = StepCost(0.01, comm=0.001, straggler=0.01)
@@ -240,6 +255,21 @@ def _now_and_then() -> Diagnosis:
     return replace(known, loop=loops[0], profile=replace(known.profile, loops=loops))
 
 
+def _waits_for_data(elsewhere: bool) -> Diagnosis:
+    """This rank's batches take 20 ms longer than the other one's, which may run on another machine."""
+    known = pair(StepCost(0.05, comm=0.001), -0.02)
+    assert known.scenario is not None
+    waits = zip(known.profile.loops, (0.03, 0.01), strict=True)
+    loops = [replace(one, table=replace(one.table, wait_s=[wait] * 60)) for one, wait in waits]
+    profile = replace(known.profile, loops=loops)
+    if elsewhere:
+        other = replace(rank_steps(profile, loops[1]), host="other", pid=9)
+        profile = replace(profile, loops=loops[:1], elsewhere=[other])
+    steps = [replace(one, wait=0.03) for one in known.steps]
+    scenario = replace(known.scenario, works=(BatchCost(0.03),))
+    return replace(known, profile=profile, loop=loops[0], steps=steps, scenario=scenario)
+
+
 def _single() -> Diagnosis:
     known = pair(StepCost(0.01), model=None, passes=())
     only = [Process(1, 0, "trainer", 0.0)]
@@ -253,6 +283,8 @@ def cases() -> tuple[Case, ...]:
         Case("the other rank alone validates", _validates(1), "fires", "balance-ranks"),
         Case("it validates now and then", _now_and_then(), "fires", "balance-ranks"),
         Case("both validate, it the longer", _validates(40), "fires", "balance-ranks"),
+        Case("this rank's data takes longer", _waits_for_data(False), "fires", "balance-ranks"),
+        Case("it does, on a machine of its own", _waits_for_data(True), "fires"),
         Case("now one, now the other", pair(replace(SLOW, straggler=0.005), 0.005, rotating=True), "fires"),
         Case("now one, now the other, on busy cores", _busy_cores(), "silent"),
         Case("both need the same", pair(StepCost(0.01, comm=0.005)), "silent"),

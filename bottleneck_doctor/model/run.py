@@ -38,7 +38,8 @@ class Run:
 @dataclass(frozen=True)
 class Machine:
     """What the job was given. ``cores`` = min(affinity, cgroup quota), never the box's count;
-    ``physical_cores`` of those it may run on, hardware threads of one core counted once."""
+    ``physical_cores`` of those it may run on, hardware threads of one core counted once; ``fault_s``
+    and ``handed_s`` = CPU seconds to map a page, and to hand a descriptor to another process."""
 
     host: str
     kernel: str
@@ -53,6 +54,7 @@ class Machine:
     shm_free_bytes: int | None = None
     numa_nodes: int | None = None
     fault_s: float | None = None
+    handed_s: float | None = None
     gpus: list[str] = field(default_factory=list)
     read_limit_bytes_per_s: float | None = None
     read_limit_iops: float | None = None
