@@ -119,10 +119,12 @@ def judge_threads(
 ) -> Threads:
     """``held`` is the share of the step in which the loop was ready and had no core."""
     judged = _by_rule(profile, loop, scenario, host, held)
-    return judged if scenario is None or not judged.trouble else _as_timed(judged, profile, scenario)
+    return (
+        judged if scenario is None or not judged.trouble else _as_timed(judged, profile, scenario, host.cores)
+    )
 
 
-def _as_timed(judged: Threads, profile: Profile, scenario: Scenario) -> Threads:
+def _as_timed(judged: Threads, profile: Profile, scenario: Scenario, cores: float) -> Threads:
     """Large operators with the wanted threads, as fast as those that were timed. Too many threads hold up all
     other operators as much, and the loop sleeps for them in the model."""
     layers = [one for one in profile.calibrations if one.subject in LAYERS]
@@ -132,6 +134,10 @@ def _as_timed(judged: Threads, profile: Profile, scenario: Scenario) -> Threads:
     )
     now_s, then_s = sum(now.values()), sum(then.values())
     own_s = fmean(cost.compute + cost.launch + scenario.asleep * cost.idle for cost in scenario.costs)
+    if judged.trouble == "many" and judged.most is not None and now_s and (judged.count or 0) <= cores:
+        judged = replace(
+            judged, most=max(judged.factor[2], min(judged.most, _alone(scenario, now_s / own_s)))
+        )
     if not then_s or now.keys() != then.keys() or not LEAST_TIMED <= now_s / max(own_s, 1e-12) <= MOST_TIMED:
         return judged
     left = then_s / now_s
@@ -139,6 +145,13 @@ def _as_timed(judged: Threads, profile: Profile, scenario: Scenario) -> Threads:
     many = Change(compute=left, idle=1 - scenario.asleep * (1 - left))
     change = few if judged.trouble == "few" else many
     return replace(judged, factor=(gain(scenario, change),) * 3, most=None, timed=change)
+
+
+def _alone(scenario: Scenario, left: float) -> float:
+    """The speedup at most: fewer threads do large operators no faster than as many as now did with a core
+    for each."""
+    left = min(1.0, left)
+    return gain(scenario, Change(compute=left, launch=left, idle=1 - scenario.asleep * (1 - left)))
 
 
 def _by_rule(

@@ -27,7 +27,8 @@ Too few: Amdahl on the large operators, each further core bringing nothing at wo
 (ours). Too many: the time held up that strangers do not explain, half of it likely (ours); of large operators
 0.2 to 2 ms each for every surplus thread per core (ours, measured on two cores with 3 to 32 threads: times
 1.2 where operators take 10 ms, times 80 where they take 0.1 ms). Both as timed, where that was done after the
-training on its own products and convolutions ([calibration](../../calibration.md)).
+training on its own products and convolutions ([calibration](../../calibration.md)): where ranks share
+the cores and only the present number was timed, at most as fast as one rank was then.
 
 ## References
 torch.set_num_threads; torchrun, which sets OMP_NUM_THREADS=1 when it is unset; PyTorch Performance Tuning

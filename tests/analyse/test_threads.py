@@ -62,6 +62,20 @@ def test_a_crowd_that_was_timed_promises_what_was_timed() -> None:
     assert judge_threads(half, half.loops[0], BASE, IDLE, 0.0).timed is None
 
 
+def test_ranks_that_share_cores_gain_at_most_what_one_alone_was_timed_to_take() -> None:
+    crowd = run(2, 2)
+    row = Calibration("", "convolution", "now", 0.004, 0.0, 9)
+    two, told = replace(IDLE, cores=2.0), replace(crowd, calibrations=[row])
+    asleep = replace(BASE, cores=2.0, costs=(StepCost(0.01, idle=0.01),), asleep=1.0)
+    guessed, bound = (judge_threads(one, one.loops[0], asleep, two, 0.4) for one in (crowd, told))
+    assert guessed.most is not None and bound.most is not None
+    assert bound.most == pytest.approx(5.0, rel=0.1) and bound.most < guessed.most
+    plain = run(16)
+    collapsed = replace(plain, calibrations=[row])  # more threads than cores: so they were timed, too
+    first, second = (judge_threads(one, one.loops[0], asleep, two, 0.4).most for one in (plain, collapsed))
+    assert first == second
+
+
 def test_who_asked_for_one_thread_changes_nothing() -> None:
     handed_down, asked_for = run(1), run(1, environment="")
     assert judge_threads(asked_for, asked_for.loops[0], BASE, IDLE, 0.0) == judge_threads(
