@@ -41,7 +41,8 @@ class Constant:
 ANALYSE, FINDINGS = "bottleneck_doctor.analyse", "bottleneck_doctor.findings"
 CONSTANTS = (
     Constant(f"{ANALYSE}.moving", "RECEIVED_S", "loop CPU to receive a batch, s", (1.5e-4, 2.5e-4, 5e-4)),
-    Constant(f"{ANALYSE}.moving", "RECEIVED_TENSOR_S", "and for each tensor in it, s", (6e-5, 1.1e-4, 2.5e-4, 4e-4)),
+    Constant(f"{ANALYSE}.moving", "RECEIVED_TENSOR_S", "and for each tensor in it, s",
+             (6e-5, 1.1e-4, 2.5e-4, 4e-4)),
     Constant(f"{ANALYSE}.scenario", "WAKE_S", "wait for a core at a wake-up, s", (2.5e-4, 5e-4, 2e-3, 4e-3)),
     Constant(f"{ANALYSE}.replay", "TOGETHER", "speed left to threads that share a core, two cores",
              ((0.3, 0.2), (0.55, 0.4), (0.67, 0.5))),

@@ -68,8 +68,8 @@ def test_ranks_that_share_cores_gain_at_most_what_one_alone_was_timed_to_take() 
     two, told = replace(IDLE, cores=2.0), replace(crowd, calibrations=[row])
     asleep = replace(BASE, cores=2.0, costs=(StepCost(0.01, idle=0.01),), asleep=1.0)
     guessed, bound = (judge_threads(one, one.loops[0], asleep, two, 0.4) for one in (crowd, told))
-    assert guessed.most is not None and bound.most is not None
-    assert bound.most == pytest.approx(5.0, rel=0.1) and bound.most < guessed.most
+    assert bound.most == pytest.approx(5.0, rel=0.1)
+    assert (guessed.most or 0.0) > 6
     plain = run(16)
     collapsed = replace(plain, calibrations=[row])  # more threads than cores: so they were timed, too
     first, second = (judge_threads(one, one.loops[0], asleep, two, 0.4).most for one in (plain, collapsed))
