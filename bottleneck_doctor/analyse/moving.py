@@ -25,15 +25,17 @@ SLOWER = 3.0  # times at most; more says something else about the machine than w
 
 def moving_of(
     payload: Payload, steps: list[Step], workers: int, handed_s: float | None
-) -> tuple[float, float]:
-    """CPU seconds per batch, of the loop and of the worker: as measured with workers; without, by what is in
-    a batch and what it took to hand a descriptor over on this machine, ``handed_s``."""
+) -> tuple[float, float, float]:
+    """CPU seconds per batch, of the loop, of the worker, and of the latter what passes beside its next fetch:
+    as measured with workers; without, by what is in a batch and what it took to hand a descriptor over on
+    this machine, ``handed_s``."""
     pickled = PICKLED_S_PER_BYTE * payload.other_bytes
     receive = RECEIVED_S + RECEIVED_TENSOR_S * payload.tensors + pickled
     hand_out = HANDED_OUT_S * payload.tensors
     if workers:
         known = [step.wait_cpu for step in steps if step.wait_cpu is not None]
-        return (median(known) if known else receive), payload.serialise_cpu_s + hand_out
+        hand_out *= payload.serialise_cpu_s > 0  # a thread of the loop's own process sends nothing
+        return (median(known) if known else receive), payload.serialise_cpu_s + hand_out, hand_out
     send = PICKLED_S + PICKLED_TENSOR_S * payload.tensors + 2 * pickled + hand_out
     slow = min(SLOWER, max(1 / SLOWER, (handed_s or HANDED_S) / HANDED_S))
-    return slow * receive, slow * send
+    return slow * receive, slow * send, slow * hand_out

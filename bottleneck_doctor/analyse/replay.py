@@ -9,7 +9,8 @@ The model (one consumer, W workers, K = W x prefetch task slots):
   ``streams`` parallel streams of the storage when that is known, or take as much longer as was timed with
   so many at once (``served``);
 * the loop receives in order, pays ``hand_over``, and takes its turn; receiving takes some wake-ups, of the
-  loop and of the worker that hands out descriptors, and each waits for a core where none is free;
+  loop and of the worker that hands out descriptors, and each waits for a core where none is free; handing
+  them out takes a core of its own (``serving``), beside the worker's next batch;
 * an accelerator works through what turns give it, one after the other, beside the loop; the loop goes on
   once no more than ``ahead`` turns' worth is left: step = max(host + wait, device) [catalogue P1.7].
 
@@ -70,6 +71,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
         costs=_scaled(base.costs, replace(change, compute=change.compute * (1 - alone)), STEP_COST_PARTS),
         hand_over=base.hand_over * change.ipc,
         serialise=base.serialise * change.ipc,
+        serving=base.serving * change.ipc,
         transfer=base.transfer * change.ipc,
         delay=base.delay * change.ipc,
         waking=base.waking * change.ipc,
@@ -246,6 +248,7 @@ class _Pipeline:
         self.given = [0] * scenario.workers  # batches that a worker has, or that wait for the loop
         self.next_task = self.next_place = 0
         self.received = 0
+        self.serving: list[_Job] = []  # descriptors being handed out, for which nobody waits
         self.cost: _Job | None = None
         self.device = 0.0  # when the accelerator will have done all that it was given
         self.hold = 0.0  # until when the loop must wait for it
@@ -257,7 +260,7 @@ class _Pipeline:
         for _ in range(self.scenario.workers * max(1, self.scenario.prefetch)):
             self._hand_out()
         guard = 0
-        while len(self.arrivals) < BATCHES and guard < 40 * BATCHES:
+        while len(self.arrivals) < BATCHES and guard < 50 * BATCHES:
             guard += 1
             self._assign()
             self._receive()
@@ -280,7 +283,7 @@ class _Pipeline:
             if job is None and self.queues[place]:
                 batch = self.queues[place].pop(0)
                 work = self.scenario.works[batch % len(self.scenario.works)]
-                cpu = work.on_core + self.scenario.serialise
+                cpu = work.on_core + self.scenario.serialise - self.scenario.serving
                 rest = work.network + work.wait + self.scenario.delay
                 self.workers[place] = _Job(batch, 1.0, cpu, work.storage, rest + LITTLE)
 
@@ -292,6 +295,8 @@ class _Pipeline:
         if wanted not in self.ready:
             return
         self.given[self.ready.pop(wanted)] -= 1
+        if self.scenario.serving > 0:
+            self.serving.append(_Job(wanted, 1.0, self.scenario.serving, 0.0, LITTLE))
         cost = self.scenario.costs[self.received % len(self.scenario.costs)]
         self.received += 1
         self.began = self.now
@@ -309,7 +314,7 @@ class _Pipeline:
 
     def _advance(self) -> None:
         """Run until the first party finishes."""
-        busy = [job for job in self.workers if job is not None]
+        busy = [*self.serving, *(job for job in self.workers if job is not None)]
         load = self._load(busy)
         jobs = busy + ([self.cost] if self.cost is not None else [])
         if not jobs:
@@ -323,6 +328,7 @@ class _Pipeline:
             if worker is not None and worker.left <= 1e-9:
                 self.ready[worker.batch] = place
                 self.workers[place] = None
+        self.serving = [job for job in self.serving if job.left > 1e-9]
         if self.cost is not None and self.cost.left <= 1e-9:
             self._finish(self.cost)
 

@@ -135,7 +135,7 @@ def build_scenario(
     workers = _workers(loop, loader)
     threads = _threads(profile, steps, inputs, workers, host.trainers)
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
-    receive, send = moving_of(payload, steps, workers, profile.machine.handed_s)
+    receive, send, serving = moving_of(payload, steps, workers, profile.machine.handed_s)
     release = RELEASE_S * payload.tensors
     beside = _beside(profile, loop, host, device, steps, threads)
     beside = replace(beside, release=release if workers else 0.0)
@@ -158,6 +158,7 @@ def build_scenario(
         hand_over=release + max(0.0, receive - (making.draw_cpu_s or 0.0) * bool(workers)),
         sampling=making.draw_s or 0.0,
         serialise=send,
+        serving=serving,
         transfer=0.0 if workers else ASLEEP_S,
         delay=DELAY_S,
         waking=WAKE_S * (1 + payload.tensors + (EXCHANGE_WAKES if exchanging > 0 else 0)),

@@ -100,6 +100,7 @@ class Scenario:
     """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
 
     ``hand_over`` is the loop's CPU for receiving a batch, ``sampling`` its time for choosing indices,
+    ``serialise`` the worker's for sending it, of which ``serving`` passes beside its next fetch;
     ``transfer`` what it sleeps through meanwhile, ``waking`` what more if no core is free; ``strangers`` is
     the cores' worth of other people's work beside it; ``epoch_start`` is what beginning an epoch takes, of
     which ``epoch_draws`` choosing indices; ``stored`` is the share of checkpoints and logging that
@@ -131,6 +132,7 @@ class Scenario:
     hand_over: float = 0.0
     sampling: float = 0.0
     serialise: float = 0.0
+    serving: float = 0.0
     transfer: float = 0.0
     waking: float = 0.0
     delay: float = 0.0

@@ -59,6 +59,13 @@ def test_workers_share_cores_with_the_threads_of_the_exchange():
     assert step_seconds(apply(Change(workers=2, comm=0), awake)) == pytest.approx(10 * MS, rel=0.02)
 
 
+def test_handing_descriptors_out_takes_a_core_and_keeps_nobody_who_has_one():
+    base = Scenario((BatchCost(0.004),), (StepCost(0.005),), workers=1, serialise=0.002, serving=0.002)
+    free, busy = (step_seconds(replace(base, cores=cores)) for cores in (3.0, 1.0))
+    assert free == pytest.approx(0.005, rel=0.01)
+    assert busy == pytest.approx(0.011, rel=0.02)
+
+
 def test_reads_share_the_streams_that_the_storage_has():
     free = Scenario((BatchCost(0, storage=10 * MS),), (StepCost(0, 0.1 * MS),), workers=8)
     narrow = apply(Change(streams=2.0), free)
