@@ -224,7 +224,8 @@ class Session:
         """Everything that the profile is assembled from."""
         from ..assemble.profile import Remains
         from ..model.run import Run
-        from ..sense.capabilities import describe_machine, fault_s, handed_s
+        from ..sense.capabilities import describe_machine
+        from ..sense.prices import fault_s, handed_s
 
         spent, trial = self.spent_s(), self.options[TRIAL]
         machine, unknown = describe_machine()

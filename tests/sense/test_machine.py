@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense import capabilities
+from bottleneck_doctor.sense import capabilities, prices
 from tests.sense.conftest import Plant
 
 CONTAINER = {
@@ -60,9 +60,9 @@ def test_a_bare_tree_is_described_with_a_gap() -> None:
 def test_this_machine_can_be_described() -> None:
     found, _ = capabilities.describe_machine()
     assert found.fault_s is None, "it is timed when the training has ended"
-    assert 1e-8 < (capabilities.fault_s() or 0.0) < 1e-4, "seconds to map a page"
+    assert 1e-8 < (prices.fault_s() or 0.0) < 1e-4, "seconds to map a page"
     assert found.handed_s is None
-    assert 1e-5 < (capabilities.handed_s() or 0.0) < 1e-2, "seconds to hand a descriptor over"
+    assert 1e-5 < (prices.handed_s() or 0.0) < 1e-2, "seconds to hand a descriptor over"
     assert 0 < found.cores <= found.cores_online
     assert found.memory_bytes is not None
     assert found.cpu
@@ -74,5 +74,5 @@ def test_a_machine_on_which_nothing_can_be_handed_over_has_no_price_for_it(
     def refuse(*_: object) -> None:
         raise PermissionError("no descriptor may leave")
 
-    monkeypatch.setattr(capabilities, "send_handle", refuse)
-    assert capabilities.handed_s() is None
+    monkeypatch.setattr(prices, "send_handle", refuse)
+    assert prices.handed_s() is None
