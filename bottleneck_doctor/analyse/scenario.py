@@ -112,9 +112,9 @@ RELEASE_S = 8e-6  # to map a tensor, touch it first and unmap it, while the loop
 MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt [catalogue F12]
 BULKY_PIPE_BYTES = 1e6
 WAKE_S = 1e-3  # until whoever wakes gets a core where all are busy: a third of a slice of EEVDF (ours)
-# In an exchange, of threads one after the other: its own, the peer's, and the loop (ours: a look at the run
-# queue of each thread on two crowded cores: 3.6 ms a step in place of 1.9, besides the loop's)
-EXCHANGE_WAKES = 4
+# In an exchange, of its own threads one after the other (ours: their run-queue wait on two crowded cores was
+# 3.6 ms a step in place of 1.9)
+EXCHANGE_WAKES = 2
 DELAY_S = 2e-4  # from a finished batch to a woken loop (ours)
 COLLAPSED = 0.5  # of the model's CPU is spun: that is more than the replay of a crowd explains (ours)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores

@@ -119,9 +119,9 @@ def judge_threads(
 ) -> Threads:
     """``held`` is the share of the step in which the loop was ready and had no core."""
     judged = _by_rule(profile, loop, scenario, host, held)
-    return (
-        judged if scenario is None or not judged.trouble else _as_timed(judged, profile, scenario, host.cores)
-    )
+    if scenario is None or not judged.trouble:
+        return judged
+    return _as_timed(judged, profile, scenario, host.cores)
 
 
 def _as_timed(judged: Threads, profile: Profile, scenario: Scenario, cores: float) -> Threads:
@@ -134,10 +134,10 @@ def _as_timed(judged: Threads, profile: Profile, scenario: Scenario, cores: floa
     )
     now_s, then_s = sum(now.values()), sum(then.values())
     own_s = fmean(cost.compute + cost.launch + scenario.asleep * cost.idle for cost in scenario.costs)
-    if judged.trouble == "many" and judged.most is not None and now_s and (judged.count or 0) <= cores:
-        judged = replace(
-            judged, most=max(judged.factor[2], min(judged.most, _alone(scenario, now_s / own_s)))
-        )
+    had_cores = (judged.count or 0) <= cores  # when timed; else they were in the same trouble then
+    if judged.trouble == "many" and had_cores and judged.most is not None and now_s:
+        most = min(judged.most, _alone(scenario, now_s / max(own_s, 1e-12)))
+        judged = replace(judged, most=max(judged.factor[2], most))
     if not then_s or now.keys() != then.keys() or not LEAST_TIMED <= now_s / max(own_s, 1e-12) <= MOST_TIMED:
         return judged
     left = then_s / now_s
