@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.ranks import all_ranks, compare, merge, slow_ranks
+from bottleneck_doctor.analyse.merge import merge
+from bottleneck_doctor.analyse.ranks import all_ranks, compare, slow_ranks
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.errors import BadProfile, UsageError
 from bottleneck_doctor.model.profile import Profile

@@ -10,7 +10,7 @@ import pytest
 
 from tests.random_trainings.__main__ import main
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.alone]  # it measures what a part gains
 
 SHORT = 1018  # samples that sleep, before a small model: five runs of it take half a minute
 
