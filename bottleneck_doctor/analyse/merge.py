@@ -1,4 +1,4 @@
-"""Makes one profile of those that the ranks of a training left: one of theirs, with the steps of all others."""
+"""Makes one profile of those that the ranks of a run left: one of theirs, with the steps of the others."""
 
 from __future__ import annotations
 
