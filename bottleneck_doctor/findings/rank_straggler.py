@@ -19,7 +19,7 @@ The slowest rank's own time, without exchanges and without waiting for a core, i
 the steps: a matter of that rank; otherwise of batches that differ in cost (ours). Profiled steps are too few
 to tell the two apart: the first is assumed. The latter is not said where ranks wait for a core for 5 % of the
 step (ours), or strangers hold half a core [catalogue F57]. A call is named that has a tenth of the slowest
-rank's samples (ours), and then crowded cores are not what is slow.
+rank's samples (ours, as much as makes a rank the slowest); the finding then speaks on crowded cores, too.
 
 ## When this advice is wrong
 Ranks that share cores with strangers come late by turns, and no sampler cures that: time without a core is
