@@ -26,8 +26,8 @@ DEMO := tests/patients/loader_in_main.py
 # the last line says so: thousands of real processes on a machine shared with others fail for nobody's fault now and then.
 PYTEST := $(BIN)/python -m pytest --timeout=240 --reruns 1
 # Files of tests side by side, a file's own tests one after the other: they share what they started. The longest
-# come first (tests/conftest.py), not those with the most tests.
-SIDE_BY_SIDE := $(PYTEST) --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# come first (tests/conftest.py), not those with the most tests. Three keep two cores busy: tests also sleep and wait.
+SIDE_BY_SIDE := $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 

@@ -238,6 +238,7 @@ def _wait_for(file: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.alone  # with cores taken by others, workers are not advised
 def test_a_block_says_of_the_quick_start_what_a_run_says(tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(f"{PLAIN}\nmain()\n")
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
