@@ -96,7 +96,7 @@ def cause_gains(
     found["input.ipc"] = unmoved(base)
     if host.accelerated:
         found |= device_gains(base, host, device)
-    pools = gain(base, Change(cpu=1 / crowding(inputs, base.workers, base.serialise)))
+    pools = gain(base, Change(cpu=1 / helper_threads(base, inputs, host)))
     found["input.oversubscribed"] = max(
         fewer_workers(base), shared_out(base), uncrowded(base, held), pools, without_feeders(base)
     )
@@ -107,6 +107,12 @@ def _idle_beside(base: Scenario) -> float:
     """What is left of the loop's sleep without the model. It sleeps there for other threads of the model,
     which compute or want a core themselves: no clock tells how much is which, half is taken."""
     return 1 - base.asleep / 2
+
+
+def helper_threads(base: Scenario, inputs: Inputs, host: HostLoad) -> float:
+    """CPU of those that make batches over that of the threads asked to, where others crowd the cores."""
+    own = host.helped if base.feeders else 1.0
+    return max(own, crowding(inputs, base.workers, base.serialise))
 
 
 def too_many_feeders(base: Scenario) -> bool:

@@ -122,6 +122,15 @@ def crowding(inputs: Inputs, workers: int, serialise: float) -> float:
     return 1 + pool / inputs.cpu
 
 
+def _helped(series: Series, begin: float, end: float) -> float:
+    """The same of processes that the script started itself: their CPU over that of their main threads."""
+    names = ("main_cpu", "main_queue", "beside_cpu")
+    main, queue, beside = (rate(series, f"children_{name}_s", begin, end) or 0.0 for name in names)
+    if main <= 0 or beside < OTHERS_SHARE * (main + beside) or queue < QUEUE_SHARE * (main + queue):
+        return 1.0
+    return 1 + beside / main
+
+
 def busy_workers(scenario: Scenario) -> float:
     """How many cores the workers keep busy."""
     if not scenario.workers or not scenario.works:
@@ -179,6 +188,7 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
         accelerated=device is not None,
         device_busy=device.driver.kernel_share if device is not None else None,
         throttled=throttled / periods if periods and throttled is not None else None,
+        helped=_helped(series, begin, end),
     )
 
 

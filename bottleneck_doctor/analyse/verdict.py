@@ -8,8 +8,16 @@ from ..model.derived import DeviceView
 from ..model.diagnosis import HostLoad, Inputs, Scenario
 from ..model.loops import Loader
 from ..model.report import Verdict
-from .causes import RESOURCE, cause_gains, gains, shared_out, side_gains, side_of, without_feeders
-from .host import crowding
+from .causes import (
+    RESOURCE,
+    cause_gains,
+    gains,
+    helper_threads,
+    shared_out,
+    side_gains,
+    side_of,
+    without_feeders,
+)
 from .replay import step_seconds
 from .step_costs import is_clocked
 
@@ -157,7 +165,7 @@ def decide(
         cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
     if cause == "model.compute" and threads >= WIDER:
         cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
-    own = max(crowding(inputs, base.workers, base.serialise), without_feeders(base))
+    own = max(helper_threads(base, inputs, host), without_feeders(base))
     shared = shared_out(base) if cause == "input.preprocess" else 1.0
     shared = shared if shared - 1 >= INSTEAD * (causes[cause] - 1) else 1.0
     if cause == "input.preprocess" and max(own, shared) >= CROWDED:

@@ -249,7 +249,8 @@ class HostLoad:
 
     ``accelerated`` says that the training process uses a device; ``device_busy`` is NVML's share of time
     in which some kernel ran. ``trainers`` are the processes of the job that train at the same time, and so
-    share ``cores``.
+    share ``cores``. ``helped`` is the CPU of the processes below them over that of their main threads alone,
+    1 where other threads take little of it or the main ones seldom wait for a core.
     """
 
     cores: float
@@ -264,6 +265,7 @@ class HostLoad:
     throttled: float | None = None
     accelerated: bool = False
     device_busy: float | None = None
+    helped: float = 1.0
 
 
 @dataclass(frozen=True)

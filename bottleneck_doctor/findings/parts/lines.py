@@ -6,8 +6,7 @@ import ast
 import re
 
 from ...analyse import code
-from ...analyse.causes import too_many_feeders
-from ...analyse.host import crowding
+from ...analyse.causes import helper_threads, too_many_feeders
 from ...analyse.hot_lines import HotLines, hot_lines
 from ...analyse.loop_without_loader import is_fed_back
 from ...model.code import FunctionSource, Location
@@ -151,11 +150,11 @@ def crowded(diagnosis: Diagnosis) -> bool:
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if scenario is not None and too_many_feeders(scenario):
         return True
-    if loader is None or scenario is None:
+    if scenario is None:
         return False
-    if diagnosis.verdict.cause == "input.oversubscribed":
+    if loader is not None and diagnosis.verdict.cause == "input.oversubscribed":
         return waits(diagnosis)  # else workers keep the model from its cores, and cost less if they do less
-    return crowding(diagnosis.inputs, loader.num_workers, scenario.serialise) > 1.0
+    return helper_threads(scenario, diagnosis.inputs, diagnosis.host) > 1.0
 
 
 def crowd_evidence(diagnosis: Diagnosis) -> list[Evidence]:
