@@ -46,8 +46,8 @@ def _remember(optimizer: Any, frame: FrameType) -> None:
 @quiet
 def note(optimizer: Any, closure: bool) -> None:
     """At a close look: describe an optimizer the first time that it steps in this process."""
-    known = _known.get(id(optimizer))
-    if (known is not None and known() is optimizer) or len(_known) >= 64:
+    noted = _known.get(id(optimizer))
+    if (noted is not None and noted() is optimizer) or len(_known) >= 64:
         return
     _known[id(optimizer)] = weakref.ref(optimizer)
     _alive.add(optimizer)
@@ -58,33 +58,41 @@ def note(optimizer: Any, closure: bool) -> None:
 
 def trained() -> set[int]:
     """The ``id`` of each tensor that an optimizer updates; none before the first has stepped."""
-    if not _known:
-        return set()
-    return {id(one) for each in list(_alive) for group in each.param_groups for one in group["params"]}
+    return {id(one) for each in known() for one in tensors(each)}
+
+
+def known() -> list[Any]:
+    """The optimizers that live; none before the first has stepped."""
+    return list(_alive) if _known else []
+
+
+def tensors(optimizer: Any) -> list[Any]:
+    """All that it updates."""
+    return [one for group in optimizer.param_groups for one in group["params"]]
 
 
 def describe(optimizer: Any) -> dict[str, Any]:
     """Its class, how it steps, and what its parameters are like."""
     group = optimizer.param_groups[0]
-    tensors = [one for group in optimizer.param_groups for one in group["params"]][:DESCRIBED_AT_MOST]
-    kernels = [one for one in tensors if one.dim() == 4 and one.shape[1] > 1 and one.shape[2] > 1]
+    updated = tensors(optimizer)[:DESCRIBED_AT_MOST]
+    kernels = [one for one in updated if one.dim() == 4 and one.shape[1] > 1 and one.shape[2] > 1]
     file, line = _made.get(id(optimizer), ("", 0))
     return {
         "name": type(optimizer).__name__,
         "library": type(optimizer).__module__.partition(".")[0],
-        "tensors": len(tensors),
-        "elements": sum(one.numel() for one in tensors),
+        "tensors": len(updated),
+        "elements": sum(one.numel() for one in updated),
         "fused": bool(group.get("fused")),
         "foreach": bool(group.get("foreach")),
         "fusible": "fused" in group,
         "momentum": bool(group.get("momentum")),
-        "device": tensors[0].device.type if tensors else "",
-        "dtype": str(tensors[0].dtype).rpartition(".")[2] if tensors else "",
+        "device": updated[0].device.type if updated else "",
+        "dtype": str(updated[0].dtype).rpartition(".")[2] if updated else "",
         "kernels": len(kernels),
         "kernels_channels_last": sum(one.stride(1) == 1 for one in kernels),
         "file": file,
         "line": line,
-        "sizes": _sizes(tensors),
+        "sizes": _sizes(updated),
         "options": _options(group),
     }
 
@@ -109,18 +117,23 @@ def _options(group: dict[str, Any]) -> dict[str, float]:
 def _tables(optimizer: Any) -> list[Any]:
     """Its largest matrices of many rows with a dense gradient: batches may look rows up in them. None under
     a mode of the script's, which would meet our operators."""
-    torch: Any = sys.modules["torch"]
-    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+    if under_mode():
         return []
     matrices = [
         one
-        for group in optimizer.param_groups
-        for one in group["params"]
+        for one in tensors(optimizer)
         if one.dim() == 2 and one.shape[0] >= ROWS_AT_LEAST and one.device.type == "cpu"
     ]
+    torch: Any = sys.modules["torch"]
     dense = (torch.Tensor, torch.nn.Parameter)
     known = [one for one in matrices if type(one.grad) in dense and one.grad.layout == torch.strided]
     return sorted(known, key=lambda one: -one.numel())[:8]
+
+
+def under_mode() -> bool:
+    """Whether a mode of the script's would meet what we ask of tensors."""
+    torch: Any = sys.modules["torch"]
+    return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
 
 
 def _rows(table: Any) -> dict[str, int]:
@@ -143,7 +156,7 @@ def sample() -> None:
 
 
 def _sorts(optimizer: Any) -> Iterator[tuple[str, list[Any]]]:
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    parameters = tensors(optimizer)
     spread = parameters[:: -(-len(parameters) // TENSORS_AT_MOST) or 1]
     yield "parameters", spread
     yield "gradients", [one.grad for one in spread if one.grad is not None]

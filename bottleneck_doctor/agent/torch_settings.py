@@ -239,22 +239,42 @@ def casts_weights(loss: Any) -> bool:
 def unused_share(loss: Any) -> float | None:
     """Share of the multiplications behind a loss whose gradients reach nothing that an optimizer updates;
     None where no optimizer of this loss is known."""
-    trained, graph = optimizers.trained(), list(nodes(loss))
-    if not trained or len(graph) >= NODES_AT_MOST:
-        return None
-    after: dict[Any, list[Any]] = {}
-    for node in graph:
-        for before, _ in node.next_functions:
-            after.setdefault(before, []).append(node)
-    waiting = [node for node in graph if id(getattr(node, "variable", None)) in trained]
-    used = set(waiting)
-    while waiting:
-        more = [one for one in after.get(waiting.pop(), ()) if one not in used]
-        used.update(more)
-        waiting += more
-    if not used:
+    trained = optimizers.trained()
+    graph = list(nodes(loss)) if trained else []
+    used = _reaching(graph, trained)
+    if not used or len(graph) >= NODES_AT_MOST:
         return None
     unused = sum(_work(shape) for node in graph if node not in used for shape in _read(node))
     if not unused:  # nearly always: most of what reading costs is spared
         return 0.0
     return unused / sum(_work(shape) for node in graph for shape in _read(node))
+
+
+def work_behind(loss: Any, groups: dict[int, set[int]]) -> tuple[dict[frozenset[int], float], set[int]]:
+    """The multiplications behind a loss by the ``groups`` of tensors, by ``id``, that gradients reach; and
+    the tensors that the graph holds. Nothing of a graph too large to be walked."""
+    graph = list(nodes(loss))
+    if len(graph) >= NODES_AT_MOST:
+        return {}, set()
+    reaching = {key: _reaching(graph, tensors) for key, tensors in groups.items()}
+    work: dict[frozenset[int], float] = {}
+    for node in graph:
+        reached = frozenset(key for key, some in reaching.items() if node in some)
+        for shape in _read(node):
+            work[reached] = work.get(reached, 0) + _work(shape)
+    return work, {id(getattr(node, "variable", None)) for node in graph}
+
+
+def _reaching(graph: list[Any], tensors: set[int]) -> set[Any]:
+    """The nodes from which gradients reach one of the tensors."""
+    after: dict[Any, list[Any]] = {}
+    for node in graph:
+        for before, _ in node.next_functions:
+            after.setdefault(before, []).append(node)
+    waiting = [node for node in graph if id(getattr(node, "variable", None)) in tensors]
+    used = set(waiting)
+    while waiting:
+        more = [one for one in after.get(waiting.pop(), ()) if one not in used]
+        used.update(more)
+        waiting += more
+    return used

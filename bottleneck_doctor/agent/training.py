@@ -7,7 +7,16 @@ import sys
 from threading import get_native_id
 from time import monotonic_ns as now
 
-from . import compiler, device_clock, loop_without_loader, optimizers, ranks, torch_settings, wire
+from . import (
+    compiler,
+    device_clock,
+    dropped_gradients,
+    loop_without_loader,
+    optimizers,
+    ranks,
+    torch_settings,
+    wire,
+)
 from .compiler import compiling, unless_traced
 from .guard import at_fork, never_free, quiet, replace, undo
 from .hints import TYPE_CHECKING, Any, Callable
@@ -116,6 +125,7 @@ def rest() -> None:
     """Take them off until the next close look: on a short step even a wrapper that does nothing, cold in the
     caches, costs a microsecond or two. Compiled code may guard on them: there they stay, and do nothing."""
     state.close, state.resting = False, True
+    dropped_gradients.look_away()
     if compiler.compiling():
         return
     for owner, name, wrapper, original in _patches.functions:
@@ -142,6 +152,8 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
         entry = now()
         state.passing += 1
         torch_settings.during_backward(args)
+        if exchanges and not kwargs.get("inputs"):
+            dropped_gradients.before_backward(args)
         watch = ranks.watch(args[0]) if exchanges and ranks.models and args else None
         token = device_clock.begin(True)
         start = now()
@@ -223,6 +235,7 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
         device_clock.part(_Open.token, wire.DEVICE_PARTS.index("optimizer"))
         state.row(wire.OPTIMIZER, _Open.start, end - _Open.start, thread=state.thread())
         optimizers.note(optimizer, closure=_closure(args, kwargs))
+        dropped_gradients.stepped(optimizer)
         device_clock.seek(optimizer)
         state.hooks_ns += now() - end
     _Open.start = 0

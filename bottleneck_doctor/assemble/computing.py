@@ -24,7 +24,7 @@ from ..model.computing import (
 from ..model.instruments import Operator
 from ..model.loops import Loop, Outside
 from ..model.run import Gap
-from .facts import Fact, GraphFact, NoticedFact
+from .facts import DroppedFact, Fact, GraphFact, NoticedFact
 from .fetches import Fetcher, rows_of
 from .rows import ProcessLog, S, append
 
@@ -125,8 +125,13 @@ def _switches(log: ProcessLog) -> ScriptSettings | None:
     if not said:
         return None
     noticed = sorted({one.switch for one in log.told(NoticedFact)})
-    unused = log.first(GraphFact).unused_share
-    return replace(said[0], noticed=noticed, autocast=uses_autocast(log), unused_share=unused)
+    return replace(
+        said[0],
+        noticed=noticed,
+        autocast=uses_autocast(log),
+        unused_share=log.first(GraphFact).unused_share,
+        dropped_share=log.first(DroppedFact).share,
+    )
 
 
 def uses_autocast(log: ProcessLog) -> bool | None:
