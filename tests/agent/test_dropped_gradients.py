@@ -17,15 +17,18 @@ GAN = (
 generator, critic = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
 ours, theirs = (torch.optim.SGD(one.parameters(), lr=0.01) for one in (generator, critic))
 
+def step(optimizer):
+    optimizer.step()
+
 def judged(real):
     zero(theirs)
     (critic(fake()).mean() - critic(real).mean()).backward()
-    theirs.step()
+    step(theirs)
 
 def made():
     zero(ours)
     (-critic(generator(torch.randn(8, 4, requires_grad=True))).mean()).backward()
-    ours.step()
+    step(ours)
 
 for batch in DataLoader(Rows(512), batch_size=8):
     judged(batch)
@@ -36,6 +39,13 @@ say(end=1)
 FAKE = "def fake():\n    made = generator(torch.randn(8, 4, requires_grad=True))\n    return made"
 ZERO = "def zero(optimizer):\n    optimizer.zero_grad({})"
 
+OVERFLOWS = """
+steps = iter(range(1000))
+def step(optimizer):
+    if not 2 <= next(steps) < 40:
+        optimizer.step()
+"""
+
 
 @pytest.mark.parametrize(
     ("fake", "zero", "share"),
@@ -44,6 +54,7 @@ ZERO = "def zero(optimizer):\n    optimizer.zero_grad({})"
         pytest.param(FAKE + ".detach()", ZERO.format(""), 0.0, id="detached"),
         pytest.param(FAKE, ZERO.format("set_to_none=False"), 0.0, id="filled with zeros, which is not seen"),
         pytest.param(FAKE, "def zero(optimizer):\n    pass", 0.0, id="added up and used"),
+        pytest.param(FAKE, ZERO.format("") + OVERFLOWS, 0.0, id="steps left out as by a gradient scaler"),
     ],
 )
 def test_what_a_loss_gives_the_other_network_is_told_to_be_dropped(
