@@ -287,6 +287,18 @@ def writes(statement: ast.stmt) -> bool:
     return any(is_output(call) for call in calls_in(statement))
 
 
+def hands_over(statement: ast.stmt, function: str) -> bool:
+    """Whether a statement calls a function to write out what that returns: ``print(evaluate(model))``."""
+    given = [
+        node
+        for call in calls_in(statement)
+        if is_output(call)
+        for one in [*call.args, *(each.value for each in call.keywords)]
+        for node in ast.walk(one)
+    ]
+    return any(isinstance(one, ast.Call) and called(one) == function for one in given)
+
+
 def is_written(source: FunctionSource, statement: ast.stmt) -> bool:
     """Whether what a statement does is written out for people, as often as it is done."""
     if writes(statement):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
-from math import sqrt
-from statistics import median
+from math import inf, sqrt
+from statistics import mean, median
 from typing import Any
 
 from ..model.code import FunctionSource, Location
@@ -29,34 +29,45 @@ WRITTEN_FORWARDS = 0.5  # the same of what is written out: with less, it is the 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The share of the training loop's time, by so many stack samples, and the line of it that evaluates
-    most."""
+    """The share of the training loop's time, by so many stack samples in so many seconds, and the line of it
+    that evaluates most."""
 
     share: float = 0.0
     place: Location | None = None
     calls: frozenset[Call] = frozenset()
     samples: int = 0
+    watched_s: float = 0.0
 
     def without(self, samples: list[LoopSample]) -> list[LoopSample]:
         """The samples of the training itself."""
         return [one for one in samples if _call(one) not in self.calls]
 
+    def clocked(self, walls: list[float], steps: list[int]) -> Evaluated:
+        """The share by the clock: all by which rows are longer than usual, where the samples allow for that.
+        They count bursts, of which few may have been seen."""
+        bursts = [one for one in _longer(walls, steps) if one > 0] if self.share and walls else []
+        whole = sum(walls)
+        if not bursts or abs(self.share * whole - sum(bursts)) > whole * self._error(mean(bursts)):
+            return self
+        return replace(self, share=sum(bursts) / whole)
+
     def set_aside(self, loop: Loop) -> Loop:
         """The loop with steps that hold no evaluation: its time is taken off the rows that are longer than
-        usual, as evaluations are rare, and what is left of it off all alike. Where the samples allow for it,
-        all that these rows are longer by is evaluation: they count bursts, the clock times them."""
+        usual, as evaluations are rare, and what is left of it off all alike."""
         if not self.share or not loop.table.t:
             return loop
         walls, steps = loop.table.wall_s, loop.table.steps
         longer, whole = _longer(walls, steps), sum(walls)
         taken = self.share * whole
-        error = Z90 * sqrt(self.share * (1 - self.share) / self.samples) if self.samples else 0.0
-        if abs(taken - sum(longer)) <= error * whole:
-            taken = sum(longer)
         off = min(1.0, taken / sum(longer)) if sum(longer) > 0 else 0.0
         over = max(0.0, taken - sum(longer)) / max(whole - sum(longer), 1e-12)
         evaluated = [off * more + over * (wall - more) for wall, more in zip(walls, longer, strict=True)]
         return replace(loop, table=_less(loop.table, evaluated))
+
+    def _error(self, burst_s: float) -> float:
+        """By how much chance may have moved the share: samples of one burst are one, not many."""
+        count = min(float(self.samples), self.watched_s / burst_s if self.watched_s else inf)
+        return Z90 * sqrt(self.share * (1 - self.share) / max(1.0, count)) if self.samples else 0.0
 
 
 def _longer(walls: list[float], steps: list[int]) -> list[float]:
@@ -102,7 +113,18 @@ def find_evaluated(profile: Profile, loop: Loop | Outside | None) -> Evaluated:
     body, place = loop.body, group[0].called
     if body is not None:
         place = Location(body.file, line, body.function)
-    return Evaluated(share, place, frozenset(found), samples_in(samples))
+    watched_s = sum(one.end_s - one.start_s for one in profile.windows if one.instrument == "py-spy")
+    evaluated = Evaluated(share, place, frozenset(found), samples_in(samples), watched_s)
+    return evaluated.clocked(*_as_recorded(profile, loop))
+
+
+def _as_recorded(profile: Profile, loop: Loop | Outside) -> tuple[list[float], list[int]]:
+    """Seconds and steps of the loop's rows, with what it evaluates in them."""
+    if isinstance(loop, Loop) and loop.loader:
+        mine = (one for one in profile.loops if (one.pid, one.loader) == (loop.pid, loop.loader))
+        return next(((one.table.wall_s, one.table.steps) for one in mine), ([], []))
+    alone = (one for one in profile.outside if (one.pid, one.thread) == (loop.pid, loop.thread))
+    return next(((one.wall_s, one.steps) for one in alone), ([], []))
 
 
 def _call(one: LoopSample) -> Call:

@@ -143,11 +143,11 @@ def _at_training(
     within = code.training_statement(source, training)
     repeats = code.is_repeated(source, place.line, within)
     seldom = within is not None and code.is_seldom(source, statement, within)
-    if (below is not None and below.function.rpartition(".")[2] in training) or code.feeds_training(
+    if (below is not None and _name(below) in training) or code.feeds_training(
         source, statement, training, shared
     ):
         what = TRAINING
-    elif code.writes(statement) or (
+    elif (code.writes(statement) and (below is None or not code.hands_over(statement, _name(below)))) or (
         code.is_written(source, statement) and (below is None or code.source_at(sources, below) is None)
     ):
         what = LOG  # a function of the user's own computes what is written, or its source says that it writes
@@ -156,6 +156,11 @@ def _at_training(
     else:
         what = MEASURE if _measures(statement) else BESIDE
     return Purpose(what, repeats, seldom, place)
+
+
+def _name(place: Location) -> str:
+    """Its function's, as a call says it."""
+    return place.function.rpartition(".")[2]
 
 
 def _may_change(

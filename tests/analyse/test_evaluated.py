@@ -26,6 +26,7 @@ ESTIMATE = """\
 def estimate_loss(model):
     model.eval()
     losses = [model(get_batch()) for _ in range(60)]
+    picture.save("losses.png")
     model.train()
     return sum(losses)
 """
@@ -42,7 +43,7 @@ def told(evaluate: str, train: str = "loss = model(get_batch())", written: int =
     forward = [TORCH, "forward (train.py:41)"]
     stacks = [
         stack(60 - written, "main (train.py:4)", "estimate_loss (train.py:23)", *forward),
-        stack(written, "main (train.py:4)", "estimate_loss (train.py:23)", "save (/x/PIL/Image.py:9)"),
+        stack(written, "main (train.py:4)", "estimate_loss (train.py:24)", "save (/x/PIL/Image.py:9)"),
         stack(10, "main (train.py:5)", *forward),
         stack(30, "main (train.py:6)", "backward (/x/site-packages/torch/_tensor.py:1)"),
     ]
@@ -88,9 +89,13 @@ def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> 
     assert aside.cpu_s == pytest.approx([8e-3] * 1000)
     assert Evaluated().set_aside(loop) is loop
     seen = Evaluated(share=0.43, samples=200)  # 36 to 50 %: the clock decides
-    assert seen.set_aside(loop).table.wall_s == pytest.approx([0.01] * 1000)
-    surely = Evaluated(share=0.3, samples=2000).set_aside(loop).table
-    assert sum(surely.wall_s) == pytest.approx(0.7 * 19)
+    assert seen.clocked(walls, table.steps).share == pytest.approx(9 / 19)
+    assert seen.clocked(walls, table.steps).set_aside(loop).table.wall_s == pytest.approx([0.01] * 1000)
+    surely = Evaluated(share=0.3, samples=2000)
+    assert surely.clocked(walls, table.steps) == surely
+    assert sum(surely.set_aside(loop).table.wall_s) == pytest.approx(0.7 * 19)
+    few = replace(surely, watched_s=0.9)  # ten bursts of 90 ms at most
+    assert few.clocked(walls, table.steps).share == pytest.approx(9 / 19)
 
 
 def test_an_evaluation_in_every_step_is_taken_off_all_alike() -> None:

@@ -169,6 +169,22 @@ def test_a_line_is_for_what_becomes_of_its_result(path: tuple[str, ...], what: s
     assert at(*path).what == what
 
 
+def test_what_a_line_only_writes_out_is_not_its_writing() -> None:
+    """``print(evaluate(model))`` is an evaluation; what formats or sends within a call of print is not."""
+    text = "def run(model):\n    loss = model(x)\n    loss.backward()\n    print(f'{evaluate(model):.1f}')\n"
+    sources = [
+        FunctionSource("r.py", "run", 1, text),
+        FunctionSource("r.py", "evaluate", 11, "def evaluate(model):\n    return model(x)\n"),
+    ]
+
+    def purpose(*path: str) -> str:
+        return purpose_of(sources, [Stack(1, "trainer", "MainThread", list(path), 10)]).what
+
+    assert purpose("run (r.py:4)", "evaluate (r.py:12)") == BESIDE
+    assert purpose("run (r.py:4)") == LOG
+    assert purpose("run (r.py:4)", "__str__ (r.py:22)") == LOG
+
+
 def test_what_is_given_away_to_be_changed_is_not_called_a_measure() -> None:
     assert at(train("augment(batch)"), "augment (t.py:202)").what == UNKNOWN
     assert at(train("augment(batch)"), "elsewhere (u.py:9)").what == UNKNOWN
