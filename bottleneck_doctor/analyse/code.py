@@ -27,6 +27,7 @@ WRITES = frozenset(
 )
 SENDS = ("POST", "PUT")
 PICTURED = re.compile(r"\.(png|jpe?g|gif|webp|svg|pdf|html|csv|jsonl?|txt)['\"]")  # by its file's name
+GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")  # says that it evaluates
 HARMLESS = frozenset({"flush", "eval", "train"})  # methods that change no value that is trained
 COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
 MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})

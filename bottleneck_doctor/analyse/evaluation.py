@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from statistics import mean, median
@@ -22,7 +21,6 @@ CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations o
 OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s"), ("system_s", ""),
        ("minor_faults", ""))  # fmt: skip
 Call = tuple[int, str]  # the loop's line, and the user's function that it calls
-GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")
 FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (ours)
 WRITTEN_FORWARDS = 0.5  # the same of what is written out: with less, it is the writing that takes time (ours)
 
@@ -154,7 +152,7 @@ def _says_so(sources: list[FunctionSource], place: Location) -> bool:
     around the training loop's own line."""
     source = code.source_at(sources, place)
     if source is None or not code.runs_backward(source):
-        return source is not None and GRADIENTS_OFF.search(source.text) is not None
+        return source is not None and code.GRADIENTS_OFF.search(source.text) is not None
     around = code.statements_around(code.tree_of(source), place.line)
     heads = [ast.unparse(part) for one in around if isinstance(one, ast.With) for part in code.header(one)]
-    return any(GRADIENTS_OFF.search(head) is not None for head in heads)
+    return any(code.GRADIENTS_OFF.search(head) is not None for head in heads)

@@ -147,7 +147,7 @@ def _at_training(
         source, statement, training, shared
     ):
         what = TRAINING
-    elif (code.writes(statement) and (below is None or not code.hands_over(statement, _name(below)))) or (
+    elif (code.writes(statement) and not _is_told(sources, below, statement)) or (
         code.is_written(source, statement) and (below is None or code.source_at(sources, below) is None)
     ):
         what = LOG  # a function of the user's own computes what is written, or its source says that it writes
@@ -161,6 +161,15 @@ def _at_training(
 def _name(place: Location) -> str:
     """Its function's, as a call says it."""
     return place.function.rpartition(".")[2]
+
+
+def _is_told(sources: tuple[FunctionSource, ...], below: Location | None, statement: ast.stmt) -> bool:
+    """Whether the function below evaluates and the statement only tells what it returned; one that turns what
+    it is given into what is written is part of the writing."""
+    source = code.source_at(sources, below) if below is not None else None
+    if below is None or source is None or not code.GRADIENTS_OFF.search(source.text):
+        return False
+    return code.hands_over(statement, _name(below))
 
 
 def _may_change(

@@ -174,13 +174,13 @@ def test_what_a_line_only_writes_out_is_not_its_writing() -> None:
     text = "def run(model):\n    loss = model(x)\n    loss.backward()\n    print(f'{evaluate(model):.1f}')\n"
     sources = [
         FunctionSource("r.py", "run", 1, text),
-        FunctionSource("r.py", "evaluate", 11, "def evaluate(model):\n    return model(x)\n"),
+        FunctionSource("r.py", "evaluate", 11, "@torch.no_grad()\ndef evaluate(model):\n    return 1\n"),
     ]
 
     def purpose(*path: str) -> str:
         return purpose_of(sources, [Stack(1, "trainer", "MainThread", list(path), 10)]).what
 
-    assert purpose("run (r.py:4)", "evaluate (r.py:12)") == BESIDE
+    assert purpose("run (r.py:4)", "evaluate (r.py:13)") == BESIDE
     assert purpose("run (r.py:4)") == LOG
     assert purpose("run (r.py:4)", "__str__ (r.py:22)") == LOG
 
