@@ -12,6 +12,7 @@ from .torch_settings import work_behind
 
 LOOKS = 8  # backward passes in a row whose graphs are walked: some rounds of all losses
 PATIENCE = 8  # passes after them, in which what they gave is zeroed or used
+WALKS_AT_MOST = 32  # where close looks are too short for that, again and again
 
 
 class _Pass:
@@ -36,6 +37,7 @@ class _Passes:
 
     walked: tuple[_Pass, ...] = ()
     count = 0
+    walks = 0  # of all close looks
     told = False
 
 
@@ -51,6 +53,8 @@ def before_backward(losses: Any) -> None:
                 one.dropped.add(key)
     _Passes.count += 1
     if len(_Passes.walked) < LOOKS:
+        _Passes.walks += 1
+        _Passes.told = _Passes.walks > WALKS_AT_MOST
         _Passes.walked += (_walk(losses[0]),)
     elif _Passes.count >= LOOKS + PATIENCE:
         _tell()

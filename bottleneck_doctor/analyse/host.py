@@ -175,10 +175,12 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
     periods = rate(series, "quota_periods", begin, end)
     throttled = rate(series, "throttled_periods", begin, end)
     total = (busy or 0.0) + (idle or 0.0) + (iowait or 0.0)
+    training = _training(profile, begin, end)
+    alone = training <= {profile.run.pid}  # else the trainers themselves are among the children
     return HostLoad(
         cores=cores,
         cores_online=profile.machine.cores_online,
-        trainers=max(1, len(_training(profile, begin, end))) + _sharing(profile),
+        trainers=max(1, len(training)) + _sharing(profile),
         job_cores=job,
         foreign_cores=foreign,
         iowait=iowait / total if iowait is not None and total > 0 else None,
@@ -188,7 +190,7 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
         accelerated=device is not None,
         device_busy=device.driver.kernel_share if device is not None else None,
         throttled=throttled / periods if periods and throttled is not None else None,
-        helped=_helped(series, begin, end),
+        helped=_helped(series, begin, end) if alone else 1.0,
     )
 
 

@@ -166,10 +166,10 @@ def _name(place: Location) -> str:
 def _is_told(sources: tuple[FunctionSource, ...], below: Location | None, statement: ast.stmt) -> bool:
     """Whether the function below evaluates and the statement only tells what it returned; one that turns what
     it is given into what is written is part of the writing."""
-    source = code.source_at(sources, below) if below is not None else None
-    if below is None or source is None or not code.GRADIENTS_OFF.search(source.text):
+    if below is None or not code.hands_over(statement, _name(below)):
         return False
-    return code.hands_over(statement, _name(below))
+    source = code.source_at(sources, below)
+    return source is not None and code.GRADIENTS_OFF.search(source.text) is not None
 
 
 def _may_change(
