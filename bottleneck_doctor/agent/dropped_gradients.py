@@ -54,7 +54,7 @@ def before_backward(losses: Any) -> None:
     _Passes.count += 1
     if len(_Passes.walked) < LOOKS:
         _Passes.walks += 1
-        _Passes.told = _Passes.walks > WALKS_AT_MOST
+        _Passes.told = _Passes.walks >= WALKS_AT_MOST
         _Passes.walked += (_walk(losses[0]),)
     elif _Passes.count >= LOOKS + PATIENCE:
         _tell()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.agent import dropped_gradients
 from tests.agent.watching import PRELUDE, profile_of, said, watched
 
 pytestmark = pytest.mark.slow
@@ -71,3 +72,19 @@ def test_one_optimizer_drops_nothing_and_nothing_is_said_of_it(tmp_path: Path) -
     told = watched(tmp_path, script)
     said(told)
     assert profile_of(told).computing.switches[0].dropped_share is None
+
+
+def test_where_close_looks_are_too_short_graphs_are_not_walked_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walked: list[object] = []
+    monkeypatch.setattr(dropped_gradients, "_walk", walked.append)
+    monkeypatch.setattr(
+        dropped_gradients, "_Passes", type("_Passes", (), dict(vars(dropped_gradients._Passes)))
+    )
+    monkeypatch.setattr(dropped_gradients.optimizers, "known", lambda: [None, None])
+    monkeypatch.setattr(dropped_gradients.optimizers, "under_mode", lambda: False)
+    for _ in range(2 * dropped_gradients.WALKS_AT_MOST):
+        dropped_gradients.before_backward([None])
+        dropped_gradients.look_away()
+    assert len(walked) == dropped_gradients.WALKS_AT_MOST
