@@ -80,9 +80,9 @@ environ, before = dict(os.environ), DataLoader.__iter__
 loader = DataLoader(Rows(), 8)
 with (contextlib.nullcontext() if os.environ.get("PLAIN") else watch(no_calibrate=True)) as w:
     train(loader)
-    during = DataLoader.__iter__
+    kept, hooked = DataLoader.__iter__, DataLoader.__iter__ is not before
 say(losses=losses, draws=[random.random(), torch.rand(1).item()], threads=threading.active_count(),
-    environ=environ == dict(os.environ), back=DataLoader.__iter__ is before, hooked=during is not before)
+    environ=environ == dict(os.environ), back=DataLoader.__iter__ is before is kept, hooked=hooked)
 if w:
     say(path=w.path, same=repr(w.report))
 """

@@ -36,11 +36,29 @@ def note() -> None:
     state.row(wire.COMPILED, now(), 0, total, breaks, int(seconds * 1e9), thread=state.thread())
 
 
+starting: list[Callable[[], object]] = []  # called before a graph is traced
+
+
+@quiet
+def watch(module: Any = None) -> None:
+    """Hear of each graph before it is traced. ``module`` is torch._dynamo.callback; its reset forgets us."""
+    module = module or sys.modules.get("torch._dynamo.callback")
+    if module is not None and _starts not in module.callback_handler.start_callbacks:
+        module.callback_handler.register_start_callback(_starts)
+        undo.append(lambda: module.callback_handler.remove_start_callback(_starts))
+
+
+@quiet
+def _starts(*_: object) -> None:
+    for call in starting:
+        call()
+
+
 def patch_rules(module: Any) -> None:
     """``module`` is torch._dynamo.trace_rules: have it skip our files, all but this one."""
     folder, this = os.path.split(os.path.abspath(__file__))
     ours = [name for name in os.listdir(folder) if name.endswith(".py") and name != this]
-    skipped = [os.path.join(folder, name) for name in (*ours, "treatments")]
+    skipped = [os.path.join(folder, name) for name in (*ours, "trial")]
     module.SKIP_DIRS.extend(skipped)
     module._recompile_re()
 

@@ -7,6 +7,7 @@ import weakref
 from . import optimizers
 from .guard import quiet
 from .hints import Any
+from .overrides import dispatching, without_overrides
 from .state import state
 from .torch_settings import work_behind
 
@@ -41,10 +42,10 @@ class _Passes:
     told = False
 
 
-@quiet
+@without_overrides
 def before_backward(losses: Any) -> None:
     """At a close look, before gradients are added: see which are gone, then walk the next graph."""
-    if _Passes.told or not losses or optimizers.under_mode() or len(optimizers.known()) < 2:
+    if _Passes.told or not losses or dispatching() or len(optimizers.known()) < 2:
         return
     for one in _Passes.walked:
         for key, tensor in list(one.waiting.items()):

@@ -1,4 +1,4 @@
-"""Keeps our mistakes inside: a hook that fails is forgotten, never raised into the user's program."""
+"""Keeps our exceptions inside, lets the script's own out, and puts wrappers in the place of functions."""
 
 from __future__ import annotations
 
@@ -13,23 +13,48 @@ UNCOUNTED = " importlib._bootstrap"
 
 
 def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a hook that returns nothing of interest so that no exception of ours escapes."""
+    """Wrap a hook so that none of its exceptions escapes: it returns None then. What a signal handler of the
+    script raises while the hook runs is the script's, and does escape."""
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return hook(*args, **kwargs)
-        except Exception:
+        except Exception as error:
+            if from_signal(error):
+                raise
             return None
 
     guarded.__name__ = getattr(hook, "__name__", "hook")
     return guarded
 
 
+def attributes(thing: Any) -> dict[str, Any]:
+    """What stands in the object's own ``__dict__``, without a call of its ``__getattr__``."""
+    try:
+        found: dict[str, Any] = object.__getattribute__(thing, "__dict__")
+        return found
+    except AttributeError:
+        return {}
+
+
+def from_signal(error: BaseException) -> bool:
+    """Whether a signal handler raised it. Python calls a handler with the frame that the signal interrupted,
+    which is the handler's own caller; no other function is called like that."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        interrupted, at = at.tb_frame, at.tb_next
+        for value in at.tb_frame.f_locals.values():
+            if any(one is interrupted for one in (value if type(value) is tuple else (value,))):
+                return True
+    return False
+
+
 def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     """Put ``build(original)`` in the place of ``owner.name``, once, under the original's name.
 
     The wrapper keeps ``__module__`` and ``__qualname__``, so that spawn pickles it by reference, and
-    ``__wrapped__``, so that ``inspect.signature`` (Lightning reads it) sees the original.
+    ``__wrapped__``, so that ``inspect.signature`` (Lightning reads it) sees the original. Dynamo traces the
+    original in its place.
     """
     original = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name, None)
     if original is None or hasattr(original, "_bdoc_original"):
@@ -43,7 +68,11 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
         wrapper.__code__ = code.replace(co_filename=code.co_filename + UNCOUNTED)
     except (AttributeError, TypeError):
         pass
+    if not isinstance(owner, type) and wrapper.__module__ != owner.__name__:  # as of os.fsync: posix has it
+        wrapper.__module__, wrapper.__qualname__ = owner.__name__, name
     wrapper._bdoc_original = original
+    if hasattr(original, "__code__"):
+        wrapper._torchdynamo_inline = original
     put(owner, name, wrapper, original)
 
 

@@ -15,6 +15,7 @@ HOOKS = {
     "torch": "torch_setup.torch_arrived",
     "torch.torch_version": "startup.torch_begins",
     "torch._dynamo.trace_rules": "compiler.patch_rules",
+    "torch._dynamo.callback": "compiler.watch",
     "torch._dynamo.eval_frame": "loop_without_loader.patch_module",
     "torch.serialization": "saving.patch_save",
     "torch.autograd": "training.patch_autograd",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import FunctionType
 
 from . import guard, startup
 from .hints import Any
@@ -19,6 +20,7 @@ def take_off() -> None:
     startup.ends()
     while guard.undo:
         guard.quiet(guard.undo.pop())()
+    guard.quiet(_hand_back)()
     known: Any = sys
     for calls in (*known._bdoc_forks.values(), getattr(known, "_bdoc_opens", [])):
         calls.clear()
@@ -26,6 +28,21 @@ def take_off() -> None:
     for name in [one for one in sys.modules if one.partition(".")[0] == __package__]:
         del sys.modules[name]
     known._bdoc_armed = False
+
+
+def _hand_back() -> None:
+    """Modules that imported a wrapper by its name get the original; tables that hold the wrapper learn it."""
+    overrides: Any = sys.modules.get("torch.overrides")
+    if overrides is not None:
+        overrides.get_ignored_functions.cache_clear()
+    known: dict[int, str] = getattr(sys.modules.get("torch.jit._builtins"), "_builtin_table", None) or {}
+    for module in list(sys.modules.values()):
+        for name, value in list(guard.attributes(module).items()):
+            original = guard.attributes(value).get("_bdoc_original") if type(value) is FunctionType else None
+            if original is not None:
+                setattr(module, name, original)
+                if id(value) in known:
+                    known[id(original)] = known[id(value)]
 
 
 def _fall_silent() -> None:

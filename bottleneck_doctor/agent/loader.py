@@ -13,28 +13,30 @@ from time import process_time_ns, thread_time_ns
 
 from . import clocks, compiler, device_clock, wire
 from .fetch import close_fetch, open_fetch
+from .grad_mode import await_forward
 from .guard import quiet, replace, undo
 from .hints import Any, Callable, FrameType
 from .loader_facts import OlderLoader, loader_facts
 from .loop_without_loader import tell_place
+from .postponed import postponed, raise_postponed
 from .profiler import end_window
 from .state import IteratorCounts, state
 from .stop import due, stop
-from .training import await_forward, listen, rest
+from .training import listen, rest
 from .worker import stops
 
 
 class _Draws:
-    """Stands for one iterator's ``_next_index`` for a while."""
+    """Stands for one iterator's ``_next_index`` for a while, and does not keep the iterator alive."""
 
     def __init__(self, original: Callable[[Any], Any], iterator: Any) -> None:
-        self.original, self.iterator = original, iterator
+        self.original, self.iterator = original, weakref.ref(iterator)
         self.taken = self.cpu = self.count = 0
 
     def __call__(self) -> Any:
         start, cpu = now(), thread_time_ns()
         try:
-            return self.original(self.iterator)
+            return self.original(self.iterator())
         finally:
             self.cpu += thread_time_ns() - cpu
             self.taken += now() - start
@@ -193,6 +195,8 @@ def _opened(iterator: Any, start: int) -> None:
 
 def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
     def __next__(self: Any) -> Any:
+        if postponed:
+            raise_postponed()
         account: IteratorCounts | None = self.__dict__.get("_bdoc")
         if account is None:
             if "_bdoc" not in self.__dict__:
@@ -318,9 +322,10 @@ def _learn(account: IteratorCounts) -> None:
 
 @quiet
 def _write(
-    account: IteratorCounts, start: int, taken: int, readings: tuple[int, int, int, int, int, int]
+    account: IteratorCounts, start: int, taken: int, readings: tuple[int, int, int, int | None, int, int]
 ) -> None:
     cpu, process, queue, ready, inside, queued = readings
+    ready = wire.NOTHING if ready is None else ready
     thread = state.thread()
     state.row(
         wire.NEXT, start, taken, account.arrivals, inside, account.wait_ns, state.backwards,
@@ -368,14 +373,12 @@ def _ended(account: IteratorCounts, start: int, ending: BaseException) -> None:
         listen()
 
 
-def _ready(iterator: Any) -> int:
-    """Batches that wait for the loop, or NOTHING: finished out of turn, or in the result queue."""
+@quiet
+def _ready(iterator: Any) -> int | None:
+    """Batches that wait for the loop: finished out of turn, or in the result queue; None without workers."""
     queue = iterator.__dict__.get("_data_queue")
     if queue is None:
-        return wire.NOTHING
-    try:
-        early = sum(len(task) == 2 for task in iterator._task_info.values())
-        ready: int = early + queue.qsize()
-        return ready
-    except Exception:
-        return wire.NOTHING
+        return None
+    early = sum(len(task) == 2 for task in iterator._task_info.values())
+    ready: int = early + queue.qsize()
+    return ready

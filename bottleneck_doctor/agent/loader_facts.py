@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from .guard import attributes, quiet
 from .hints import Any, FrameType
 from .state import _users_frame
 
@@ -49,7 +50,7 @@ def loader_facts(loader: Any, frame: FrameType | None, kwargs: dict[str, Any]) -
         "sampler": _name(type(loader.sampler)),
         "collate": _name(loader.collate_fn),
         "start_method": start_method(loader),
-        "batched_getitems": hasattr(dataset, "__getitems__"),
+        "batched_getitems": hasattr(type(dataset), "__getitems__"),
         "tensor_dataset": _inner(dataset) == "TensorDataset",
         "arguments": {key: _short(value) for key, value in kwargs.items() if key in KEPT},
         "file": found.f_code.co_filename if found else "",
@@ -84,16 +85,14 @@ def _libraries(frame: FrameType | None, users: FrameType | None) -> list[str]:
 def _length(dataset: Any, loader: Any) -> int | None:
     if loader._dataset_kind:
         return None  # len() of an iterable data set may be computed by reading it
-    try:
-        return len(dataset)
-    except Exception:
-        return None
+    length: int | None = quiet(len)(dataset)
+    return length
 
 
 def _inner(dataset: Any) -> str:
     """The class name below Subset and its like."""
     for _ in range(4):
-        inner = dataset.__dict__.get("dataset") if hasattr(dataset, "__dict__") else None
+        inner = attributes(dataset).get("dataset")
         if inner is None:
             break
         dataset = inner
@@ -123,11 +122,13 @@ def _source(kind: type) -> list[Any] | None:
 
 
 def _name(thing: Any) -> str:
-    return getattr(thing, "__qualname__", None) or type(thing).__qualname__
+    """That of a class or a function, else of the object's class."""
+    named = issubclass(type(thing), type) or type(thing).__module__ == "builtins"
+    return (named and getattr(thing, "__qualname__", None)) or type(thing).__qualname__
 
 
 def _short(value: Any) -> str:
     """The value as the user would write it, when that is short and plain."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or type(value) in (bool, int, float, str):
         return repr(value)[:80]
     return _name(value)[:80] if callable(value) else "..."

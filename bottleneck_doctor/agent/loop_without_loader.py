@@ -12,7 +12,7 @@ from threading import Condition, get_ident, get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
-from . import clocks, compiler, device_clock, wire
+from . import clocks, compiler, device_clock, grad_mode, wire
 from .guard import at_fork, quiet, replace, undo
 from .hints import Any, Callable, FrameType
 from .profiler import end_window
@@ -279,7 +279,10 @@ def patch_module(module: Any) -> None:
 
     def call(original: Callable[..., Any]) -> Callable[..., Any]:
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if compiler.tracing() or not state.close or not called_module():
+            if compiler.tracing():
+                return original(self, *args, **kwargs)
+            grad_mode.remove()
+            if not state.close or not called_module():
                 return original(self, *args, **kwargs)
             try:
                 return original(self, *args, **kwargs)

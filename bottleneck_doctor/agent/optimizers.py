@@ -7,6 +7,7 @@ import weakref
 
 from .guard import quiet, replace
 from .hints import Any, Callable, FrameType, Iterator
+from .overrides import dispatching, without_overrides
 from .state import _users_frame, state
 
 SMALLEST_NORMAL = 2.0**-126  # of float32
@@ -43,7 +44,7 @@ def _remember(optimizer: Any, frame: FrameType) -> None:
         _made[id(optimizer)] = (found.f_code.co_filename, found.f_lineno)
 
 
-@quiet
+@without_overrides
 def note(optimizer: Any, closure: bool) -> None:
     """At a close look: describe an optimizer the first time that it steps in this process."""
     noted = _known.get(id(optimizer))
@@ -115,9 +116,8 @@ def _options(group: dict[str, Any]) -> dict[str, float]:
 
 
 def _tables(optimizer: Any) -> list[Any]:
-    """Its largest matrices of many rows with a dense gradient: batches may look rows up in them. None under
-    a mode of the script's, which would meet our operators."""
-    if under_mode():
+    """Its largest matrices of many rows with a dense gradient: batches may look rows up in them."""
+    if dispatching():
         return []
     matrices = [
         one
@@ -128,12 +128,6 @@ def _tables(optimizer: Any) -> list[Any]:
     dense = (torch.Tensor, torch.nn.Parameter)
     known = [one for one in matrices if type(one.grad) in dense and one.grad.layout == torch.strided]
     return sorted(known, key=lambda one: -one.numel())[:8]
-
-
-def under_mode() -> bool:
-    """Whether a mode of the script's would meet what we ask of tensors."""
-    torch: Any = sys.modules["torch"]
-    return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
 
 
 def _rows(table: Any) -> dict[str, int]:

@@ -17,6 +17,7 @@ from .clocks import run_queue
 from .compiler import outside_of_graphs
 from .guard import quiet, replace
 from .hints import Any, Callable, FrameType
+from .overrides import without_overrides
 from .state import _users_frame, state
 
 BOOKS_AT = (12, 128, 1024, 8192)  # passes seen after which the model's own books are copied, at most
@@ -37,13 +38,11 @@ class SampledBackward:
         self.handle = node.register_prehook(self._root)
         self.begun = now()
 
+    @quiet
     def _root(self, gradients: Any) -> None:
         """The pass has begun: have the engine call us before whoever asks for it later."""
-        try:
-            self.handle.remove()
-            sys.modules["torch"].autograd.Variable._execution_engine.queue_callback(self._finished)
-        except Exception:
-            pass
+        self.handle.remove()
+        sys.modules["torch"].autograd.Variable._execution_engine.queue_callback(self._finished)
 
     def _finished(self) -> None:
         """Every gradient of this rank is there. Another thread's clocks say nothing about ours."""
@@ -71,11 +70,10 @@ class SampledBackward:
                 copy_books()
 
 
-@quiet
+@without_overrides
 def watch(tensors: Any) -> SampledBackward | None:
     """Watch the backward pass of these tensors; None where nothing may be hung onto its graph."""
-    root = tensors if hasattr(tensors, "grad_fn") else tensors[0]
-    node = root.grad_fn
+    node = tensors[0].grad_fn
     compiled: Any = sys.modules.get("torch._dynamo.compiled_autograd")
     if node is None or getattr(compiled, "compiled_autograd_enabled", False):
         return None

@@ -53,10 +53,7 @@ class Written:
     def kind(self, target: Any) -> str:
         """What is forced to the disk: a descriptor, or what has a ``fileno``. What is neither is for the
         original to refuse."""
-        try:
-            return self._kind(target)
-        except Exception:
-            return OTHER
+        return quiet(self._kind)(target) or OTHER
 
     def _kind(self, target: Any) -> str:
         number = target if isinstance(target, int) else target.fileno()
@@ -151,7 +148,6 @@ def patch_os(module: Any) -> None:
     """``module`` is os."""
     for name in ("fsync", "fdatasync"):
         replace(module, name, _synced)
-        getattr(module, name).__module__ = module.__name__  # posix has the original: it would not pickle
 
 
 def patch_tqdm(module: Any) -> None:

@@ -7,7 +7,8 @@ import sys
 
 from . import optimizers
 from .guard import quiet
-from .hints import Any, Callable, Iterator
+from .hints import Any, Iterator
+from .overrides import without_overrides
 from .state import state
 
 NODES_AT_MOST = 4096  # of the graph, at some microseconds each, once
@@ -162,27 +163,20 @@ def read(torch: Any) -> dict[str, Any]:
     """JSON values; None for what this torch cannot say."""
     sharing: Any = sys.modules.get("torch.multiprocessing")
     return {
-        "anomaly": _ask(torch.is_anomaly_enabled),
-        "deterministic": _ask(torch.are_deterministic_algorithms_enabled),
-        "matmul_precision": _ask(torch.get_float32_matmul_precision),
-        "cudnn_benchmark": _ask(lambda: bool(torch.backends.cudnn.benchmark)),
-        "interop_threads": _ask(torch.get_num_interop_threads),
-        "autocast": _ask(lambda: bool(torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled())),
-        "amx": _ask(lambda: torch.cpu._is_amx_tile_supported()),
-        "avx512_bf16": _ask(lambda: torch.cpu._is_avx512_bf16_supported()),
-        "sharing": _ask(lambda: sharing.get_sharing_strategy()),
+        "anomaly": quiet(torch.is_anomaly_enabled)(),
+        "deterministic": quiet(torch.are_deterministic_algorithms_enabled)(),
+        "matmul_precision": quiet(torch.get_float32_matmul_precision)(),
+        "cudnn_benchmark": quiet(lambda: bool(torch.backends.cudnn.benchmark))(),
+        "interop_threads": quiet(torch.get_num_interop_threads)(),
+        "autocast": quiet(lambda: any(map(torch.is_autocast_enabled, ("cpu", "cuda"))))(),
+        "amx": quiet(lambda: torch.cpu._is_amx_tile_supported())(),
+        "avx512_bf16": quiet(lambda: torch.cpu._is_avx512_bf16_supported())(),
+        "sharing": quiet(lambda: sharing.get_sharing_strategy())(),
         "tracer": _tool(sys.gettrace()),
         "profiler": "" if _ours() else _tool(sys.getprofile()),
         "development_mode": bool(sys.flags.dev_mode),
         "environment": {name: os.environ[name][:80] for name in VARIABLES if name in os.environ},
     }
-
-
-def _ask(question: Callable[[], Any]) -> Any:
-    try:
-        return question()
-    except Exception:
-        return None
 
 
 def _tool(function: Any) -> str:
@@ -210,9 +204,9 @@ class _Noticed:
     graph = False
 
 
-@quiet
+@without_overrides
 def during_backward(losses: Any) -> None:
-    """At a close look: switches that scripts set for a part of the step only."""
+    """Note switches that scripts set for a part of the step only, and the graph of the first loss."""
     torch: Any = sys.modules["torch"]
     if not _Noticed.anomaly and torch.is_anomaly_enabled():
         _Noticed.anomaly = True
@@ -222,7 +216,7 @@ def during_backward(losses: Any) -> None:
         state.writer.fact(fact="noticed", switch="profiler")
     if not _Noticed.graph and losses and state.backwards >= EARLY_BACKWARDS:
         _Noticed.graph = True
-        share = _ask(lambda: unused_share(losses[0]))
+        share = quiet(lambda: unused_share(losses[0]))()
         state.writer.fact(fact="graph", casts_weights=casts_weights(losses[0]), unused_share=share)
         note_shapes(losses[0])
 

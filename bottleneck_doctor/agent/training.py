@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from threading import get_native_id
@@ -17,72 +18,14 @@ from . import (
     torch_settings,
     wire,
 )
-from .compiler import compiling, unless_traced
+from .compiler import unless_traced
 from .guard import at_fork, never_free, quiet, replace, undo
-from .hints import TYPE_CHECKING, Any, Callable
+from .hints import Any, Callable, Generator
+from .postponed import postpone, postponed, raise_postponed
 from .state import state
 
-if TYPE_CHECKING:
-    from .state import IteratorCounts
-
-LOOKS_AT_MOST = 64  # iterators of a process
-CALLS_AT_MOST = 16  # of modules without weights (transforms, losses) before the one that is waited for
-
-
-class _ForwardHook:
-    """The hook that waits for a forward pass, if there is one, and how often we looked."""
-
-    handle: Any = None
-    count = 0
-
-
-@quiet
-def await_forward(account: IteratorCounts) -> None:
-    """The first batch of an iterator is here. Before the first backward pass nothing is watched: whether the
-    model is compiled is not yet known, and torch warns of hooks on all modules where it is."""
-    torch: Any = sys.modules.get("torch")
-    _remove()
-    if torch is None or not state.trained or _ForwardHook.count >= LOOKS_AT_MOST:
-        return
-    _ForwardHook.count += 1
-    if not torch.is_grad_enabled():
-        _note(account, False)
-    elif not compiling():
-        modules: Any = sys.modules["torch.nn.modules.module"]
-        _ForwardHook.handle = modules.register_module_forward_pre_hook(_hook(torch, account))
-
-
-def _hook(torch: Any, account: IteratorCounts) -> Any:
-    batch, calls = state.arrivals, [0]
-
-    @quiet
-    def before(module: Any, inputs: Any) -> None:
-        calls[0] += 1
-        late = state.arrivals != batch or calls[0] > CALLS_AT_MOST
-        if not late and (state.thread() != account.thread or not _learns(module)):
-            return
-        _remove()
-        if not late:
-            _note(account, torch.is_grad_enabled())
-
-    return before
-
-
-def _learns(module: Any) -> bool:
-    weight = next(iter(module.parameters()), None)
-    return weight is not None and weight.requires_grad
-
-
-def _remove() -> None:
-    handle, _ForwardHook.handle = _ForwardHook.handle, None
-    if handle is not None:
-        handle.remove()
-
-
-def _note(account: IteratorCounts, grad: bool) -> None:
-    state.row(
-        wire.GRAD_MODE, now(), 0, account.number, int(grad), thing=account.loader, thread=account.thread
-    )
+ENGINE = "_engine_run_backward"  # of torch.autograd, since torch 2.3
+INPUTS = 3  # place of ``inputs`` among its arguments after the outputs
 
 
 class _TrainingHooks:
@@ -98,12 +41,12 @@ _patches = _TrainingHooks()
 
 
 def patch_autograd(module: Any) -> None:
-    """``module`` is torch.autograd; ``Tensor.backward`` looks ``backward`` up there at each call."""
+    """``module`` is torch.autograd, whose ``backward`` and ``grad`` look this function up at each call. They
+    themselves stay torch's own: TorchScript and Dynamo know both by identity."""
     at_fork(listen)  # the child may train without any loader
-    for name in ("backward", "grad"):
-        original = getattr(module, name)
-        replace(module, name, _backward)
-        _patches.functions.append((module, name, getattr(module, name), original))
+    original = getattr(module, ENGINE)
+    replace(module, ENGINE, _run_backward)
+    _patches.functions.append((module, ENGINE, getattr(module, ENGINE), original))
 
 
 @quiet
@@ -116,49 +59,59 @@ def listen() -> None:
     for owner, name, wrapper, original in _patches.functions:
         if getattr(owner, name) is original:  # somebody else's wrapper stays where it is
             setattr(owner, name, wrapper)
+    _hook_optimizers()
+
+
+@quiet
+def _hook_optimizers() -> None:
+    """Also before a graph is traced, which guards on how many hooks there are: from then on they stay on."""
     for table, number, hook in _patches.hooks:
         table[number] = hook
 
 
+compiler.starting.append(_hook_optimizers)
+
+
 @quiet
 def rest() -> None:
-    """Take them off until the next close look: on a short step even a wrapper that does nothing, cold in the
-    caches, costs a microsecond or two. Compiled code may guard on them: there they stay, and do nothing."""
+    """Take them off until the next sampled step: on a short step even a wrapper that does nothing, cold in
+    the caches, costs a microsecond or two. Graphs guard on optimizers' hooks: compiled, these stay on."""
     state.close, state.resting = False, True
     dropped_gradients.look_away()
-    if compiler.compiling():
-        return
     for owner, name, wrapper, original in _patches.functions:
         if getattr(owner, name) is wrapper:
             setattr(owner, name, original)
-    for table, number, _ in _patches.hooks:
-        table.pop(number, None)
+    compiler.watch()
+    if not compiler.compiling():
+        for table, number, _ in _patches.hooks:
+            table.pop(number, None)
 
 
-def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
-    name = original.__name__
-    exchanges = name == "backward"  # and autograd.grad does not
-
-    def backward(*args: Any, **kwargs: Any) -> Any:
+def _run_backward(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if postponed:
+            raise_postponed()
         if state.resting or compiler.tracing():  # a compiler differentiates, too, while it traces
-            return original(*args, **kwargs)
+            return original(outputs, *args, **kwargs)
+        name = "backward" if kwargs.get("accumulate_grad", True) else "grad"
         state.backwards += 1
         if not state.close:
             state.passing += 1
             try:
-                return original(*args, **kwargs)
+                return original(outputs, *args, **kwargs)
             finally:
                 _passed(name)
         entry = now()
-        state.passing += 1
-        torch_settings.during_backward(args)
-        if exchanges and not kwargs.get("inputs"):
-            dropped_gradients.before_backward(args)
-        watch = ranks.watch(args[0]) if exchanges and ranks.models and args else None
+        torch_settings.during_backward(outputs)
+        whole = name == "backward" and not (len(args) > INPUTS and args[INPUTS])
+        if whole:
+            dropped_gradients.before_backward(outputs)
+        watch = ranks.watch(outputs) if name == "backward" and ranks.models else None
         token = device_clock.begin(True)
         start = now()
+        state.passing += 1
         try:
-            return original(*args, **kwargs)
+            return original(outputs, *args, **kwargs)
         finally:
             end = now()
             device_clock.part(token, wire.DEVICE_PARTS.index("backward"))
@@ -169,7 +122,7 @@ def _backward(original: Callable[..., Any]) -> Callable[..., Any]:
             loop_without_loader.tell_place(sys._getframe().f_back)
             _passed(name)
 
-    return backward
+    return run_backward
 
 
 def _passed(name: str) -> None:
@@ -185,7 +138,7 @@ def patch_optimizer(module: Any) -> None:
     optimizers.watch(module)
     before = module.register_optimizer_step_pre_hook(_untraced_before)
     after = module.register_optimizer_step_post_hook(_untraced_after)
-    undo.extend((before.remove, after.remove, _remove))
+    undo.extend((before.remove, after.remove))
     _patches.hooks = [
         (before.hooks_dict_ref(), before.id, _untraced_before),
         (after.hooks_dict_ref(), after.id, _untraced_after),
@@ -252,7 +205,7 @@ def _stepped_within(optimizer: Any, args: Any, kwargs: Any) -> None:
             device_clock.seek(optimizer)
 
 
-_untraced_before, _untraced_after = unless_traced(_before), unless_traced(_after)
+_untraced_before, _untraced_after = unless_traced(quiet(_before)), unless_traced(quiet(_after))
 
 
 NOTED_NS = 200_000
@@ -263,23 +216,42 @@ _named: list[Any] = [None]
 
 def watch_collections() -> None:
     """Listen to the collector; it calls back in the thread that it interrupts."""
-    gc.callbacks.append(_collected)
-    undo.append(lambda: gc.callbacks.remove(_collected))
+    listener = _listener()
+    next(listener)
+    # ``max`` hands both arguments of a callback to the generator without a Python frame in between.
+    callback = functools.partial(max, key=listener.send)
+    gc.callbacks.append(callback)
+    undo.append(listener.close)
 
 
-def _collected(phase: str, info: dict[str, Any]) -> None:
+def _listener() -> Generator[int, Any, None]:
+    """Receives phase and details of each collection by turns. The handler of a signal that arrived during a
+    collection runs in here, and Python drops what a callback raises. A function can be interrupted before its
+    first ``try``; a generator waits inside of one."""
     try:
-        if state.window is not None:
-            _name_collection(phase, info.get("generation", 0))
-        if phase == "start":
-            _collecting_since[0] = now()
-            return
-        since = _collecting_since[0]
-        taken = now() - since
-        if taken >= NOTED_NS and since:
-            state.row(wire.COLLECTION, since, taken, info.get("generation", 0), thread=state.thread())
-    except BaseException:
-        pass
+        while True:
+            try:
+                while True:
+                    phase = yield 0
+                    _collected(phase, (yield 0).get("generation", 0))
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                postpone(error)
+    finally:  # closed, or interrupted twice at a time
+        gc.callbacks[:] = [one for one in gc.callbacks if getattr(one, "func", None) is not max]
+
+
+def _collected(phase: str, generation: int) -> None:
+    if state.window is not None:
+        _name_collection(phase, generation)
+    if phase == "start":
+        _collecting_since[0] = now()
+        return
+    since = _collecting_since[0]
+    taken = now() - since
+    if taken >= NOTED_NS and since:
+        state.row(wire.COLLECTION, since, taken, generation, thread=state.thread())
 
 
 def _name_collection(phase: str, generation: int) -> None:

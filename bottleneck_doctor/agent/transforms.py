@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import thread_time_ns
 
-from .guard import quiet, replace
+from .guard import attributes, quiet, replace
 from .hints import Any, Callable, Iterator
 from .state import state
 
@@ -46,15 +46,11 @@ def close_watch() -> dict[str, int]:
 
 def _transforms(dataset: Any, depth: int) -> Iterator[Any]:
     """The single steps of every transform that hangs on a data set, or on those below it."""
-    if depth >= DEPTH_AT_MOST or not hasattr(dataset, "__dict__"):
-        return
-    for name, value in list(vars(dataset).items()):
+    for name, value in list(attributes(dataset).items()) if depth < DEPTH_AT_MOST else ():
         if name in ("dataset", "datasets"):
-            yield from _transforms(
-                value[0] if isinstance(value, (list, tuple)) and value else value, depth + 1
-            )
+            yield from _transforms(value[0] if type(value) in (list, tuple) and value else value, depth + 1)
         elif any(part in name.lower() for part in NAMES) or _steps(value):
-            several = value[:CLASSES_AT_MOST] if isinstance(value, (list, tuple)) else (value,)
+            several = value[:CLASSES_AT_MOST] if type(value) in (list, tuple) else (value,)
             for one in several:
                 yield from _unrolled(one, 0)
 
@@ -70,20 +66,20 @@ def _unrolled(thing: Any, depth: int) -> Iterator[Any]:
 
 def _steps(thing: Any) -> list[Any]:
     """What a Compose or a Sequential, or anything shaped like them, is made of."""
-    if isinstance(thing, (list, tuple, dict, str, type)) or not hasattr(thing, "__dict__"):
+    if issubclass(type(thing), (list, tuple, dict, str, type)):
         return []
-    inner = vars(thing).get("transforms")
+    inner = attributes(thing).get("transforms")
     if isinstance(inner, (list, tuple)) and all(callable(step) for step in inner):
         return list(inner)
     if type(thing).__name__ == "Sequential":
-        return list(vars(thing).get("_modules", {}).values())
-    single = vars(thing).get("transform")  # torchvision's StandardTransform
+        return list(attributes(thing).get("_modules", {}).values())
+    single = attributes(thing).get("transform")  # torchvision's StandardTransform
     return [single] if callable(single) else []
 
 
 def _patch(thing: Any) -> None:
     """Time the class's own call; modules only in workers, since elsewhere they may be compiled."""
-    module_like = "_modules" in getattr(thing, "__dict__", {})
+    module_like = "_modules" in attributes(thing)
     name = "forward" if module_like else "__call__"
     owner = next((kind for kind in type(thing).__mro__ if name in kind.__dict__), None)
     if owner is None or owner.__module__.startswith(("torch.nn", "builtins", "functools")):

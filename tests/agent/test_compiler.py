@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bottleneck_doctor.agent.compiler import patch_rules
+from bottleneck_doctor.agent.guard import undo
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
 
 MOST_MEMORY_KIB = 20 * 1024
@@ -121,29 +125,107 @@ def test_a_process_grows_by_less_than_20_mib(both: Any) -> None:
     assert both[1]["memory_kib"] - both[0]["memory_kib"] < MOST_MEMORY_KIB
 
 
-COMPILED = (
+# Compiled while the hooks are off; torch warns of hooks on all modules.
+LATE = (
     PRELUDE
     + """
-import tempfile
+import warnings
+import torch._dynamo.utils
+warnings.simplefilter("always")
+
+def compiled(what):
+    step, net = optimizer.step, model
+    if what == "in place":
+        model.compile(backend="eager")
+    elif what in ("model", "whole", "fullgraph", "autograd"):
+        net = torch.compile(model, backend="eager", fullgraph=what == "fullgraph")
+    if what in ("optimizer", "whole"):
+        step = torch.compile(optimizer.step, backend="eager")
+    return net, step
+
+for what in ("model", "in place", "optimizer", "whole", "fullgraph", "autograd"):
+    torch._dynamo.reset()
+    torch._dynamo.config.compiled_autograd = what == "autograd"
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.AdamW(model.parameters())
+    net, step, known = model, optimizer.step, len(torch._dynamo.utils.get_compilation_metrics())
+    with warnings.catch_warnings(record=True) as heard:
+        for epoch in range(2):
+            for number, batch in enumerate(DataLoader(Rows(400), batch_size=None)):
+                if (epoch, number) == (0 if what == "whole" else 1, 250):
+                    net, step = compiled(what)
+                optimizer.zero_grad()
+                net(batch).square().mean().backward()
+                step()
+    metrics = torch._dynamo.utils.get_compilation_metrics()[known:]
+    say(
+        what=what, breaks=sum(torch._dynamo.utils.counters["graph_break"].values()),
+        graphs=[(one.co_name, one.recompile_reason) for one in metrics],
+        warnings=sorted({str(one.message) for one in heard}),
+    )
+"""
+)
+
+
+def test_code_that_is_compiled_late_is_compiled_as_it_would_be(tmp_path: Any) -> None:
+    for name in ("alone", "seen"):
+        (tmp_path / name).mkdir()
+    alone, seen = plain(tmp_path / "alone", LATE), watched(tmp_path / "seen", LATE)
+    if alone.status != 0 and "dynamo" in alone.stderr:
+        pytest.skip("torch.compile does not work here")
+    assert alone.stdout.count('"graphs": [[') >= 5, alone.stdout
+    assert seen.stdout.splitlines() == alone.stdout.splitlines()
+
+
+def test_what_is_hidden_from_the_compiler_is_there() -> None:
+    module = SimpleNamespace(SKIP_DIRS=[], _recompile_re=lambda: None)
+    patch_rules(module)
+    undo.pop()()
+    assert module.SKIP_DIRS == []
+    patch_rules(module)
+    assert all(os.path.exists(one) for one in module.SKIP_DIRS)
+    assert any(os.path.isdir(one) for one in module.SKIP_DIRS)
+
+
+DISTRIBUTED = (
+    PRELUDE
+    + """
+import logging, tempfile
 import torch.distributed as dist
 dist.init_process_group("gloo", "file://" + tempfile.mkdtemp() + "/meeting", rank=0, world_size=1)
 
-def added(batch):
-    total = batch * 2
-    dist.all_reduce(total)
-    return total + 1
+def explain(name, call):
+    def step(batch):
+        total = batch * 2
+        call(total)
+        return total + 1
 
-explained = torch._dynamo.explain(added)(torch.ones(4))
-say(graphs=explained.graph_count, breaks=explained.graph_break_count, result=added(torch.ones(4)).tolist())
+    torch._dynamo.reset()
+    try:
+        found = torch._dynamo.explain(step)(torch.ones(4))
+        result = step(torch.ones(4)).tolist()
+        say(name=name, graphs=found.graph_count, breaks=found.graph_break_count, result=result)
+    except Exception as problem:
+        say(name=name, problem=type(problem).__name__)
+
+explain("all_reduce", lambda total: dist.all_reduce(total))
+explain("later", lambda total: dist.all_reduce(total, async_op=True).wait())
+explain("barrier", lambda total: dist.barrier())
+explain("objects", lambda total: dist.all_gather_object([None], 1))
+explain("broadcast", lambda total: dist.broadcast(total, 0))
+explain("gathered", lambda total: dist.all_gather_into_tensor(torch.empty(4), total))
+explain("saved", lambda total: torch.save(total, "total.pt"))
+explain("logged", lambda total: logging.getLogger("a").info("step"))
+explain("stepped", lambda total: torch.optim.SGD([total], lr=0.1))
 dist.destroy_process_group()
 """
 )
 
 
 @pytest.mark.slow
-def test_a_collective_is_compiled_as_it_would_be(tmp_path: Any) -> None:
+def test_what_compiled_code_calls_breaks_graphs_as_it_would(tmp_path: Any) -> None:
     for name in ("alone", "seen"):
         (tmp_path / name).mkdir()
-    alone, seen = plain(tmp_path / "alone", COMPILED), watched(tmp_path / "seen", COMPILED)
+    alone, seen = plain(tmp_path / "alone", DISTRIBUTED), watched(tmp_path / "seen", DISTRIBUTED, fresh=True)
     assert alone.status == 0, alone.stderr
     assert (seen.status, seen.stdout) == (alone.status, alone.stdout), seen.stderr

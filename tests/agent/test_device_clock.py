@@ -87,13 +87,13 @@ def test_a_loop_steps_once_a_pass_wherever_its_optimizers_step(device: Pretend, 
         training._before(optimizer, (), {})
         training._after(optimizer, (), {})
 
-    def backward() -> None:
+    def backward(outputs: Any) -> None:
         for _ in range(20 if within else 0):  # one for each parameter
             update()
 
-    passing = training._backward(backward)
+    passing = training._run_backward(backward)
     for _ in range(100):
-        passing()
+        passing(())
         if not within:
             update()
     assert state.trained == pytest.approx(100, abs=2 + loop_without_loader.ALONE_FROM)

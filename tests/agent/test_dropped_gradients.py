@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401 - what the hook asks in the script's process
 
 from bottleneck_doctor.agent import dropped_gradients
 from tests.agent.watching import PRELUDE, profile_of, said, watched
@@ -83,7 +84,7 @@ def test_where_close_looks_are_too_short_graphs_are_not_walked_for_ever(
         dropped_gradients, "_Passes", type("_Passes", (), dict(vars(dropped_gradients._Passes)))
     )
     monkeypatch.setattr(dropped_gradients.optimizers, "known", lambda: [None, None])
-    monkeypatch.setattr(dropped_gradients.optimizers, "under_mode", lambda: False)
+    monkeypatch.setattr(dropped_gradients, "dispatching", lambda: False)
     for _ in range(2 * dropped_gradients.WALKS_AT_MOST):
         dropped_gradients.before_backward([None])
         dropped_gradients.look_away()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent.fetch import padding
+from bottleneck_doctor.agent.batch_contents import padding
 
 torch = pytest.importorskip("torch")
 

@@ -128,11 +128,11 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ProcessLog
 def _train(steps: int) -> None:
     """The hooks as a training calls them, around a loader and a model that do nothing."""
     following = loader._arrival(lambda iterator: None)
-    backward = training._backward(lambda: None)
+    backward = training._run_backward(lambda outputs: None)
     iterator = SimpleNamespace(_bdoc=IteratorCounts(1, 1, 0))
     for _ in range(steps):
         following(iterator)
-        backward()
+        backward(())
         training._before(None, (), {})
         training._after(None, (), {})
 

@@ -195,16 +195,16 @@ def test_a_step_in_a_thread_of_autograds_does_not_make_it_the_trainer(tmp_path: 
 
     with ThreadPoolExecutor(1) as engine:
 
-        def backward() -> None:
+        def backward(outputs: Any) -> None:
             for _ in range(5):
                 engine.submit(of_one_parameter).result()
 
         following = loader._arrival(lambda iterator: None)
-        passing = training._backward(backward)
+        passing = training._run_backward(backward)
         iterator = SimpleNamespace(_bdoc=IteratorCounts(1, 1, 0))
         for _ in range(200):
             following(iterator)
-            passing()
+            passing(())
     loop_without_loader._forget()  # a hook that waits for the next call of any module
     assert state.trainer == 0
     assert state.trained + state.stride >= 150

@@ -29,7 +29,7 @@ NEEDED = {
     "agent/trial/writing.py": "a thread",
 }
 # What the user's code raised out of turn is raised when its turn comes.
-HANDED_OVER = ("agent/trial/prefetch.py",)
+HANDED_OVER = ("agent/trial/prefetch.py", "agent/postponed.py")
 
 
 def raised_by_guest(source: Source) -> Iterator[Broken]:

@@ -13,7 +13,7 @@ from itertools import islice
 from zlib import crc32
 
 from .. import stop
-from ..fetch import leaves
+from ..batch_contents import leaves
 from ..guard import quiet
 from ..hints import Any, Callable, Iterator, Table
 from ..state import state

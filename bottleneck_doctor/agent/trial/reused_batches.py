@@ -16,7 +16,7 @@ import sys
 import weakref
 
 from .. import data_fn
-from ..fetch import cargo
+from ..batch_contents import sizes
 from ..hints import Any, Callable, Done, Table
 from ..loader import number_of
 from ..state import state
@@ -48,7 +48,7 @@ class Tape:
         if self.full():
             return
         self.kept.append(copied(batch))
-        _, tensor_bytes, other_bytes, _ = cargo(batch)
+        _, tensor_bytes, other_bytes, _ = sizes(batch)
         self.bytes += tensor_bytes + other_bytes
         self.given.append(Given(batch))
         if len(self.given) > IN_HAND:
