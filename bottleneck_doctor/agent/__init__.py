@@ -14,14 +14,18 @@ from .hints import Table
 
 
 def arm(folder: str | None = None) -> None:
-    """Install every hook, once. Without a run folder (argument or BDOC_RUN) this does nothing; nor where
-    Python runs without its global lock, on which the rows of several threads rely."""
+    """Install every hook, once. Without a run folder of this user's (argument or BDOC_RUN) this does nothing;
+    nor where Python runs without its global lock, on which the rows of several threads rely."""
     folder = folder or os.environ.get("BDOC_RUN")
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return
-    if not folder or not os.path.isdir(folder) or getattr(sys, "_bdoc_armed", False):
+    if not folder or getattr(sys, "_bdoc_armed", False):
         return
     try:
+        from .wire import is_ours
+
+        if not is_ours(folder):
+            return
         _install(folder)
         sys._bdoc_armed = True  # type: ignore[attr-defined]
     except Exception:  # a training without measurements is better than no training

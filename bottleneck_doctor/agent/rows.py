@@ -17,8 +17,6 @@ from .guard import keep
 from .hints import Any, Callable
 
 FACTS_AT_MOST = 4096  # lines of text per process: constructions in a loop must not fill the disk
-# A process may outlive the run's folder, and its name may then be somebody else's: links are not followed.
-SURELY_OURS = os.O_CLOEXEC | os.O_NOFOLLOW
 FACT_BYTES = 16384  # a longer line is cut, and then left out by the reader
 
 
@@ -40,7 +38,7 @@ class EventWriter:
 
     def _open(self) -> None:
         try:
-            handle = os.open(self.path + ".rows", os.O_RDWR | os.O_CREAT | os.O_EXCL | SURELY_OURS, 0o600)
+            handle = wire.open_ours(self.path + ".rows", os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except OSError:
             return
         try:
@@ -74,7 +72,7 @@ class EventWriter:
                 more = min(max(self.reserved, wire.FIRST_BYTES), wire.CHUNK_BYTES)
                 if self.map is None or self.reserved + more > wire.MAX_CHUNKS * wire.CHUNK_BYTES:
                     raise OSError
-                handle = os.open(self.path + ".rows", os.O_RDWR | SURELY_OURS)
+                handle = wire.open_ours(self.path + ".rows", os.O_RDWR)
                 try:
                     os.posix_fallocate(handle, wire.HEADER_BYTES + self.reserved, more)
                 finally:
@@ -101,8 +99,7 @@ class EventWriter:
         self.facts_left -= 1
         try:
             line = _json(values).encode("utf-8", "replace")[:FACT_BYTES] + b"\n"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | SURELY_OURS
-            handle = os.open(self.path + ".facts", flags, 0o600)
+            handle = wire.open_ours(self.path + ".facts", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
                 os.write(handle, line)
             finally:

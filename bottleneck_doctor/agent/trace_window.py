@@ -265,4 +265,4 @@ class TraceWindow:
 def _room() -> bool:
     """Whether a trace may be written where the rows are."""
     found = os.statvfs(state.folder)
-    return found.f_bavail * found.f_frsize >= ROOM_BYTES
+    return wire.is_ours(state.folder) and found.f_bavail * found.f_frsize >= ROOM_BYTES

@@ -9,6 +9,9 @@ Change anything here and raise VERSION: an old agent may outlive a new superviso
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import struct
 
 MAGIC = b"BDOCROWS"
@@ -42,6 +45,30 @@ WORLD = 168  # ranks that train together, 0 while none were told
 CONTROL_BYTES = 64
 STOP_AT = 0  # end the training when this many steps are trained, 0 = never
 PROFILE = 8  # number of torch.profiler windows asked for so far
+
+
+def is_ours(folder: str | os.PathLike[str]) -> bool:
+    """Whether it is a folder of this user's, and no link. A process may outlive the folder of its run, and
+    another user may make one of that name."""
+    try:
+        found = os.lstat(folder)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def open_ours(path: str | os.PathLike[str], flags: int) -> int:
+    """A descriptor of a file; raises OSError for a link, a pipe, or what is another user's."""
+    handle = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    try:
+        found = os.fstat(handle)
+        if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
+            raise PermissionError(errno.EPERM, "not a file of this user's")
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
 
 KINDS: dict[int, tuple[str, list[str], str]] = {}  # number -> what duration, a to e, and thing are called
 

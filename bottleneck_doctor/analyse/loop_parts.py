@@ -136,11 +136,10 @@ def _closure(begin: set[int], edges: dict[int, set[int]]) -> set[int]:
 def _sample(stack: Stack, body: LoopBody | None) -> LoopSample | None:
     frames, line, depth = stack.frames, 0, 0
     if body is not None:
-        places = [n for n, frame in enumerate(frames) if _in_body(frame, body)]
+        places = [(n, at) for n, frame in enumerate(frames) if (at := _line_in(frame, body)) is not None]
         if not places:
             return None
-        depth = places[-1]  # a closure that the loop defines runs below its optimizer
-        line = int(frames[depth].rstrip(")").rpartition(":")[2])
+        depth, line = places[-1]  # a closure that the loop defines runs below its optimizer
         frames = frames[depth + 1 :]
     frames = [frame for frame in frames if not is_ours(frame)]
     parts = [part for frame in frames if (part := _part(frame))]
@@ -150,10 +149,10 @@ def _sample(stack: Stack, body: LoopBody | None) -> LoopSample | None:
     return LoopSample(part or ("user" if called is not None else "line"), line, called, stack, depth)
 
 
-def _in_body(frame: str, body: LoopBody) -> bool:
-    _, _, rest = frame.partition(" (")
-    file, _, line = rest.rstrip(")").rpartition(":")
-    return file == body.file and line.isdigit() and body.first <= int(line) <= body.last
+def _line_in(frame: str, body: LoopBody) -> int | None:
+    """The line of the body that the frame is at, None where it is elsewhere."""
+    place = parse_frame(frame) if f"({body.file}:" in frame else None
+    return place.line if place is not None and body.first <= place.line <= body.last else None
 
 
 def _part(frame: str) -> str:
@@ -189,8 +188,11 @@ def users_path(frames: Iterable[str]) -> list[Location]:
     return [place for place in map(parse_frame, frames) if place is not None and is_users(place.file)]
 
 
+LINE = re.compile(r"[0-9]{1,9}")  # digits of other scripts are digits to str.isdigit, and none to int
+
+
 def parse_frame(frame: str) -> Location | None:
     """``function (file:line)`` as a location."""
     function, _, rest = frame.partition(" (")
     file, _, line = rest.rstrip(")").rpartition(":")
-    return Location(file, int(line), function) if file and line.isdigit() else None
+    return Location(file, int(line), function) if file and LINE.fullmatch(line) else None

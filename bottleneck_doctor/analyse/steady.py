@@ -155,7 +155,7 @@ def choose_loop(profile: Profile) -> tuple[Loop | None, Outside | None]:
     outside = max(profile.outside, key=lambda one: sum(one.wall_s), default=None)
     best = max(training, key=lambda loop: (loop.wall_s, loop.wait_s), default=None)
     if best is not None and (outside is None or best.wall_s > sum(outside.wall_s)):
-        ranks = [loop for loop in training if loop.loader.split(":")[-1] and loop.steps >= 0.9 * best.steps]
+        ranks = [loop for loop in training if loop is best or loop.steps >= 0.9 * best.steps]
         return pick(profile, ranks, [loop.wait_s for loop in ranks]), None
     together = [one for one in exchanging(profile) if isinstance(one, Outside)]
     if len(together) < 2:

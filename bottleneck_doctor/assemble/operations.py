@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import fields, replace
@@ -120,7 +121,7 @@ def _wrapped(pid: int, fact: ParallelFact, books: DdpBooksFact) -> Parallel:
     return Parallel(
         pid=pid,
         **{one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "rank"},
-        bucket_bytes=[int(size) for size in buckets.split(",") if size.strip().isdigit()] or None,
+        bucket_bytes=[int(size) for size in re.findall(r"[0-9]{1,18}", buckets)] or None,
         unused_bytes=books.unused_parameter_size,
         comm_hook=books.comm_hook,
     )

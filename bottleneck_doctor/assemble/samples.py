@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -31,7 +32,7 @@ def _placed(stack: Stack) -> Stack:
 
 
 def _believed(stack: Stack, python: str) -> Stack:
-    parts = [int(part) for part in python.split(".")[:2] if part.isdigit()]
+    parts = [int(part) for part in python.split(".")[:2] if re.fullmatch(r"[0-9]{1,9}", part)]
     old = bool(parts) and tuple(parts) < SAYS_WHO_SLEEPS
     return replace(stack, running=None) if old else stack
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import os
+import re
 import tokenize
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -106,7 +107,11 @@ def _places(stacks: list[Stack], operations: list[Operation]) -> list[Place]:
 def _place(frame: str) -> Place | None:
     function, _, rest = frame.partition(" (")
     file, _, line = rest.rstrip(")").rpartition(":")
-    if not line.isdigit() or file.startswith("<") or any(mark in file for mark in LIBRARIES):
+    if (
+        not re.fullmatch(r"[0-9]{1,9}", line)
+        or file.startswith("<")
+        or any(mark in file for mark in LIBRARIES)
+    ):
         return None
     return Place(file, int(line), function)
 

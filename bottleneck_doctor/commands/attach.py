@@ -53,8 +53,8 @@ def main(
 
     write(path, encode_profile(profile), private=True)
     out = screen(sys.stdout)
-    text = render(write_up(profile), shown, width=out.width, color=out.color, encoding=out.encoding)
-    say(text, out.encoding)
+    say(render(write_up(profile), shown, **vars(out)), out.encoding)
+    settings.tell()
     if shown == "terminal":
         complain(f"profile in {path}; `bdoc report {path}` shows this again")
     return 0

@@ -17,12 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..launch.command import Command, instrumented
+from ..launch.command import Command
 from ..launch.folder import run_folder, usual_places
 from ..launch.supervise import Ended, accompany
 from ..model.errors import UsageError
 from ..sense.files import local_first
-from ..sense.proc_files import tracer
 from .options import (
     CALIBRATE,
     DATA_FN,
@@ -35,7 +34,7 @@ from .options import (
     read_settings,
 )
 from .output import with_folder, write
-from .run import PACKAGE, finished, of_its_ranks
+from .run import finished, of_its_ranks, with_agent
 from .run_options import Form, Options, words_typed
 from .session import Session
 
@@ -74,7 +73,7 @@ def checked(typed: Mapping[str, Any]) -> Options:
     values = {one: settings.of(one, given.get(one.key)) for one in OPTIONS}
     if given.get(NO_CALIBRATE.key):
         values[CALIBRATE] = False
-    options = Options(Form(None), {**values, QUIET: True})
+    options = Options(Form(None), {**values, QUIET: True}, settings)
     with_folder(options[OUTPUT], "output")
     return options
 
@@ -86,7 +85,8 @@ def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, says: TextI
         session = Session(options, place, command=command.argv, script=command.script)
         session.prepare()
         began_ns = time.monotonic_ns()
-        _say(says, environ=_environ(options, folder.path, asked["path"]))
+        before = {"PYTHONPATH": asked["path"]} if asked["path"] else {}
+        _say(says, environ=with_agent(before, folder.path, options) if folder.path is not None else {})
         notes = accompany(asked["pid"], session.tick, asks.fileno())
         told = _told(asks)
         ended = Ended(
@@ -99,18 +99,6 @@ def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, says: TextI
         )
         session.ended(ended)
         _file(session, ended, command, told, says, folder.reason)
-
-
-def _environ(options: Options, folder: str | None, path: str) -> dict[str, str]:
-    """What the process sets for its agent, and for processes that it starts meanwhile."""
-    if folder is None:
-        return {}
-    settings = {
-        "data_fn": ",".join(options[DATA_FN]) or None,
-        "tracer": None if options[NO_PY_SPY] else tracer(),
-    }
-    before = {"PYTHONPATH": path} if path else {}
-    return instrumented(before, folder, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings)
 
 
 def _told(asks: TextIO) -> dict[str, Any]:
@@ -129,6 +117,7 @@ def _file(
     from ..model.codec import encode_profile
 
     missing = [("hooks", no_folder)] if no_folder else []
+    missing += [("settings", sentence) for sentence in session.options.settings.ignored]
     if not told:
         missing.append(("the end", "the process ended within the block that was watched"))
     cells = told.get("cells", {})

@@ -75,6 +75,7 @@ def main(
     found = gate.check(runs, conditions, before, gate.DEFAULT_LIMIT if limit is None else limit, allowed)
     say("".join(f"{line}\n" for line in gate_lines(found)))
     hand_over(files, found)
+    settings.tell()
     return found.status
 
 

@@ -51,7 +51,7 @@ def declared(option: Option[Any]) -> Any:
     return typer.Option(
         *option.words,
         metavar=option.metavar,
-        help=option.help,
+        help=f"{option.help} [env: {option.variable}]" if option.variable else option.help,
         hidden=option.hidden,
         show_default=option.shown_default or True,
     )

@@ -29,6 +29,8 @@ def main(python: Annotated[str | None, declared(PYTHON)] = None) -> int:
 
 PATIENCE_S = 20.0
 QUESTION = """
+import sys
+sys.path[:] = filter(None, sys.path)  # modules in the working directory may be another user's
 import platform
 from importlib import metadata
 try:

@@ -1,16 +1,20 @@
-"""The options that several commands share, and what pyproject.toml says of them."""
+"""The options that several commands share, and their defaults in pyproject.toml and the environment."""
 
 from __future__ import annotations
 
 import importlib
 import math
 import os
+import stat
 import sys
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..model.errors import UsageError
+from .output import complain
 from .reading import printed_format
 
 if TYPE_CHECKING:
@@ -24,8 +28,9 @@ T_co = TypeVar("T_co", covariant=True)
 @dataclass(frozen=True, eq=False)
 class Option(Generic[T_co]):
     """``name`` is ``--name`` on the command line, unless ``spelled`` otherwise, and the key in pyproject's
-    table, where its value is one of ``in_table``. ``kind`` is what is typed: bool, str, int, float, or list,
-    of texts. ``read`` checks and converts that, given what an error calls it; None: as if not given."""
+    table, where its value is one of ``in_table``. ``variable`` is the environment variable that may hold it.
+    ``kind`` is what is typed: bool, str, int, float, or list, of texts. ``read`` checks and converts that,
+    given what an error calls it; None: as if not given."""
 
     name: str
     kind: type
@@ -36,6 +41,7 @@ class Option(Generic[T_co]):
     shown_default: str = ""
     hidden: bool = False
     in_table: tuple[type, ...] = ()
+    variable: str = ""
     read: Callable[[Any, str], T_co | None] = lambda value, _: value
 
     @property
@@ -126,14 +132,14 @@ NUMBER = (int, float)
 MODULE = Option("module", bool, False, "SCRIPT is the name of a module, as for python -m.", spelled=("-m",))
 OUTPUT = Option(
     "output", str, "profile.json", "The profile, or a folder for it.", "PATH", ("-o", "--output"),
-    "profile.json", in_table=(str,), read=profile_file,
+    "profile.json", variable="BDOC_OUTPUT", read=profile_file,
 )  # fmt: skip
 FORMAT = Option(
     "format", str, "terminal", "terminal (the default), markdown or json.", "FORMAT",
     in_table=(str,), read=printed_format,
 )  # fmt: skip
 PYTHON = Option[str | None](
-    "python", str, None, "The Python that runs the training.", "PATH", in_table=(str,), read=named
+    "python", str, None, "The Python that runs the training.", "PATH", variable="BDOC_PYTHON", read=named
 )
 MAX_DATA_WAIT = Option["list[Condition]"](
     "max-data-wait", list, [], "Fail when data_wait_fraction is above this.", "FRACTION",
@@ -177,73 +183,138 @@ DATA_FN = Option[list[str]](
 )  # fmt: skip
 EXPORT = Option["list[Destination]"](
     "export", list, [], "Send the report there, too: otlp:URL, mlflow: and others. Repeatable.", "TARGET",
-    in_table=(list,), read=targets,
+    variable="BDOC_EXPORT", read=targets,
 )  # fmt: skip
-# What may stand in the table.
-KEYS: dict[str, Option[Any]] = {
-    one.name: one
-    for one in (
-        OUTPUT, FORMAT, PYTHON, MAX_DATA_WAIT, MAX_REGRESSION, MAX_SECONDS, MAX_STEPS, QUIET, NO_PROFILER,
-        NO_PY_SPY, CPROFILE, NO_PATHS, CALIBRATE, NO_CALIBRATE, BASELINE, FAIL_IF, DATA_FN,
-        EXPORT,
-    )
-}  # fmt: skip
-
+OPTIONS = [one for one in list(globals().values()) if isinstance(one, Option)]
+# What may stand in the table. What is executed, written over or sent away may not: the file may have come
+# with a repository of other people's.
+KEYS = {one.name: one for one in OPTIONS if one.in_table}
+VARIABLES = {one.name: one for one in OPTIONS if one.variable}
 
 T = TypeVar("T")
 
 TABLE = "[tool.bdoc]"
 CALLED = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
+    str: "a string", int: "a whole number", float: "a number", bool: "true or false",
     list: "a list of strings",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the table says, by its keys. ``file`` is "" when there is none."""
+    """What the table of ``file`` says ("" = there is none), and the environment. ``ignored`` = a sentence on
+    each file that is not trusted; ``used`` = the keys of the table that an option was taken from."""
 
     file: str = ""
     said: dict[str, Any] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    environ: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    used: dict[str, None] = field(default_factory=dict, compare=False)
 
     def of(self, option: Option[T], typed: object = None) -> T:
-        """An option's value: what was ``typed``, else what the table says, else its default."""
+        """An option's value: what was ``typed``, the environment's, the table's, or its default."""
+        variable = self.environ.get(option.variable)
+        words = variable.split() if variable and option.kind is list else variable
         table = self.said.get(option.name) if option.in_table else None
-        for value, origin in ((typed, f"--{option.name}"), (table, f"{self.file} {TABLE} {option.name}")):
+        origins = (f"--{option.name}", option.variable, f"{self.file} {TABLE} {option.name}")
+        for value, origin in zip((typed, words, table), origins, strict=True):
             if value is not None and value is not False and value != []:
                 found = option.read(value, origin)
                 if found is not None:
+                    if origin == origins[-1]:
+                        self.used[option.name] = None
                     return found
         return option.default
 
+    def tell(self) -> None:
+        """Say on stderr which file was used, once the options were taken."""
+        if self.used:
+            complain(f"settings from {self.file}: {', '.join(self.used)}")
+
+
+NAME, MARK = "pyproject.toml", b"bdoc"
+LARGEST_BYTES = 1 << 20
+
 
 def read_settings(start: str | None = None) -> Settings:
-    """The settings of the nearest pyproject.toml, from ``start`` upwards, that has the table."""
+    """The settings of the nearest pyproject.toml that has the table, from ``start`` upwards to the root of
+    the repository or to the home folder. One that another user may have written is named on stderr."""
+    settings = Settings(environ=os.environ)
+    for folder in _folders(start):
+        file, content, distrust = str(folder / NAME), b"", ""
+        with suppress(OSError):  # there may be none, or none that this user may read
+            content, distrust = _content(folder)
+        if MARK not in content:  # it is about other tools
+            continue
+        if distrust:
+            settings.ignored.append(f"{file} is ignored: {distrust}")
+            complain(settings.ignored[-1])
+        elif (table := _table(file, content)) is not None:
+            said = {key: _checked(key, value, file) for key, value in table.items()}
+            return replace(settings, file=file, said=said)
+    return settings
+
+
+def _folders(start: str | None) -> Iterator[Path]:
+    """Where a file may lie, the nearest first: as with git, what is above a repository is none of its own."""
+    home = Path(os.path.realpath(os.path.expanduser("~")))
+    with suppress(OSError):  # the working directory may have been removed
+        here = Path(os.path.realpath(start or os.getcwd()))
+        for folder in (here, *here.parents):
+            yield folder
+            if folder == home or os.path.lexists(folder / ".git"):
+                return
+
+
+def _content(folder: Path) -> tuple[bytes, str]:
+    """What the file in this folder holds, and why it is not trusted, "" where it is. The folder and the file
+    that are asked are those that are open: a name may lead elsewhere a moment later."""
+    place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        folder = os.path.abspath(start or os.getcwd())
-    except OSError:  # the working directory was removed under us
-        return Settings()
-    while True:
-        file = os.path.join(folder, "pyproject.toml")
-        table = _table(file) if os.path.isfile(file) else None
-        if table is not None:
-            return Settings(file, {key: _checked(key, value, file) for key, value in table.items()})
-        if folder == os.path.dirname(folder):
-            return Settings()
-        folder = os.path.dirname(folder)
+        handle = os.open(NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
+        with os.fdopen(handle, "rb") as stream:
+            found = os.fstat(handle)
+            content = stream.read(LARGEST_BYTES) if stat.S_ISREG(found.st_mode) else b""
+            return content, _distrust("it", found) or _distrust("its folder", os.fstat(place))
+    finally:
+        os.close(place)
 
 
-def _table(file: str) -> dict[str, Any] | None:
+def _distrust(what: str, found: os.stat_result) -> str:
+    """Why another user may have a say in it, and what to do; "" where only this user and root have."""
+    if found.st_uid not in (0, os.geteuid()):
+        why, do = f"{what} belongs to user {found.st_uid}", "`chown` it"
+    elif _is_shared(found):
+        why = f"other users may write to {what}"
+        do = "move it" if found.st_mode & stat.S_ISVTX else "`chmod go-w` it"
+    else:
+        return ""
+    return f"{why}; if you trust it, {do}, or give its settings as options"
+
+
+def _is_shared(found: os.stat_result) -> bool:
+    """Whether users other than its owner may write to it. Where each user has a private group, files are
+    group-writable by default (Ubuntu, Fedora: umask 002): the test of such a group is that of pam_umask."""
+    others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if others != stat.S_IWGRP:
+        return bool(others)
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
+    except KeyError:  # containers often run as a number without a name
+        return found.st_uid != found.st_gid
+    own = (user.pw_gid, user.pw_name) == (group.gr_gid, group.gr_name)
+    return not (own and {user.pw_name}.issuperset(group.gr_mem))
+
+
+def _table(file: str, content: bytes) -> dict[str, Any] | None:
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        with open(file, "rb") as stream:
-            content = toml.load(stream)
-    except (OSError, ValueError, RecursionError) as problem:
+        tool = toml.loads(content.decode()).get("tool")
+    except (ValueError, RecursionError) as problem:
         raise UsageError(f"cannot read {file}: {problem}") from None
-    tool = content.get("tool")
     table = tool.get("bdoc") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):
         raise UsageError(f"{file}: {TABLE} is not a table")
@@ -252,6 +323,9 @@ def _table(file: str) -> dict[str, Any] | None:
 
 def _checked(key: str, value: Any, file: str) -> Any:
     """The value in its option's type; lists may be given as one string."""
+    if key in VARIABLES:
+        ways = f"give {VARIABLES[key].words[-1]}, or set {VARIABLES[key].variable}"
+        raise UsageError(f"{file} {TABLE}: {key!r} is not taken from a file any more; {ways}")
     if key not in KEYS:
         import difflib
 
@@ -264,9 +338,6 @@ def _checked(key: str, value: Any, file: str) -> Any:
     wrong_bool = isinstance(value, bool) and bool not in kinds
     wrong_item = isinstance(value, list) and not all(isinstance(item, str) for item in value)
     if not isinstance(value, kinds) or wrong_bool or wrong_item:
-        raise UsageError(f"{file} {TABLE} {key} = {value!r}: expected {_called(kinds)}")
+        called = " or ".join(CALLED[kind] for kind in kinds if kind is not int or len(kinds) == 1)
+        raise UsageError(f"{file} {TABLE} {key} = {value!r}: expected {called}")
     return value
-
-
-def _called(kinds: tuple[type, ...]) -> str:
-    return " or ".join(CALLED[kind] for kind in kinds if kind is not int or len(kinds) == 1)

@@ -49,10 +49,8 @@ def complain(line: str) -> None:
 
     if sys.stderr is None:  # print would take stdout instead, and that is the training's
         return
-    try:
+    with suppress(OSError):  # nobody is left to tell
         print(f"bdoc: {plain(line)}", file=sys.stderr, flush=True)
-    except OSError:
-        pass  # nobody is left to tell
 
 
 class StatusLine:
@@ -86,6 +84,8 @@ def write(path: str, data: bytes, option: str = "--output", *, private: bool = F
     Raises ``UsageError`` where that cannot be done; ``option`` is what chooses another place.
     """
     try:
+        if os.path.islink(path) and os.lstat(path).st_uid not in (0, os.geteuid()):
+            raise PermissionError(None, "it is another user's link")  # to any file of this user's
         target = os.path.realpath(path)
         if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
             with open(path, "wb") as device:  # a pipe behind /dev/stdout has no real path

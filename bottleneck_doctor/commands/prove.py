@@ -18,7 +18,7 @@ from typing import Any
 import typer
 
 from .cli import signature
-from .options import read_settings
+from .options import QUIET, read_settings
 from .run_line import LAUNCHED, SPECIAL
 from .run_options import PROVE, read, refuse_stdin
 
@@ -30,6 +30,8 @@ def main(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
     launched, settings = bool(context.meta.get(LAUNCHED)), read_settings()
     options = read(PROVE, target or [], launched, typed, settings, "prove")
     refuse_stdin(options.form)
+    if not options[QUIET]:
+        settings.tell()
     from .proving import prove_command
 
     return prove_command(options)

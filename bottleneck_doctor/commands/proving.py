@@ -17,7 +17,7 @@ from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, P
 from ..model.report import Report
 from ..model.run import Order
 from ..prove.restore import Backups
-from .options import DATA_FN, FORMAT, OUTPUT, PYTHON, QUIET, read_settings
+from .options import DATA_FN, FORMAT, OUTPUT, PYTHON, QUIET
 from .output import Screen, StatusLine, complain, say, screen, write
 from .run_options import (
     ALLOW_NUMERICS,
@@ -66,8 +66,7 @@ class ProvingLine(StatusLine):
             from ..render.progress import proving_line
 
             shown = screen(sys.stderr)
-            text = proving_line(doing, share, left_s, known or [], shown.width, shown.encoding)
-            self.draw(text)
+            self.draw(proving_line(doing, share, left_s, known or [], shown.width, shown.encoding))
 
     def tell(self, attempt: Attempt) -> None:
         """A run is over."""
@@ -190,7 +189,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     proving.window_s = done.run_s
     proving.budget_s = budget_of(options[BUDGET_S], proving.window_s)
     if done.outcome == "measured" and done.profile is not None:
-        _keep(done.profile, proving.line)
+        _keep(done.profile, options.settings.of(OUTPUT), proving.line)
         return diagnose(done.profile), 0
     if done.outcome == "interrupted":
         return None, INTERRUPTED
@@ -200,12 +199,11 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     return None, own or CANNOT_SAY
 
 
-def _keep(profile: Profile, line: ProvingLine) -> None:
+def _keep(profile: Profile, path: str, line: ProvingLine) -> None:
     """The profile of the first run, where ``bdoc run`` would leave it: `--profile` saves making it again."""
     from ..model.codec import encode_profile
     from ..model.errors import Refused
 
-    path = read_settings().of(OUTPUT)
     try:
         write(path, encode_profile(profile), private=True)
         line.note(f"profile of the first run in {path}; `bdoc report {path}` shows its report again")
@@ -221,11 +219,8 @@ def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
 
     report = write_up(diagnosis.profile, diagnosis)
     if not proving.options[QUIET] and proving.options[PROFILE] is None:
-        shown = screen(sys.stderr)
         proving.line.clear()
-        proving.line.say(
-            render(report, "terminal", width=shown.width, color=shown.color, encoding=shown.encoding)
-        )
+        proving.line.say(render(report, "terminal", **vars(screen(sys.stderr))))
     return report
 
 
@@ -298,8 +293,7 @@ def show_plan(options: Options, plan: Plan) -> None:
     from ..render.proof import render_plan
 
     shown = screen(sys.stdout)
-    text = render_plan(plan, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
-    say(text, shown.encoding)
+    say(render_plan(plan, options[FORMAT], **vars(shown)), shown.encoding)
 
 
 def hand_over(options: Options, proof: Proof, profile: Profile, report: Report) -> None:
@@ -310,8 +304,7 @@ def hand_over(options: Options, proof: Proof, profile: Profile, report: Report) 
 
     proof = with_patches(proof, report.remedies, profile)
     shown = Screen(100, False, "utf-8") if options[FORMAT] == "json" else screen(sys.stdout)
-    text = render_proof(proof, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
-    say(text, shown.encoding)
+    say(render_proof(proof, options[FORMAT], **vars(shown)), shown.encoding)
     for one in proof.expected if options[FORMAT] == "json" else ():
         complain(expected(one)[1])  # the text says it itself
     if (place := options[PROOF]) is not None:

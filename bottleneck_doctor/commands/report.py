@@ -26,8 +26,8 @@ ANY_FORMAT = replace(
     help="terminal (the default), markdown, json; to a file html, trace, flamegraph, speedscope.",
     read=known_format,
 )
-# What the table says is for runs: whoever looks at a report again does not want it sent again.
-SENT_NOW = replace(EXPORT, in_table=())
+# The variable is for runs: looking at a report again must not send it again.
+SENT_NOW = replace(EXPORT, variable="")
 
 
 def main(
@@ -45,7 +45,7 @@ def main(
         ),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="On a terminal: everything, uncut.")] = False,
-    export: Annotated[list[str] | None, declared(EXPORT)] = None,
+    export: Annotated[list[str] | None, declared(SENT_NOW)] = None,
 ) -> int:
     """Show verdict, evidence and ranked remedies of a profile."""
     from ..render import DRAWN, render
@@ -61,19 +61,12 @@ def main(
     report, picture = report_and_picture(path) if drawn else (report_of(path), None)
     report = replace(report, bdoc=__version__)
     shown = Screen(100, False, "utf-8") if output or drawn or asked == "json" else screen(sys.stdout)
-    text = render(
-        report,
-        asked,
-        picture=picture,
-        width=shown.width,
-        color=shown.color,
-        encoding=shown.encoding,
-        details=details,
-    )
+    text = render(report, asked, picture=picture, details=details, **vars(shown))
     if output:
         write(output, text.encode())
     else:
         say(text, shown.encoding)
+    settings.tell()
     if to:
         from ..model.codec import read_profile
         from .exporting import export as send

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,7 +87,7 @@ def of_its_ranks(options: Options, profile: Profile) -> Options:
         return options
     stem, dot, suffix = path.rpartition(".")
     host = profile.machine.host.partition(".")[0] or "host"
-    return Options(options.form, {**options.values, OUTPUT: f"{stem}.{host}.{part[0]}{dot}{suffix}"})
+    return replace(options, values={**options.values, OUTPUT: f"{stem}.{host}.{part[0]}{dot}{suffix}"})
 
 
 def partly(profile: Profile) -> list[int]:
@@ -230,14 +231,7 @@ def _train(options: Options, command: Command, started: Command, folder: RunFold
     trial = options[TRIAL]
     environ = {**os.environ, **(_variables(trial.order) if trial is not None else {})}
     if folder.path is not None:
-        settings = {
-            "data_fn": ",".join(options[DATA_FN]) or None,
-            "tracer": None if options[NO_PY_SPY] else tracer(),
-            "trial": trial.path if trial is not None else None,
-        }
-        environ = instrumented(
-            environ, folder.path, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings
-        )
+        environ = with_agent(environ, folder.path, options)
     try:
         ended = supervise(started, environ, session.tick)
     finally:
@@ -245,6 +239,17 @@ def _train(options: Options, command: Command, started: Command, folder: RunFold
             line.clear()
     session.ended(ended)
     return session, ended
+
+
+def with_agent(environ: Mapping[str, str], folder: str, options: Options) -> dict[str, str]:
+    """The environment in which Python processes load the agent."""
+    trial = options[TRIAL]
+    settings = {
+        "data_fn": ",".join(options[DATA_FN]) or None,
+        "tracer": None if options[NO_PY_SPY] else tracer(),
+        "trial": trial.path if trial is not None else None,
+    }
+    return instrumented(environ, folder, str(PACKAGE / "inject"), str(PACKAGE / "agent"), settings)
 
 
 def _variables(order: Order) -> dict[str, str]:
@@ -323,7 +328,7 @@ def _tell(options: Options, profile: Profile, report: Report, saved: bool, kept:
     from ..render import render
 
     shown = screen(sys.stderr)
-    text = render(report, options[FORMAT], width=shown.width, color=shown.color, encoding=shown.encoding)
+    text = render(report, options[FORMAT], **vars(shown))
     if saved and options[FORMAT] == "terminal":
         text += f"bdoc: profile in {options[OUTPUT]}; `bdoc report {options[OUTPUT]}` shows this again\n"
         if partly(profile):
@@ -331,11 +336,11 @@ def _tell(options: Options, profile: Profile, report: Report, saved: bool, kept:
             text += f"bdoc: `bdoc merge {folder}` joins the profiles of all ranks\n"
     if options[FORMAT] == "terminal":
         text += "".join(f"bdoc: {sentence}\n" for sentence in kept)
-    try:
+    with suppress(OSError):
         sys.stderr.buffer.write(text.encode(shown.encoding, "backslashreplace"))
         sys.stderr.flush()
-    except OSError:
-        pass
+    if options[FORMAT] == "terminal":
+        options.settings.tell()
 
 
 def _judge(options: Options, report: Report) -> int:

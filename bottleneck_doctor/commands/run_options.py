@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..model.errors import UsageError
@@ -67,6 +67,7 @@ class Options:
 
     form: Form
     values: Mapping[Option[Any], Any]
+    settings: Settings = field(default_factory=Settings)
 
     def __getitem__(self, option: Option[T]) -> T:
         value: T = self.values.get(option, option.default)
@@ -144,7 +145,7 @@ def read(
 ) -> Options:
     """The same for the options of any command that starts a training, each checked on its own."""
     form = form_of(target, bool(typed.get(MODULE.key)), launched, command)
-    return Options(form, {one: settings.of(one, typed.get(one.key)) for one in declared})
+    return Options(form, {one: settings.of(one, typed.get(one.key)) for one in declared}, settings)
 
 
 def form_of(target: list[str], module: bool, launched: bool, command: str) -> Form:

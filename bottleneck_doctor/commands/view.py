@@ -2,7 +2,7 @@
 
 Takes a profile, or a .prof file that cProfile wrote. Pages are written into a private folder below TMPDIR, or
 to the file given with -o; their path is printed, and they stay. A .prof is read by Python's marshal, which is
-not safe with files from strangers: open only your own.
+not safe with files of other people: open only your own.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from .output import complain, say, write
 from .reading import report_and_picture
 
 # In a process of its own, with an end to its memory: marshal may die of a file that is damaged, or worse.
-CHECK = """
-import pstats, resource, sys
+TIMES = """
+import json, pstats, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 32, 1 << 32))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-pstats.Stats(sys.argv[1])
+sys.path[:] = json.loads(sys.argv[2])
+from snakeviz.stats import json_stats, table_rows
+stats = pstats.Stats(sys.argv[1])
+json.dump([table_rows(stats), json_stats(stats)], sys.stdout)
 """
-CHECK_S = 60.0
-# Not `-m`, which would put the working directory first on the path, and whatever lies there.
-SNAKEVIZ = "import sys; sys.path[:] = filter(None, sys.path); from snakeviz.cli import main; sys.exit(main())"
+TIMES_WITHIN_S = 60.0
 
 
 def main(
@@ -41,7 +42,7 @@ def main(
         bool, typer.Option("--flame-graph", help="The flame graph of the stacks.")
     ] = False,
     cprofile: Annotated[
-        bool, typer.Option("--cprofile", help="The .prof beside the profile, in snakeviz, until Ctrl-C.")
+        bool, typer.Option("--cprofile", help="The .prof of the same name, as snakeviz draws it.")
     ] = False,
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Open nothing; print the page's path.")
@@ -51,29 +52,39 @@ def main(
     ] = None,
 ) -> int:
     """Open what a profile has in the browser: the report, the flame graph, or cProfile's times."""
+    import tempfile  # `bdoc --help` need not pay for these
+    import webbrowser
+    from pathlib import Path
+
     path = profile or read_settings().of(OUTPUT)
     opens = not no_browser and has_browser()
-    times = cprofile or path.endswith(".prof")
-    if times and (flame_graph or output):
-        other = "--flame-graph" if flame_graph else "--output"
+    is_prof = path.endswith(".prof")
+    if flame_graph and (cprofile or is_prof):
         raise UsageError(
-            f"{other} is about a page, and cProfile's times are shown by snakeviz: leave one out"
+            "--flame-graph is of stacks, and cProfile's times have a page of their own: leave one out"
         )
-    if times:
-        _snakeviz(path if path.endswith(".prof") else _beside(path), opens)
-    place = _written(path, "flamegraph" if flame_graph else "html", output)
+    if cprofile or is_prof:
+        name, page = "cprofile.html", _times_page(path if is_prof else _beside(path))
+    else:
+        name = "flame-graph.html" if flame_graph else "report.html"
+        page = _report_page(path, "flamegraph" if flame_graph else "html")
+    try:  # only its owner can look into the folder; it stays, since a browser may still read it
+        place = os.path.abspath(output or os.path.join(tempfile.mkdtemp(prefix="bdoc-view-"), name))
+    except OSError as problem:
+        raise UsageError(f"no temporary folder can be made: {problem}; name a file with --output") from None
+    write(place, page.encode())
     say(place + "\n")
-    if opens:
-        _open(place)
+    if opens and not webbrowser.open(Path(place).as_uri(), new=2):
+        complain("no browser could be started: open the page by hand")
     return 0
 
 
 def has_browser() -> bool:
     """Whether somebody sits here who would see a browser: a terminal, a display, no CI and no ssh."""
-    environ = os.environ
-    if not sys.stdout.isatty() or environ.get("CI") or environ.get("SSH_CONNECTION"):
+    has = os.environ.get
+    if not sys.stdout.isatty() or has("CI") or has("SSH_CONNECTION"):
         return False
-    if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("BROWSER")):
+    if not (has("DISPLAY") or has("WAYLAND_DISPLAY") or has("BROWSER")):
         return False
     import webbrowser
 
@@ -84,37 +95,14 @@ def has_browser() -> bool:
     return True
 
 
-def _written(path: str, format: str, output: str | None) -> str:
-    """Where the page is now."""
+def _report_page(path: str, format: str) -> str:
     from ..render import render
     from ..render.compose import why_no_stacks
 
     report, picture = report_and_picture(path)
     if format == "flamegraph" and not picture.stacks:
         raise UsageError(f"no stacks in {path}: {why_no_stacks(report)}")
-    page = render(report, format, picture=picture)
-    name = "flame-graph.html" if format == "flamegraph" else "report.html"
-    place = os.path.abspath(output or os.path.join(_folder(), name))
-    write(place, page.encode())
-    return place
-
-
-def _folder() -> str:
-    """Only its owner can look in; it stays, as nobody knows when a browser has read it."""
-    import tempfile
-
-    try:
-        return tempfile.mkdtemp(prefix="bdoc-view-")
-    except OSError as problem:
-        raise UsageError(f"no temporary folder can be made: {problem}; name a file with --output") from None
-
-
-def _open(place: str) -> None:
-    import webbrowser
-    from pathlib import Path
-
-    if not webbrowser.open(Path(place).as_uri(), new=2):
-        complain("no browser could be started: open the page by hand")
+    return render(report, format, picture=picture)
 
 
 def _beside(path: str) -> str:
@@ -125,31 +113,24 @@ def _beside(path: str) -> str:
     return prof
 
 
-def _snakeviz(prof: str, opens: bool) -> None:
-    """Becomes snakeviz: its server listens on this machine alone, and ends with Ctrl-C."""
-    from importlib.util import find_spec
-
-    _check(os.path.abspath(prof))
-    if find_spec("snakeviz") is None:
-        raise UsageError("snakeviz is not installed: pip install snakeviz")
-    options = ["--hostname", "127.0.0.1", *([] if opens else ["--server"])]
-    sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-c", SNAKEVIZ, *options, os.path.abspath(prof)])
-
-
-def _check(prof: str) -> None:
-    """Whether pstats can read it, found out at a distance."""
+def _times_page(prof: str) -> str:
+    """The page of a .prof file, which a process of its own reads."""
+    import json
     import subprocess
 
+    from ..render.cprofile import cprofile_page
+
+    found = json.dumps([entry for entry in sys.path if entry])
     try:
         with open(prof, "rb"):
             pass
-        checked = subprocess.run(
-            [sys.executable, "-I", "-c", CHECK, prof], capture_output=True, timeout=CHECK_S, check=False
+        read = subprocess.run(
+            [sys.executable, "-I", "-c", TIMES, prof, found], capture_output=True, timeout=TIMES_WITHIN_S
         )
     except OSError as problem:
         raise UsageError(f"cannot read {prof!r}: {problem.strerror}") from None
     except subprocess.TimeoutExpired:
-        raise UsageError(f"{prof!r} takes more than {CHECK_S:.0f} s to read") from None
-    if checked.returncode:
+        raise UsageError(f"{prof!r} takes more than {TIMES_WITHIN_S:.0f} s to read") from None
+    if read.returncode:
         raise UsageError(f"{prof!r} is not a file of cProfile's: `bdoc run --cprofile SCRIPT` writes one")
+    return cprofile_page(prof, *json.loads(read.stdout))

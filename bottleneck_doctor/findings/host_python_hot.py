@@ -44,6 +44,7 @@ from ..analyse import code
 from ..analyse.between_epochs import epoch_ends, made_anew, stacks_between
 from ..analyse.causes import gain
 from ..analyse.loop_cpu import is_library, own_stacks, witnessed
+from ..analyse.loop_parts import parse_frame
 from ..analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
 from ..model.code import FunctionSource, Location
 from ..model.computing import Computing
@@ -165,13 +166,8 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
     total, seen = sum(stack.count for stack in stacks), sum(lines.values())
     if seen < PYTHON_SHARE * total:
         return None
-    return Hot(_located(lines.most_common(1)[0][0]), seen, total, purpose)
-
-
-def _located(frame: str) -> Location:
-    name, _, rest = frame.partition(" (")
-    file, _, line = rest.rstrip(")").rpartition(":")
-    return Location(file, int(line) if line.isdigit() else 0, name)
+    frame = lines.most_common(1)[0][0]
+    return Hot(parse_frame(frame) or Location("", 0, frame), seen, total, purpose)
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Proposal]:

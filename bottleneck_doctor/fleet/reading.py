@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import shutil
 import signal
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -43,7 +46,9 @@ def open_store(remote: Iterable[Any] = (), threads: int | None = None) -> duckdb
     store = duckdb.connect()
     store.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
     store.execute("SET enable_progress_bar = false")
-    store.execute(f"SET temp_directory = {_text(tempfile.gettempdir() + '/bdoc-fleet')}")
+    spill = tempfile.mkdtemp(prefix="bdoc-fleet-")  # a known name could have been taken by another user
+    weakref.finalize(store, shutil.rmtree, spill, ignore_errors=True)
+    store.execute(f"SET temp_directory = {_text(spill)}")
     if threads is not None:
         store.execute(f"SET threads = {threads}")
     for system in remote:
@@ -169,9 +174,12 @@ def _in_processes(
     data: list[bytes], ask: Callable[[bytes], tuple[str, str]], workers: int
 ) -> list[tuple[str, str]]:
     """Each one's report, or why there is none. One that ends its process costs the others a second try."""
+    here = os.open(os.curdir, os.O_PATH)
+    os.chdir("/")  # new interpreters look for modules in the working directory, which others may write to
     pool = ProcessPoolExecutor(
-        min(workers, len(data)), multiprocessing.get_context("spawn"), _leave_interrupts_to_the_parent
-    )
+        min(workers, len(data)), multiprocessing.get_context("spawn"), signal.signal,
+        (signal.SIGINT, signal.SIG_IGN),  # an interrupt is the parent's to handle
+    )  # fmt: skip
     try:
         return list(pool.map(ask, data))
     except BrokenProcessPool:
@@ -179,12 +187,10 @@ def _in_processes(
             return [("", "diagnosing it ended the process that did")]
     finally:
         pool.shutdown(cancel_futures=True)
+        os.fchdir(here)
+        os.close(here)
     half = len(data) // 2
     return [*_in_processes(data[:half], ask, workers), *_in_processes(data[half:], ask, workers)]
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _ask(diagnose: Diagnose, data: bytes) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ..agent.wire import is_ours
 from .signals import deferred, unwinding
 
 # What one process of the agent reserves at least; a place without that much is as good as read-only.
@@ -66,6 +67,8 @@ def usual_places() -> list[str]:
 def _made_in(place: str) -> str:
     path = tempfile.mkdtemp(prefix=PREFIX, dir=os.path.abspath(place))
     try:
+        if not is_ours(path) or os.lstat(path).st_mode & 0o077:
+            raise OSError("its file system does not keep owners and modes")
         _reserve(os.path.join(path, "probe"))
     except OSError:
         shutil.rmtree(path, ignore_errors=True)

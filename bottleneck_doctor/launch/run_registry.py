@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import IO
 
-from ..model.codec import decode_live, encode_live
+from ..agent.wire import is_ours, open_ours
+from ..model.codec import Told, decode_live, encode_live
 from ..model.run import Announcement, Ending, Handover, Lifetime
 from .command import RUN
 from .folder import PREFIX, usual_places
@@ -29,57 +32,47 @@ def announce(folder: Path, announcement: Announcement) -> None:
 
 def announce_end(folder: Path, ending: Ending) -> None:
     """Say how it ended, into the very file that watchers hold open."""
-    try:
-        handle = os.open(folder / ENDED, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        os.write(handle, encode_live(ending))
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+    with suppress(OSError), _open(folder / ENDED, "wb", os.O_WRONLY) as file:
+        file.write(encode_live(ending))
 
 
 def read_announcement(folder: Path) -> Announcement | None:
     """What the run in this folder says of itself; None for a stranger's folder, a link, or anything torn."""
-    try:
-        if not _is_ours(os.lstat(folder), stat.S_ISDIR):
-            return None
-        handle = os.open(folder / NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    with os.fdopen(handle, "rb") as file:
-        try:
-            ours = _is_ours(os.fstat(handle), stat.S_ISREG)
-            return decode_live(file.read(BYTES_AT_MOST), Announcement) if ours else None
-        except OSError:
-            return None
+    return _read(folder / NAME, Announcement, BYTES_AT_MOST) if is_ours(folder) else None
+
+
+def _read(path: Path, kind: type[Told], bytes_at_most: int) -> Told | None:
+    """What the file says; None where there is none of this user's."""
+    with suppress(OSError, ValueError), _open(path, "rb", os.O_RDONLY) as file:
+        return decode_live(file.read(bytes_at_most), kind)
+    return None
+
+
+def _open(path: Path | str, mode: str, flags: int) -> IO[bytes]:
+    return os.fdopen(open_ours(path, flags), mode)
 
 
 def read_ending(handle: int) -> Ending | None:
     """How the run ended, from its open file; None while it goes on."""
-    try:
+    with suppress(OSError):
         return decode_live(os.pread(handle, BYTES_AT_MOST, 0), Ending)
-    except OSError:
-        return None
+    return None
 
 
 def hold_ending(folder: Path) -> int | None:
     """The file that will say how the run ended, open; None when the folder is gone already."""
-    try:
-        return os.open(folder / ENDED, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
+    with suppress(OSError):
+        return open_ours(folder / ENDED, os.O_RDONLY)
+    return None
 
 
 def replace(path: Path, data: bytes) -> bool:
     """Write a file of the run folder (0600) at once; False when that was not possible."""
     draft = f"{path}.part"
     try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        file = _open(draft, "wb", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with file:
                 file.write(data)
             os.replace(draft, path)
         except OSError:
@@ -98,26 +91,17 @@ def lifetime(pid: int) -> Lifetime | None:
 
 def stat_of(pid: int) -> list[str]:
     """The fields of /proc/<pid>/stat from its state on; none when it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return []
-    return fields if len(fields) > 19 else []
+    with suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+        return fields if len(fields) > 19 else []
+    return []
 
 
 def machine_here() -> str:
     """This boot and this pid namespace: a shared folder may hold runs of other machines and containers."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii", errors="replace") as file:
-            boot = file.read().strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return "unknown"
-
-
-def _is_ours(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    return is_kind(found.st_mode) and found.st_uid == os.getuid()
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+    return "unknown"
 
 
 WATCHED = "watched"
@@ -162,26 +146,13 @@ class Watchers:
 
 def show_interest(folder: Path) -> None:
     """Tell the supervisor that somebody watches; to be repeated within five seconds."""
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(folder / WATCHED, flags, 0o600)
-    except OSError:
-        return
-    try:
-        os.utime(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+    with suppress(OSError), _open(folder / WATCHED, "wb", os.O_WRONLY | os.O_CREAT) as file:
+        os.utime(file.fileno())
 
 
 def read_handover(folder: Path) -> Handover | None:
     """What the supervisor handed over last; None when it has not yet, or the folder is gone."""
-    try:
-        with open(folder / HANDED_OVER, "rb") as file:
-            return decode_live(file.read(HANDOVER_BYTES_AT_MOST), Handover)
-    except OSError:
-        return None
+    return _read(folder / HANDED_OVER, Handover, HANDOVER_BYTES_AT_MOST)
 
 
 ENTRIES_AT_MOST = 100_000  # of one place: a crowded /tmp must not cost seconds
@@ -266,36 +237,25 @@ def _has_mapped(pid: str, folder: str) -> bool:
 
 
 def _folders(place: str) -> list[str]:
-    found = []
-    try:
-        with os.scandir(place) as entries:
-            for count, entry in enumerate(entries):
-                if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
-                    found.append(entry.path)
-                if count >= ENTRIES_AT_MOST:
-                    break
-    except OSError:
-        pass
-    return found
+    with suppress(OSError), os.scandir(place) as entries:
+        some = [one for one in islice(entries, ENTRIES_AT_MOST) if one.name.startswith(PREFIX)]
+        return [one.path for one in some if one.is_dir(follow_symlinks=False)]
+    return []
 
 
 def _named_by_processes() -> list[str]:
     """Folders in places of their own: a job may have another TMPDIR than the terminal that watches it."""
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    return [folder for pid in pids for folder in _folder_named_by(pid)]
+    with suppress(OSError):
+        return [one for pid in os.listdir("/proc") if pid.isdigit() for one in _folder_named_by(int(pid))]
+    return []
 
 
 def _folder_named_by(pid: int) -> list[str]:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            entries = file.read().split(b"\0")
-    except OSError:
-        return []
     start = f"{RUN}=".encode()
-    return [os.fsdecode(entry[len(start) :]) for entry in entries if entry.startswith(start)][:1]
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        entries = file.read().split(b"\0")
+        return [os.fsdecode(entry[len(start) :]) for entry in entries if entry.startswith(start)][:1]
+    return []
 
 
 def _ancestors(pid: int) -> list[int]:

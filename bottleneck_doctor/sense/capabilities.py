@@ -9,6 +9,7 @@ import platform
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from ..model.instruments import Capability
@@ -50,7 +51,7 @@ def list_capabilities(root: Path = Path("/")) -> list[Capability]:
     found += [_kernel_file(root, *file) for file in KERNEL_FILES]
     found += [_groups(root), _pressure(root), _delays(root), _cachestat(), _gpus(root)]
     with subprocess.Popen(
-        [sys.executable, "-c", (LET_IN.format(pid=tracer(root)) if tracer(root) else "") + CHILD],
+        [sys.executable, "-I", "-c", (LET_IN.format(pid=tracer(root)) if tracer(root) else "") + CHILD],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -147,26 +148,18 @@ def _gpus(root: Path) -> Capability:
 
 
 def _blocked(pid: int) -> Capability:
-    refused = f"system call numbers of {os.uname().machine} are not known"
-    if call_numbers():
-        refused = _refusal(pid)
-    do = what_allows(pid) if call_numbers() else ""
-    return _either(
-        "what blocked threads wait for", not refused, "/proc/<pid>/syscall is readable", refused, do
-    )
+    known = bool(call_numbers())
+    refused = _refusal(pid) if known else f"system call numbers of {os.uname().machine} are not known"
+    name, yes = "what blocked threads wait for", "/proc/<pid>/syscall is readable"
+    return _either(name, not refused, yes, refused, what_allows(pid) if known else "")
 
 
 def _refusal(pid: int) -> str:
     try:
-        thread = Thread(pid, pid, call_numbers())
-    except OSError as error:
-        return str(error)
-    try:
-        thread.look()
+        with closing(Thread(pid, pid, call_numbers())) as thread:
+            thread.look()
     except (OSError, ValueError) as error:
         return str(error)
-    finally:
-        thread.close()
     return thread.refused and f"/proc/<pid>/syscall cannot be read: {thread.refused}"
 
 

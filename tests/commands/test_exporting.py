@@ -28,12 +28,11 @@ def test_an_export_that_fails_is_one_line_behind_the_report_and_changes_nothing(
     name = script(folder, FAILS)
     without = bdoc(folder, name)
     files = sorted(os.listdir(folder))
-    (folder / "pyproject.toml").write_text(f"[tool.bdoc]\nexport = ['{NOWHERE}']\n")
-    with_it = bdoc(folder, name)
+    with_it = bdoc(folder, name, env={"BDOC_EXPORT": NOWHERE})
     assert (with_it.status, with_it.out, with_it.left) == (7, b"hello\n", []) == (
         without.status, without.out, without.left,
     )  # fmt: skip
-    assert sorted(os.listdir(folder)) == sorted([*files, "pyproject.toml"])
+    assert sorted(os.listdir(folder)) == files
     *report, line = with_it.err.splitlines()
     assert line.startswith("bdoc: not exported to pushgateway:http://127.0.0.1:9: ")
     assert "inconclusive" in "\n".join(report)
@@ -52,11 +51,11 @@ def test_a_run_is_exported_with_a_script_that_sees_nothing_of_it(folder: Path) -
 
 
 def test_who_looks_at_a_report_again_does_not_send_it_again(
-    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent: list[str] = []
     monkeypatch.setattr(exporting, "export", lambda profile, to: sent.extend(one.kind for one in to))
-    (folder / "pyproject.toml").write_text("[tool.bdoc]\nexport = ['mlflow:']\n")
+    monkeypatch.setenv("BDOC_EXPORT", "mlflow:")
     store("typical")
     assert main(["report"]) == 0
     assert sent == []

@@ -91,12 +91,17 @@ def test_a_foreign_profile_is_refused(folder: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_format_from_the_settings_is_used(
-    store: Store, folder: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "pyproject.toml").write_text('[tool.bdoc]\nformat = "markdown"\noutput = "p.json"\n')
+    (folder / "pyproject.toml").write_text('[tool.bdoc]\nformat = "markdown"\nmax-steps = 3\n')
+    monkeypatch.setenv("BDOC_OUTPUT", "p.json")
     store("typical", "p.json")
     assert main(["report"]) == 0
-    assert capsys.readouterr().out.startswith("## CPU-bound")
+    out, err = capsys.readouterr()
+    assert out.startswith("## CPU-bound")
+    assert err == f"bdoc: settings from {folder}/pyproject.toml: format\n"
+    assert main(["report", "--format", "json"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_bad_format_in_the_settings_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

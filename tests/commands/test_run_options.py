@@ -14,6 +14,7 @@ from bottleneck_doctor.commands.options import (
     CALIBRATE,
     CPROFILE,
     DATA_FN,
+    EXPORT,
     FAIL_IF,
     FORMAT,
     MAX_DATA_WAIT,
@@ -130,9 +131,13 @@ def test_any_other_line_is_left_to_typer(line: str) -> None:
     assert quickly(["run", *line.split()]) is None
 
 
-def test_defaults_come_from_the_settings(seen: list[Options], folder: Path) -> None:
+def test_defaults_come_from_the_settings_and_the_environment(
+    seen: list[Options], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BDOC_OUTPUT", "p.json")
+    monkeypatch.setenv("BDOC_EXPORT", "mlflow: prometheus:a.prom mlflow:")
     (folder / "pyproject.toml").write_text(
-        "[tool.bdoc]\noutput = 'p.json'\nmax-steps = 9\nno-py-spy = true\ncalibrate = true\n"
+        "[tool.bdoc]\nmax-steps = 9\nno-py-spy = true\ncalibrate = true\n"
         "max-data-wait = 0.1\nformat = 'markdown'\n"
     )
     assert main(["run", "--format", "terminal", "train.py"]) == 7
@@ -141,6 +146,10 @@ def test_defaults_come_from_the_settings(seen: list[Options], folder: Path) -> N
     assert (options[NO_PROFILER], options[FORMAT], options[CPROFILE]) == (False, "terminal", False)
     assert calibrates(options)
     assert [condition.threshold for condition in conditions(options)] == [0.1]
+    assert [one.shown for one in options[EXPORT]] == ["mlflow", "prometheus:a.prom"]
+    assert [*options.settings.used] == ["max-data-wait", "max-steps", "no-py-spy", "calibrate"]
+    assert main(["run", "--place", "/tmp", "train.py"]) == 7  # a trial of `bdoc prove`
+    assert (seen[1][OUTPUT], seen[1][EXPORT], seen[1][MAX_STEPS]) == ("profile.json", [], None)
 
 
 def test_whether_to_calibrate_is_said_by_the_line_then_by_the_settings(

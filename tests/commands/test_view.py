@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import cProfile
-import os
-import signal
-import subprocess
 import sys
-import urllib.request
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +16,12 @@ from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Gap
-from tests.commands.running import START
-from tests.house.source import ROOT
 from tests.model.profiles import PROFILE
 
 SAMPLED = replace(
     PROFILE, stacks=[Stack(10, "trainer", "MainThread", ["main (/home/ann/train.py:9)"], 40, 3)]
 )
+ATTACK = "</script><script>alert(7)</script>"
 DESK = {"DISPLAY": ":0"}
 AWAY = ("CI", "SSH_CONNECTION", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
@@ -131,7 +126,6 @@ REFUSED = {
     "not times": (["text.prof"], "is not a file of cProfile's"),
     "a trap": (["trap.prof"], "is not a file of cProfile's"),
     "two at once": (["--flame-graph", "--cprofile"], "leave one out"),
-    "times in a file": (["--cprofile", "-o", "x.html"], "leave one out"),
     "no profile": (["none.json"], "no profile at 'none.json'"),
 }
 
@@ -155,25 +149,23 @@ def test_what_there_is_not_is_said_in_one_line_with_what_gets_it(
     assert opened == []
 
 
-@pytest.mark.slow
-def test_times_are_served_to_this_machine_until_interrupted(folder: Path) -> None:
+def test_times_are_a_page_in_a_file_that_asks_for_nothing(
+    opened: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is drawn in it, tests/render/test_cprofile_in_browser.py sees."""
     profiler = cProfile.Profile()
     profiler.runcall(sorted, range(10))
+    profiler.runcall(eval, compile("(lambda: 1)()", f"{ATTACK}.py", "eval"))
     profiler.dump_stats(folder / "profile.prof")
     saved(folder, PROFILE)
     (folder / "snakeviz.py").write_text("raise SystemExit('a file of the same name was taken for snakeviz')")
-    command = [sys.executable, "-c", START, "view", "--cprofile"]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            said = [server.stdout.readline()]
-            while "http://" not in said[-1] and said[-1]:
-                said.append(server.stdout.readline())
-            url = said[-1].strip()
-            assert url.startswith("http://127.0.0.1:")
-            with urllib.request.urlopen(url, timeout=30) as answer:
-                assert b"sorted" in answer.read()
-        finally:
-            server.send_signal(signal.SIGINT)
-            assert server.wait(30) == 0
+    assert main(["view", "--cprofile"]) == 0
+    (path,) = map(Path, capsys.readouterr().out.splitlines())
+    assert opened == [path.as_uri()]
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    page = path.read_text()
+    assert "sorted" in page
+    assert ATTACK not in page
+    assert page.index("Content-Security-Policy") < page.index("<script")
+    assert main(["view", "profile.prof", "--no-browser", "-o", "times.html"]) == 0
+    assert (folder / "times.html").read_text() == page

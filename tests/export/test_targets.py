@@ -50,8 +50,9 @@ def test_what_cannot_be_understood_is_refused_without_repeating_it(text: str, sa
     assert "secret" not in str(caught.value)
 
 
-def test_targets_may_stand_in_the_table_each_counts_once_and_an_unset_variable_is_none() -> None:
-    settings = Settings("pyproject.toml", {"export": ["mlflow:", "", "wandb:", "mlflow:"]})
+def test_targets_may_stand_in_a_variable_each_counts_once_and_one_that_is_unset_is_none() -> None:
+    settings = Settings(environ={"BDOC_EXPORT": "mlflow:  wandb:\nmlflow:"})
+    assert Settings(environ={"BDOC_EXPORT": ""}).of(EXPORT) == []
     assert [one.kind for one in settings.of(EXPORT)] == ["mlflow", "wandb"]
     assert [one.kind for one in settings.of(EXPORT, ["tensorboard:x"])] == ["tensorboard"]
     assert settings.of(EXPORT, [""]) == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import fsspec
 import pytest
 
 from bottleneck_doctor.fleet.questions import answer
-from bottleneck_doctor.fleet.reading import runs_of, save
+from bottleneck_doctor.fleet.reading import open_store, runs_of, save
 from bottleneck_doctor.fleet.tables import TABLES
 from bottleneck_doctor.model.errors import UsageError
 from tests.fleet.asking import asked, taken
@@ -25,6 +27,22 @@ def put(folder: Path, plan: Plan) -> None:
     folder.mkdir(exist_ok=True)
     for place, text in enumerate(texts(plan)):
         (folder / f"{place}.json").write_text(text)
+
+
+def test_what_does_not_fit_in_memory_goes_to_a_private_folder_that_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "bdoc-fleet").mkdir()  # as another user may have made it
+    store = open_store(threads=1)
+    (place,) = tmp_path.glob("bdoc-fleet-*")
+    assert place.stat().st_mode & 0o777 == 0o700
+    store.execute("SET memory_limit = '30MB'")
+    store.execute("CREATE TABLE big AS SELECT range, md5(range::VARCHAR) FROM range(1000000)")
+    assert any(place.iterdir())
+    del store
+    gc.collect()
+    assert [one.name for one in tmp_path.rglob("*")] == ["bdoc-fleet"]
 
 
 BROKEN = {

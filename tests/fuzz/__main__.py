@@ -43,6 +43,12 @@ TEXTS = (
     "]]>", "::error::x", "\u202eabc", "\ud800", "a" * 5000, "../../etc/x", "{{7*7}}", "%s%n", "| a | b |",
     "`x`", "\n# x\n", "\r\n", "-1", "nan",
 )  # fmt: skip
+# What names a loader, and where a sample was: what stands in their place is taken apart, too.
+ID = re.compile(r"\d+:\d+|.* \(.*:\d+\)")
+IDS = (
+    ":", "", "::", "1:", ":1", "1:2:3", "\u00b2:\u00b2", "\u0663:\u0661", "1" * 1_000_000, "f (:)", "f (",
+    "(:1)", "f (a.py:\u00b2)", "f (a.py:" + "9" * 5000 + ")", "f (a.py:1:2)", "f (a.py:-1)",
+)  # fmt: skip
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63 - 1, 2**64, -(2**63), 1e-320, 1e308, -0.0, 0.5, 1e18,
     [], {}, [[]], [None], [0] * 50, {"a": 1}, *TEXTS,
@@ -80,7 +86,10 @@ def profile(seed: int) -> bytes:
         return luck.choice((b"[", b'{"a":', b"[[],")) * luck.choice((10, 1000, 100_000))
     whole = json.loads(base)
     for _ in range(luck.choice((1, 1, 1, 2, 5, 40))):
-        _swap(whole, luck)
+        if luck.random() < 0.2:
+            _swap_id(whole, luck)
+        else:
+            _swap(whole, luck)
     return json.dumps(whole).encode("utf-8", "surrogatepass")
 
 
@@ -108,6 +117,23 @@ def _swap(whole: Any, luck: random.Random) -> None:
         place[key] = place[key] * luck.choice((0, 2, 5))
     else:
         place.pop(key)
+
+
+def _swap_id(whole: Any, luck: random.Random) -> None:
+    """One id somewhere, or wherever it stands, becomes another text."""
+    found, todo = [], [whole]
+    while todo:
+        place = todo.pop()
+        for key, one in _members(place):
+            if isinstance(one, (dict, list)):
+                todo.append(one)
+            elif isinstance(one, str) and ID.fullmatch(one):
+                found.append((place, key))
+    if found:
+        chosen, other, everywhere = luck.choice(found), luck.choice(IDS), luck.random() < 0.5
+        before = chosen[0][chosen[1]]
+        for place, key in [one for one in found if everywhere and one[0][one[1]] == before] or [chosen]:
+            place[key] = other
 
 
 def _like(value: Any, luck: random.Random) -> Any:

@@ -52,7 +52,7 @@ LAWS = {
     "analyse": _law("model", not_stdlib=WORLD),
     "findings": _law("model analyse", not_stdlib=WORLD),
     "prescribe": _law("model analyse findings"),
-    "render": _law("model", "jinja2 plotly rich"),
+    "render": _law("model", "jinja2 plotly rich snakeviz tornado"),
     "calibrate": _law("model"),
     "export": _law("model", "mlflow opentelemetry prometheus_client tensorboard wandb"),
     "prove": _law("model analyse launch sense", "psutil"),

@@ -46,6 +46,17 @@ def test_a_place_that_cannot_be_written_is_passed_over(tmp_path):
     folder.remove(made)
 
 
+def test_a_place_that_gives_files_to_others_is_passed_over(tmp_path, monkeypatch):
+    """Some network and foreign file systems give every file to one user: no agent would accept the folder."""
+    monkeypatch.setattr(folder, "is_ours", lambda path: not path.startswith(str(tmp_path / "odd")))
+    (tmp_path / "odd").mkdir()
+    made = folder.create([str(tmp_path / "odd"), str(tmp_path)])
+    assert Path(made.path).parent == tmp_path
+    assert list((tmp_path / "odd").iterdir()) == []
+    nowhere = folder.create([str(tmp_path / "odd")])
+    assert "its file system does not keep owners and modes" in nowhere.reason
+
+
 def test_a_full_place_is_passed_over_and_left_clean(tmp_path, monkeypatch):
     full, roomy = tmp_path / "full", tmp_path / "roomy"
     full.mkdir()

@@ -125,6 +125,34 @@ def test_a_token_is_known_by_its_looks_under_any_name(token: str) -> None:
     assert mask(["train.py", token, f"--login={token}"]) == ["train.py", "***", "--login=***"]
 
 
+HEX40, B64 = "3f786850e387550fdab836ed7e6dc881de23001b", "q7Zt4KxP0vRj2WmB9sYcA1nLd8fGhE5u"
+LEFT_BEFORE = [
+    "--pw hunter2",
+    "--mysql_pw=hunter2",
+    "--login ann:hunter2",
+    "--login=ann:hunter2",
+    f"--wandb {HEX40}",
+    f"--wandb-login {HEX40}",
+    f"wandb login {HEX40}",
+    f"--tracker={B64}",
+    f"logger.tracker={B64}",
+    f"sh -c 'train.py --tracker {B64}'",
+    "--token=123456789",
+    "--password 1234",
+    "--otp 12345678",
+    "--pin 1234",
+    "-p 'hunter2!x'",
+]
+
+
+@pytest.mark.parametrize("line", LEFT_BEFORE)
+def test_secrets_are_known_by_short_names_too_and_by_their_length(line: str) -> None:
+    said = " ".join(mask(shlex.split(f"train.py {line} --lr 0.1")))
+    assert "***" in said
+    assert said.endswith("--lr 0.1")
+    assert not any(secret in said for secret in (SECRET, HEX40, B64, "1234"))
+
+
 ORDINARY = (
     """
 --key-frames 3|--tokens 4096|--signal 9|--max-token-length 10|--keyboard us|--author me
@@ -140,6 +168,25 @@ ORDINARY = (
 --passing-rate 0.3|--bypass-layers 2|--key 3|--token 5|--dataset.image_key=png|model.num_tokens=64
 data.text_key=body|--prompt-token 20|--use-auth-token true|--query-key q|--img_key=image|--state_key model
 --stop-token 0|--first-token 1|--patchify|--patent-year 1999|--sig-digits 3
+--num_workers 8|--pin_memory|--pin-memory true|--pin data/train|--pin 1|--lr 1e-4
+--checkpoint runs/a/best.pt|--hidden-dims 1,2,3|--seed 123456789|--tokens 300000000
+--train-tokens=15000000000|--use-auth-token true data/train|--run-id a1b2c3d4
+--run_id 0123456789abcdef0123456789abcdef|--commit 3f786850e387550fdab836ed7e6dc881de23001b
+--model-revision=3f786850e387550fdab836ed7e6dc881de23001b|--sha256 3f786850e387550fdab836ed7e6dc881de23001b
+image@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+--trial 550e8400-e29b-41d4-a716-446655440000|--model vit_base_patch16_clip_224_openai_ft_in12k_in1k
+--model EleutherAI/pythia-12b-deduped-v0|--head DistilBertForSequenceClassification|--login ann
+--wandb my-project|--name ResNet50_CIFAR10_AdamW_lr1e-4_bs256_Run3
+--backbone MobileNetV3SmallWithSqueezeExcite2
+--data /scratch/Users/AnnB/ImageNet2012/TrainShards64/Run3Final|--out runs/ResNet50/Exp3/CheckpointFinal12
+--note 12345678901234567890123456789012345|--config configs/dinov2/vitl14_reg4_518_lvd142m.yaml
+--url https://host/datasets/3f786850e387550fdab836ed7e6dc881de23001b/train.tar|-p 8080|-p resnet50d
+-p runs/a1!|--betas 0.9 0.999|--weight-decay 1e-2|--mixed-precision bf16|--gradient-accumulation-steps 16
+--max-steps 1000000|--warmup-ratio 0.03|--lr-scheduler cosine|--fsdp 'full_shard auto_wrap'
+--optim adamw_torch_fused|--dtype bfloat16|--local-rank 0|--world-size 8|--master-port 29500
+--rdzv-endpoint host:29400|--save-every 1000|--crop 224|--mean 0.485,0.456,0.406|--classes 1000
+--dropout 0.1|--compile|--no-amp|--prefetch-factor=4|--ema-decay 0.9999|trainer.devices=4
++data.augment=randaug-m9|model.layers=[3,4,6,3]|~callbacks.early|optim.betas=[0.9,0.95]
 """.strip()
     .replace("\n", "|")
     .split("|")

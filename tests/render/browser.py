@@ -28,7 +28,7 @@ class Browser:
     def __init__(self, driver: Any, folder: Path) -> None:
         self.driver, self.folder = driver, folder
 
-    def show(self, page: str, width: int = 1100, dark: bool = False) -> None:
+    def show(self, page: str, width: int = 1100, dark: bool = False, ready: str = "window.bdocReady") -> None:
         """Load the page and wait until all of its charts are drawn; a narrow screen is a touched one."""
         file = self.folder / "page.html"
         file.write_text(page, encoding="utf-8")
@@ -45,7 +45,7 @@ class Browser:
         self.command("Emulation.setTouchEmulationEnabled", enabled=width < 500)
         self.driver.get_log("browser"), self.driver.get_log("performance")  # what earlier pages left
         self.driver.get(file.as_uri())
-        self.wait_for("window.bdocReady")
+        self.wait_for(ready)
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What a script in the page returns."""

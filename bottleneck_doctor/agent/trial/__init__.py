@@ -14,6 +14,7 @@ import json
 import os
 
 from ..hints import Any, Callable, Done, Table
+from ..wire import is_ours, open_ours
 from .hook_points import guarded, reason, reporter
 
 ENVIRONMENT = "environment"  # set before the start, by the supervisor
@@ -37,7 +38,7 @@ def begin(add: Callable[..., None]) -> list[Table]:
     """Add what puts aside files that would be overwritten, and what a remedy changes: first, so that what
     measures comes on top of it. Returns what the trial notes, which comes last."""
     folder, order = os.environ.get("BDOC_KEEP"), os.environ.get("BDOC_TRIAL")
-    if folder and os.path.isdir(folder):
+    if folder and is_ours(folder):
         from . import backup
 
         add(backup.watch(folder))
@@ -56,7 +57,7 @@ def ordered(file: str) -> tuple[list[Table], list[Table]]:
     measure, since it is there for a few steps only; what cannot be applied is written down as such."""
     tables: list[Table] = []
     try:
-        with open(file, encoding="utf-8") as order:
+        with os.fdopen(open_ours(file, os.O_RDONLY), encoding="utf-8") as order:
             wanted = json.load(order)
     except (OSError, ValueError) as problem:
         reporter("order")("the order could not be read: %s" % problem)

@@ -15,6 +15,7 @@ import stat
 from contextlib import contextmanager
 
 from ..hints import Any, Iterator
+from ..wire import is_ours
 
 LIST, WHERE = "kept.jsonl", "where"  # in the trial's folder, and a copy with the files themselves
 HIDDEN = ".bdoc-kept-"
@@ -167,19 +168,20 @@ class BackupList:
         for folder in (self.here, *reversed(above)):
             place = os.path.join(folder, self.name)
             try:
-                if os.stat(folder).st_dev == device:
-                    self._furnish(place)
+                if os.stat(folder).st_dev == device and self._furnish(place):
                     return place
             except OSError:
                 continue
         return None
 
-    def _furnish(self, place: str) -> None:
-        """The folder of temporary files may be gone when a killed bdoc's files are to be put back."""
+    def _furnish(self, place: str) -> bool:
+        """The folder of temporary files may be gone when a killed bdoc's files are to be put back. False
+        where another user has made one of this name."""
         os.makedirs(place, 0o700, exist_ok=True)
         where, ours = os.path.join(self.folder, WHERE), os.path.join(place, WHERE)
-        if os.path.exists(where) and not os.path.exists(ours):
+        if is_ours(place) and os.path.exists(where) and not os.path.exists(ours):
             shutil.copyfile(where, ours)
+        return is_ours(place)
 
     def _is_settled(self, path: str) -> bool:
         """Whether it, or a folder that holds it, is dealt with."""

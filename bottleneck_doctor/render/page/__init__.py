@@ -82,16 +82,16 @@ def plotly() -> str:
     """Plotly's script, as it stands between two tags."""
     from plotly.offline import get_plotlyjs
 
-    return _between_tags(get_plotlyjs())
+    return between_tags(get_plotlyjs())
 
 
 @cache
 def script(name: str) -> str:
     """One of the scripts beside this file, as it stands between two tags."""
-    return _between_tags((HERE / name).read_text("utf-8"))
+    return between_tags((HERE / name).read_text("utf-8"))
 
 
-def _between_tags(text: str) -> str:
+def between_tags(text: str) -> str:
     """The browser hashes what it parsed: line ends made one."""
     ends = any(sign in text for sign in ("</sc", "</SC", "</Sc", "</sC", "<!--"))
     assert not ends, "this script would end its element too early"

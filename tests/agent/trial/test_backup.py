@@ -197,6 +197,21 @@ def test_where_a_file_system_has_no_second_names_files_are_moved_or_copied(
     assert [seen(path) for path in paths] == before
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+def test_nothing_is_put_into_a_hidden_folder_that_another_user_made(
+    trial: Path, hear: Callable[..., None]
+) -> None:
+    theirs, path = Path(backup_list.HIDDEN + "1-1-token"), old("best.pt")
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    before = seen(path)
+    hear("open", ("best.pt", "wb", WRITE))
+    path.write_bytes(b"new")
+    assert os.listdir(theirs) == []
+    assert Backups().put_back(trial)
+    assert seen(path) == before
+
+
 SCRIPT = """
 import os, shutil, sys
 sys.path.insert(0, sys.argv[1])
