@@ -18,7 +18,7 @@ from . import (
     wire,
 )
 from .compiler import compiling, unless_traced
-from .guard import at_fork, never_free, quiet, replace, undo
+from .guard import at_fork, quiet, replace, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import state
 
@@ -197,9 +197,6 @@ class _Open:
 
     start = 0
     token: Any = None  # of the device's clock
-
-
-at_fork(lambda: never_free(_Open.token))
 
 
 def _before(optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -231,6 +231,7 @@ def _train(options: Options, command: Command, started: Command, folder: RunFold
     environ = {**os.environ, **(_variables(trial.order) if trial is not None else {})}
     if folder.path is not None:
         settings = {
+            "keep_trace": 1 if options[KEEP_TRACE] else None,
             "data_fn": ",".join(options[DATA_FN]) or None,
             "tracer": None if options[NO_PY_SPY] else tracer(),
             "trial": trial.path if trial is not None else None,
