@@ -24,8 +24,6 @@ from .tensor_hooks import ALWAYS, WINDOWS, aside, hook, patches
 if TYPE_CHECKING:
     from .device_clock import Columns
 
-    Frame = FrameType | None  # none: called by C, as at exit
-
 
 METHODS = {
     "item": "item", "tolist": "tolist", "cpu": "cpu", "__bool__": "bool", "__int__": "int",
@@ -91,7 +89,7 @@ class SyncCall:
 
     __slots__ = ("columns", "site", "span", "token")
 
-    def __init__(self, kind: str, frame: Frame, describe: Callable[[int], Columns]) -> None:
+    def __init__(self, kind: str, frame: FrameType | None, describe: Callable[[int], Columns]) -> None:
         entry = now()
         self.site = state.site(kind, frame)
         self.columns = describe(self.site)
@@ -112,9 +110,9 @@ class SyncCall:
         state.hooks_ns += now() - end
 
 
-def begin(kind: str, frame: Frame, describe: Callable[[int], Columns]) -> SyncCall | None:
-    """The call that begins, if it is the sampled step's own; ``describe`` tells the columns of its row from
-    its site, and is asked before the clock starts."""
+def begin(kind: str, frame: FrameType | None, describe: Callable[[int], Columns]) -> SyncCall | None:
+    """The call that begins, if it is the sampled step's own; no ``frame``: C called it. ``describe`` tells
+    the columns of its row from its site, and is asked before the clock starts."""
     look = state.look
     try:
         if look is None or look.thread != state.thread() or not state.accelerator.ready():
@@ -124,7 +122,7 @@ def begin(kind: str, frame: Frame, describe: Callable[[int], Columns]) -> SyncCa
         return None
 
 
-def noted(which: str, frame: Frame, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def noted(which: str, frame: FrameType | None, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call it, and write down that it waited for the device."""
     under_way = begin("wait", frame, lambda site: (wire.WAITS.index(which), 0, 0))
     try:
@@ -264,14 +262,14 @@ def _copy_(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fetched(
-    which: str, frame: Frame, goes_on: bool, call: Callable[..., Any], /, *args: Any, **kwargs: Any
+    which: str, frame: FrameType | None, goes_on: bool, call: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
     """Call it: a copy to the host is waited for, unless it was asked to go on."""
     return call(*args, **kwargs) if goes_on else noted(which, frame, call, *args, **kwargs)
 
 
 def _sent(
-    frame: Frame, source: Any, dtype: Any, goes_on: bool,
+    frame: FrameType | None, source: Any, dtype: Any, goes_on: bool,
     call: Callable[..., Any], /, *args: Any, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """Call it, and write down what it brings to the device, and how."""
@@ -283,7 +281,9 @@ def _sent(
             under_way.end(wire.DEVICE_COPY)
 
 
-def _describe(source: Any, dtype: Any, goes_on: bool, frame: Frame, site: int) -> tuple[int, int, int]:
+def _describe(
+    source: Any, dtype: Any, goes_on: bool, frame: FrameType | None, site: int
+) -> tuple[int, int, int]:
     """Bytes, bits and type of what crosses. A copy that blocks changes the type on the host, one that goes on
     does so on the device; what is not contiguous is made so on the host, in pageable memory (torch's
     ``aten/src/ATen/native/cuda/Copy.cu``). From there it blocks, whatever was asked."""

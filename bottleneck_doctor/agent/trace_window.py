@@ -291,11 +291,18 @@ class TraceWindow:
         try:
             state.writer.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
             if self.trace is not None:
-                self._end("", True)
+                self._end("", self._is_sound())
         except Exception:  # ended by somebody else
             pass
         if self.closing is None:
             self._note()
+
+    def _is_sound(self) -> bool:
+        """Whether CUDA's runtime may be asked to let CUPTI go: not after an error that the device keeps."""
+        try:
+            return bool(self.accelerator.ready())
+        except Exception:
+            return False
 
     def _end(self, path: str, detach: bool) -> None:
         trace, self.trace, self.closed = self.trace, None, now()

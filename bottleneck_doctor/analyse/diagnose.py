@@ -51,7 +51,7 @@ def diagnose(profile: Profile) -> Diagnosis:
         loop = as_loop(profile, outside, gap)
     if loop is not None:
         loop = find_evaluated(profile, loop).set_aside(loop)
-    window, slowed = _window(loop, loader), []
+    window, slowed = _window(loop, loader), list[Gap]()
     if loop is not None and is_accelerated(profile):
         window, slowed = split_at_window(window, loop.table)
     stretches = [with_written(profile, loop, with_freed(profile, loop, one)) for one in window.stretches]

@@ -32,7 +32,8 @@ class Asked(Rows):
         Device.asked += 1
         return super().__getitem__(index % 3)
 
-clock = torch_api.adopt(Device())
+driver = Device()
+clock = torch_api.adopt(driver)
 for place, batch in enumerate(DataLoader(Asked(80), batch_size=1)):
     loss = train_on(batch)
     if place == 10 and clock is not None:
@@ -210,7 +211,7 @@ def test_a_profiler_of_the_scripts_own_goes_first(tmp_path: Path, accelerated: b
 """
     text = script().replace("    time.sleep(0.003)", profiles.replace("ACCELERATED", str(int(accelerated))))
     text = text.replace("print(loss.item(),", "print(len(names), 'aten::zeros' in names,")
-    text = text if accelerated else text.replace("torch_api.adopt(Device())", CLOCK)
+    text = text if accelerated else text.replace("torch_api.adopt(driver)", CLOCK)
     told = watched(tmp_path, text)
     assert told.status == 0, told.stderr
     assert told.stdout.split()[1] == "True"
@@ -284,6 +285,10 @@ FORKS = """child = os.fork()
             os._exit(found() == "1")
         assert os.waitpid(child, 0)[1] == 0"""
 
+BROKEN = """pass
+    if place == 15:
+        driver.error = 'device-side assert'  # in the midst of the window"""
+
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(
@@ -292,6 +297,7 @@ FORKS = """child = os.fork()
         ("12.8", {}, "pass", ["", "", "", "1"]),
         ("12.8", {}, FORKS, ["", "", "", "1"]),
         ("12.8", {"TEARDOWN_CUPTI": "1"}, "pass", ["0", "0", "0", "1"]),
+        ("12.8", {}, BROKEN, ["", "", "", ""]),
         (None, {}, "pass", ["", "", "", ""]),
     ],
 )
@@ -304,7 +310,7 @@ def test_cupti_is_let_go_of_and_the_environment_is_as_before(
     fails: bool,
 ) -> None:
     """The first two of the four are the recording that comes before, for which nothing may be torn down."""
-    wait_ns = 30_000_000 if happens == "pass" else 10**12
+    wait_ns = 10**12 if happens == FORKS else 30_000_000
     before = f"from _bdoc_agent import trace_window; trace_window.DETACH_NS = {wait_ns}"
     text = script(before=before).replace(
         "for place, batch in", KINETO.replace("CUDA", repr(cuda)).replace("FAILS", str(fails))

@@ -227,16 +227,18 @@ def test_a_trace_in_the_run_folder_becomes_facts_of_the_device(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("fact", "why"),
+    ("fact", "why", "do"),
     [
-        ({"fact": "trace", "file": "100-1.trace.json", "loader": 1}, "no two whole steps"),
-        ({"fact": "trace", "file": "/etc/passwd", "loader": 1}, "no two whole steps"),
-        ({"fact": "trace_refused", "why": "somebody profiles"}, "somebody profiles"),
+        ({"fact": "trace", "file": "100-1.trace.json", "loader": 1}, "no two whole steps", "TMPDIR"),
+        ({"fact": "trace", "file": "/etc/passwd", "loader": 1}, "no two whole steps", "TMPDIR"),
+        ({"fact": "trace_refused", "why": "somebody profiles"}, "somebody profiles", "another profiler"),
+        ({"fact": "trace_refused", "why": "RuntimeError: CUPTI would stay"}, "CUPTI", "--keep-trace"),
     ],
 )
-def test_what_is_missing_is_said(tmp_path: Path, fact: dict[str, Any], why: str) -> None:
+def test_what_is_missing_is_said(tmp_path: Path, fact: dict[str, Any], why: str, do: str) -> None:
     profile = told(tmp_path, **fact)
     (gap,) = (gap for gap in profile.gaps if gap.what == "kernels")
     assert why in gap.why
+    assert do in gap.do
     assert profile.device is not None
     assert profile.device.window is None
