@@ -85,7 +85,7 @@ class Event:
         self.driver.check()
         assert self.index in (None, stream.device_index), "an event belongs to the device of its first record"
         self.index = stream.device_index
-        self.driver.spoilt += self.driver.captures_here()
+        self.driver.spoilt += self.driver.capture == get_ident()
         self.at = self.driver.mark()
 
     def query(self) -> bool:
