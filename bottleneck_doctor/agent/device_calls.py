@@ -104,7 +104,7 @@ class SyncCall:
         end = now()
         patches.deep = False
         if self.span is not None:
-            self.span.end()
+            self.span()
         if patches.on and self.token is not None:
             device_clock.note(self.token, row, self.columns, self.site)
         state.hooks_ns += now() - end

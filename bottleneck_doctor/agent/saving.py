@@ -218,7 +218,7 @@ def _watched(kind: str, original: Callable[..., Any], args: Any, kwargs: Any, fr
     finally:
         _depth[0] = 0
         if span is not None:
-            span.end()
+            span()
         if token is not None:
             device_clock.part(token, wire.DEVICE_PARTS.index(kind))
         _note(kind, start, cpu, frame)

@@ -19,7 +19,7 @@ import sys
 from . import profiler_conflict, wire
 from .clocks import now
 from .compiler import can_detach
-from .hints import Any, FrameType
+from .hints import Any, Callable, FrameType
 from .state import OTHERS_AT_MOST, state
 
 ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
@@ -162,21 +162,6 @@ SLOW_NS = 2_000_000_000  # one step of such a length is enough to warm up
 ROOM_BYTES = 256 << 20  # free where the trace will be written, at least
 
 
-class TraceSpan:
-    """A named stretch of the trace, until ``end``."""
-
-    def __init__(self, stretch: Any) -> None:
-        self.stretch = stretch
-        stretch.__enter__()
-
-    def end(self) -> None:
-        """It is over."""
-        try:
-            self.stretch.__exit__(None, None, None)
-        except Exception:  # the trace was ended meanwhile
-            pass
-
-
 class TraceWindow:
     """An open window, told of every arrival by ``over``. It lets no exception out."""
 
@@ -228,12 +213,15 @@ class TraceWindow:
         if self.closing is not None:
             self._close()
 
-    def name(self, kind: str, frame: FrameType | None) -> TraceSpan | None:
-        """Name what begins now on this thread in the trace, ``bdoc#kind#site``; None while there is none."""
+    def name(self, kind: str, frame: FrameType | None) -> Callable[[], object] | None:
+        """Name what begins now on this thread in the trace, ``bdoc#kind#site``, until the call that is given
+        back; None while there is no trace."""
         if self.trace is None or not self.begun:
             return None
         try:
-            return TraceSpan(self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame))))
+            stretch = self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame)))
+            stretch.__enter__()
+            return lambda: stretch.__exit__(None, None, None)
         except Exception:
             return None
 

@@ -283,6 +283,6 @@ def _name_collection(phase: str, generation: int) -> None:
     """In a profiler's window: collections of every object have their name in the trace."""
     span, _named[0] = _named[0], None
     if span is not None:
-        span.end()
+        span()
     if phase == "start" and generation >= FULL and state.window is not None:
         _named[0] = state.window.name("gc", None)

@@ -124,7 +124,7 @@ def test_in_a_window_a_wait_has_its_name_in_the_trace(device: Driver, tmp_path: 
 
     def name(kind: str, frame: Any) -> Any:
         named.append("%s#%d" % (kind, state.site(kind, frame)))
-        return SimpleNamespace(end=lambda: named.append("end"))
+        return lambda: named.append("end")
 
     state.window = SimpleNamespace(name=name, trace=True)  # type: ignore[assignment]
     with look(), suppress(RuntimeError):
