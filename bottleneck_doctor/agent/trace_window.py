@@ -8,7 +8,8 @@ CUPTI, which traces CUDA devices, would stay attached and slow the rest of the r
 #144455), unless ``getenv("TEARDOWN_CUPTI")`` is "1" in ``_disable_profiler``, which then starts a thread
 (kineto's CuptiActivityApi.cpp, ``teardownContext``), and in that thread when CUDA's runtime was next called:
 there any other value attaches CUPTI again. So the window holds it for some steps. A recording that begins
-meanwhile is torn down (kineto #1169, #1554): while ours are prepared, and before the script's own, it is "0".
+before that is torn down (kineto #1169, #1554): the value is "0" while the window's recordings are prepared,
+and when a profiler of the script's own may follow.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Work:
 
 class Device(torch_api.Driver):
     """A queue: each piece of work begins when it is issued or when the one before is done."""
-    kind, told, busy_until, done = "simulated", {"kind": "cuda"}, 0, []
+    kind, described, busy_until, done = "simulated", {"kind": "cuda"}, 0, []
 
     @classmethod
     def issue(cls, seconds, name="ampere_sgemm_128x64_nn", cat="kernel", call="cudaLaunchKernel",

@@ -52,9 +52,9 @@ FAILURES = {
 def test_the_script_ends_as_it_does_by_itself(name: str, tmp_path: Path) -> None:
     happens, later = FAILURES[name]
     text = SCRIPT.replace("HAPPENS", happens or "pass").replace("LATER", later or "pass")
-    for folder in ("alone", "beside"):
+    for folder in ("alone", "under_bdoc"):
         (tmp_path / folder).mkdir()
-    alone, beside = plain(tmp_path / "alone", text), watched(tmp_path / "beside", text, fresh=True)
-    assert (beside.status, beside.stdout) == (alone.status, alone.stdout)
-    assert beside.stderr.splitlines()[-1:] == alone.stderr.splitlines()[-1:]
-    assert "at exit 0 True" in beside.stdout, "none of our events was freed, and there were some"
+    alone, under_bdoc = plain(tmp_path / "alone", text), watched(tmp_path / "under_bdoc", text, fresh=True)
+    assert (under_bdoc.status, under_bdoc.stdout) == (alone.status, alone.stdout)
+    assert under_bdoc.stderr.splitlines()[-1:] == alone.stderr.splitlines()[-1:]
+    assert "at exit 0 True" in under_bdoc.stdout, "none of the events was freed, and there were some"

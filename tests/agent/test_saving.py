@@ -231,8 +231,13 @@ for call, *args in (
 
 def test_what_is_called_by_c_with_no_frame_of_pythons_above_works(tmp_path: Path) -> None:
     """A checkpoint by ``atexit.register(torch.save, ...)`` was lost: there was no line to name."""
-    for folder in ("alone", "beside"):
+    for folder in ("alone", "under_bdoc"):
         (tmp_path / folder).mkdir()
-    alone, beside = plain(tmp_path / "alone", FROM_C), watched(tmp_path / "beside", FROM_C, fresh=True)
-    assert (beside.status, beside.stderr) == (alone.status, alone.stderr)
-    assert (tmp_path / "beside" / "last.pt").stat().st_size == (tmp_path / "alone" / "last.pt").stat().st_size
+    alone, under_bdoc = (
+        plain(tmp_path / "alone", FROM_C),
+        watched(tmp_path / "under_bdoc", FROM_C, fresh=True),
+    )
+    assert (under_bdoc.status, under_bdoc.stderr) == (alone.status, alone.stderr)
+    assert (tmp_path / "under_bdoc" / "last.pt").stat().st_size == (
+        tmp_path / "alone" / "last.pt"
+    ).stat().st_size

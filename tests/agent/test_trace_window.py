@@ -320,13 +320,13 @@ def test_cupti_is_let_go_of_and_the_environment_is_as_before(
         f"    time.sleep(0.003)\n    asked.append(found())\n    if place == 21:\n        {happens}",
     )
     told = watched(
-        tmp_path, text + "say(recordings=recordings, asked=asked, ours=dict(os.environ))", **environ
+        tmp_path, text + "say(recordings=recordings, asked=asked, environ=dict(os.environ))", **environ
     )
     assert (told.status, told.stderr) == (0, "")
     result = json.loads(told.stdout.splitlines()[-1])
     assert result["recordings"] == recordings
     mine = environ.get("TEARDOWN_CUPTI", "")
-    assert (result["asked"][0], result["asked"][-1], result["ours"].get("TEARDOWN_CUPTI", "")) == (
+    assert (result["asked"][0], result["asked"][-1], result["environ"].get("TEARDOWN_CUPTI", "")) == (
         mine,
         mine,
         mine,

@@ -210,7 +210,7 @@ def traced_run(slower: float, part: str = "wall_s", since: int = 110, device: st
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "reported"),
     [
         (traced_run(1.1), True),
         (traced_run(1.01), False),
@@ -220,9 +220,9 @@ def traced_run(slower: float, part: str = "wall_s", since: int = 110, device: st
         (traced_run(1.1, device="cpu"), False),
     ],
 )
-def test_steps_that_are_slower_behind_a_profilers_window_are_said_and_not_judged(run, said):
+def test_steps_that_are_slower_behind_a_profilers_window_are_reported_and_not_judged(run, reported):
     found = diagnose(run)
     gaps = [gap for gap in found.quality.gaps if gap.what == "steps after the profiler's window"]
-    assert ["×1.1" in gap.why for gap in gaps] == [True] * said
-    assert max(step.t for step in found.steps) < run.loops[0].table.t[100] or not said
-    assert found.quality.set_aside.get("slowed", 0) == 190 * said
+    assert ["×1.1" in gap.why for gap in gaps] == [True] * reported
+    assert max(step.t for step in found.steps) < run.loops[0].table.t[100] or not reported
+    assert found.quality.set_aside.get("slowed", 0) == 190 * reported

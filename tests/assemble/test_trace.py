@@ -62,7 +62,7 @@ def many(kernels: int = 40) -> Pen:
     return pen
 
 
-def beside(pen: Pen, name: str, cat: str, kernels: bool) -> None:
+def nested_call(pen: Pen, name: str, cat: str, kernels: bool) -> None:
     """A second call inside of each launch; the ``kernels`` bear its number instead."""
     number = 10**6
     by_number = {one["args"]["correlation"]: one for one in pen.events if one["cat"] == "kernel"}
@@ -91,11 +91,14 @@ def earlier(pen: Pen, kernels: int) -> Pen:
 ODD = {
     "one kernel of 240 seems early": (lambda pen: earlier(pen, 1), 5),
     "five of 240 do": (lambda pen: earlier(pen, 5), None),
-    "the driver's launches stand beside": (
-        lambda pen: beside(pen, "cuLaunchKernel", "cuda_driver", False),
+    "the driver's launches are recorded, too": (
+        lambda pen: nested_call(pen, "cuLaunchKernel", "cuda_driver", False),
         5,
     ),
-    "kernels bear the driver's number": (lambda pen: beside(pen, "cuLaunchKernel", "cuda_driver", True), 5),
+    "kernels bear the driver's number": (
+        lambda pen: nested_call(pen, "cuLaunchKernel", "cuda_driver", True),
+        5,
+    ),
     "functions of the host are launched": (
         lambda pen: [
             pen.call("cudaLaunchHostFunc", at + 900, correlation=10**6 + at) for at in range(0, 6000, 300)

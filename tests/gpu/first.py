@@ -73,18 +73,20 @@ def compared(way: str, steps: int, folder: Path) -> Iterator[Line]:
     script = [str(WAYS), way, "--steps", str(steps)]
     alone = execute([sys.executable, *script], PYTHONPATH=ours_first())
     run = [*bdoc(), "run", "--quiet", "-o", str(profile), *script]
-    beside = execute(run, PYTHONPATH=ours_first())
-    yield same(way, alone, beside)
+    under_bdoc = execute(run, PYTHONPATH=ours_first())
+    yield same(way, alone, under_bdoc)
     if way == "after":
-        yield not_slower(alone.stderr, beside.stderr)
+        yield not_slower(alone.stderr, under_bdoc.stderr)
     yield measured(way, json.loads(profile.read_text()) if profile.exists() else {})
 
 
-def same(way: str, alone: subprocess.CompletedProcess[str], beside: subprocess.CompletedProcess[str]) -> Line:
-    """Status, output, and how an error is told."""
+def same(
+    way: str, alone: subprocess.CompletedProcess[str], under_bdoc: subprocess.CompletedProcess[str]
+) -> Line:
+    """Status, output, and how an error is shown."""
     shown = [
         (one.returncode, one.stdout, one.stderr.count("Traceback"), one.stderr.count("terminate called"))
-        for one in (alone, beside)
+        for one in (alone, under_bdoc)
     ]
     right = shown[0] == shown[1] and (alone.returncode != 0) == (way == "sticky")
     found = (
@@ -93,7 +95,7 @@ def same(way: str, alone: subprocess.CompletedProcess[str], beside: subprocess.C
         else f"{shown[0]}; WITH BDOC: {shown[1]}"
     )
     if not right:
-        found += f"; {alone.stderr[-200:].strip()}; {beside.stderr[-200:].strip()}"
+        found += f"; {alone.stderr[-200:].strip()}; {under_bdoc.stderr[-200:].strip()}"
     means = (
         "bdoc changes how a failed training ends"
         if way == "sticky"
@@ -102,15 +104,15 @@ def same(way: str, alone: subprocess.CompletedProcess[str], beside: subprocess.C
     return Line(f"{way}: output and status", right, "the same alone and under bdoc", found, means)
 
 
-def not_slower(alone: str, beside: str) -> Line:
+def not_slower(alone: str, under_bdoc: str) -> Line:
     """Steps after the profiler's window, over those before; alone, over the same seconds."""
     word = "later steps over earlier ones"
     ratios = [
-        float(line.split()[-1]) for text in (alone, beside) for line in text.splitlines() if word in line
+        float(line.split()[-1]) for text in (alone, under_bdoc) for line in text.splitlines() if word in line
     ]
     right = len(ratios) == 2 and ratios[1] <= SLOWER * ratios[0]
     found = (
-        "×%.3f alone, ×%.3f under bdoc" % tuple(ratios) if len(ratios) == 2 else f"{len(ratios)} of 2 told"
+        "×%.3f alone, ×%.3f under bdoc" % tuple(ratios) if len(ratios) == 2 else f"{len(ratios)} of 2 ratios"
     )
     return Line(
         "after: pace",

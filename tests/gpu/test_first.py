@@ -1,4 +1,4 @@
-"""The first questions to a GPU: a crash, a difference or a slower pace is told, with what it means."""
+"""The first questions to a GPU: a crash, a difference or a slower pace fails, with what it means."""
 
 from __future__ import annotations
 

@@ -18,7 +18,12 @@ class Simulated(Driver):
     how it behaves, and no real one."""
 
     kind = PLACE
-    told: ClassVar = {"kind": "cuda", "capability": [9, 0], "memory_bytes": 80 << 30, "multiprocessors": 132}
+    described: ClassVar = {
+        "kind": "cuda",
+        "capability": [9, 0],
+        "memory_bytes": 80 << 30,
+        "multiprocessors": 132,
+    }
 
     def __init__(self, device: Device) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ class Driver:
     """What the events of a process share, and what tests turn: a timeline on which all is done at once."""
 
     kind = "meta"  # of torch's devices: its tensors are torch's meta tensors
-    told: ClassVar[dict[str, Any]] = {}  # of what it says of itself, what is another device's
+    described: ClassVar[dict[str, Any]] = {}  # replaces properties in describe()
     stream = 0
     books: tuple[int, int, int, int] | None = (0, 0, 0, 0)
 
@@ -139,8 +139,8 @@ def in_use(driver: Driver, accelerators: Any) -> Any:
     """The agent's own view of it; ``accelerators`` is agent/accelerator.py. A ``tracer`` of the driver's is
     taken in place of kineto's."""
     found = accelerators.Accelerator(Torch(driver), driver.kind, 0)
-    described = {**found.describe(), **driver.told}
-    found.describe = lambda: described
+    properties = {**found.describe(), **driver.described}
+    found.describe = lambda: properties
     found.tracer = getattr(driver, "tracer", found.tracer)
     return found
 
