@@ -33,7 +33,7 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz cluster gpu format clean
+.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz cluster gpu gpu-first format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -113,6 +113,9 @@ bench: $(READY) ## measure what watching costs, interleaved with plain runs
 # No $(READY): a GPU machine may have no network, and its own torch is the one to measure. Status 2: no device.
 gpu: ## check bdoc on this machine's GPU: patients, twins, truth by events; see tests/gpu/README.md
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) -m tests.gpu.run --keep --write docs/accuracy-gpu.md $(GPU_ARGS)
+
+gpu-first: ## ask this machine's GPU in ten minutes what bdoc assumes of it, and whether bdoc does harm
+	$(or $(wildcard $(BIN)/python),$(PYTHON)) -m tests.gpu.first $(GPU_ARGS)
 
 clean: ## remove the virtual environment and what tools leave behind
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist

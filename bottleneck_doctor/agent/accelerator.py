@@ -5,9 +5,9 @@ Not yet proven on hardware.
 
 from __future__ import annotations
 
+from .guard import never_free
 from .hints import Any
-
-MARKS_AT_MOST = 256  # kept for use again
+from .state import state
 
 
 class Accelerator:
@@ -25,13 +25,14 @@ class Accelerator:
         self._spare: list[Any] = []
 
     def ready(self) -> bool:
-        """Whether a mark may be set: not while a graph is captured, which would replay it for ever after."""
-        return not self._capturing()
+        """Whether the device may be marked and asked: not while a graph is captured, which would replay the
+        mark. A query by any thread ends a capture in torch's default mode, "global"."""
+        return not state.captures and not self._capturing()
 
     def mark(self) -> Any:
         """A mark behind everything that was issued to the device's current stream so far. Which device is
         current does not matter: many scripts never set it."""
-        event = self._spare.pop() if self._spare else self.module.Event(enable_timing=True)
+        event = self._spare.pop() if self._spare else never_free(self.module.Event(enable_timing=True))
         event.record(self.module.current_stream(self.index))
         return event
 
@@ -44,8 +45,8 @@ class Accelerator:
         return int(first.elapsed_time(last) * 1e6)
 
     def release(self, marks: list[Any]) -> None:
-        """These marks are not needed any more."""
-        self._spare += marks[: MARKS_AT_MOST - len(self._spare)]
+        """These marks are not needed any more; there are as many as were ever in use at once."""
+        self._spare += marks
 
     def stream(self) -> int:
         """Which stream is the current one."""

@@ -7,7 +7,7 @@ import sys
 from time import monotonic_ns as now
 
 from . import wire
-from .guard import quiet, replace, undo
+from .guard import quiet, replace_each, undo
 from .hints import Any, Callable
 from .state import state
 
@@ -108,26 +108,41 @@ def outside_of_graphs(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 SAFE_FROM = (12, 6)  # CUDA; torch.profiler itself keeps CUPTI loaded below it where there are graphs
+GRAPHS = ("CUDAGraph", "XPUGraph", "Graph")  # torch's classes; the last is torch.accelerator's
 
 
 def patch_graphs(module: Any) -> None:
-    """``module`` is torch.cuda.graphs; ``torch.cuda.graph`` and torch.compile's trees come by here, too."""
-    replace(module.CUDAGraph, "capture_begin", _noted)
+    """``module`` is torch.cuda.graphs, or the like of it; all that captures in Python calls these methods."""
+    replace_each(module, tuple(name + ".capture_begin" for name in GRAPHS), _begins)
+    replace_each(module, tuple(name + ".capture_end" for name in GRAPHS), _ends)
 
 
-def _noted(original: Callable[..., Any]) -> Callable[..., Any]:
+def _begins(original: Callable[..., Any]) -> Callable[..., Any]:
     def capture_begin(*args: Any, **kwargs: Any) -> Any:
         state.graphs = True
-        return original(*args, **kwargs)
+        state.captures += 1
+        try:
+            return original(*args, **kwargs)
+        except BaseException:
+            state.captures -= 1
+            raise
 
     return capture_begin
 
 
-def may_profile(cuda: str | None) -> bool:
-    """Whether CUPTI may be started and stopped in this process; ``cuda`` is torch.version.cuda."""
-    if not state.graphs or cuda is None:
-        return True
+def _ends(original: Callable[..., Any]) -> Callable[..., Any]:
+    def capture_end(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            state.captures = max(0, state.captures - 1)
+
+    return capture_end
+
+
+def can_detach(cuda: str | None) -> bool:
+    """Whether CUPTI can be taken out of this process again; ``cuda`` is torch.version.cuda."""
     try:
-        return tuple(int(part) for part in cuda.split(".")[:2]) >= SAFE_FROM
+        return cuda is None or tuple(int(part) for part in cuda.split(".")[:2]) >= SAFE_FROM
     except ValueError:
         return False

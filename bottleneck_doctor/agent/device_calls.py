@@ -40,6 +40,7 @@ EMPTYING = ("_cuda_emptyCache", "_xpu_emptyCache", "_accelerator_emptyCache")  #
 class Own:
     """What is torch's own: subclasses of tensors and modes may have functions of their own for everything."""
 
+    kind: str = ""
     tensor: type = object
     dtype: type = object
     device: type = object
@@ -52,16 +53,18 @@ class Own:
 
 def patch(torch: Any) -> None:
     """Make the hooks ready; ``torch`` is complete and its device in use."""
+    Own.kind = state.accelerator.kind  # a wrapper that a script has kept is called when that is gone
     Own.tensor, Own.types = torch.Tensor, (torch.Tensor, torch.nn.Parameter)
     Own.dtype, Own.device, Own.channels_last = torch.dtype, torch.device, torch.channels_last
     Own.modes, Own.mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
     Own.dispatching = torch._C._len_torch_dispatch_stack
+    patches.warns = getattr(torch._C, "_cuda_get_sync_debug_mode", int)
     for name, kind in METHODS.items():
         hook(torch.Tensor, name, _method(kind))
     hook(torch.Tensor, "__getitem__", _masked, WINDOWS)
     for name in BINDINGS:
         hook(torch._C, name, _function("synchronize"))
-    device = getattr(torch, state.accelerator.kind, None)
+    device = getattr(torch, Own.kind, None)
     for name, kind in (("Stream", "stream"), ("Event", "event")):
         if hasattr(device, name):
             hook(getattr(device, name), "synchronize", _function(kind))
@@ -75,13 +78,10 @@ def patch(torch: Any) -> None:
 
 def plain(tensor: Any) -> bool:
     """Whether nobody but torch itself will hear of a call on it."""
-    return type(tensor) in Own.types and (not Own.modes() or _own_modes())
-
-
-def _own_modes() -> bool:
-    """That of ``torch.set_default_device`` hands on what it is told."""
-    modes = [type(Own.mode_at(place)) for place in range(Own.modes())]
-    return all(mode.__module__ == "torch.utils._device" for mode in modes)
+    if not Own.modes():
+        return type(tensor) in Own.types
+    modes = (type(Own.mode_at(place)) for place in range(Own.modes()))  # the default device's hands all on
+    return type(tensor) in Own.types and all(mode.__module__ == "torch.utils._device" for mode in modes)
 
 
 class SyncCall:
@@ -89,7 +89,7 @@ class SyncCall:
 
     __slots__ = ("columns", "site", "span", "token")
 
-    def __init__(self, kind: str, frame: FrameType, describe: Callable[[int], Columns]) -> None:
+    def __init__(self, kind: str, frame: FrameType | None, describe: Callable[[int], Columns]) -> None:
         entry = now()
         self.site = state.site(kind, frame)
         self.columns = describe(self.site)
@@ -104,15 +104,15 @@ class SyncCall:
         end = now()
         patches.deep = False
         if self.span is not None:
-            self.span.end()
+            self.span()
         if patches.on and self.token is not None:
             device_clock.note(self.token, row, self.columns, self.site)
         state.hooks_ns += now() - end
 
 
-def begin(kind: str, frame: FrameType, describe: Callable[[int], Columns]) -> SyncCall | None:
-    """The call that begins, if it is the sampled step's own; ``describe`` tells the columns of its row from
-    its site, and is asked before the clock starts."""
+def begin(kind: str, frame: FrameType | None, describe: Callable[[int], Columns]) -> SyncCall | None:
+    """The call that begins, if it is the sampled step's own; no ``frame``: C called it. ``describe`` tells
+    the columns of its row from its site, and is asked before the clock starts."""
     look = state.look
     try:
         if look is None or look.thread != state.thread() or not state.accelerator.ready():
@@ -122,7 +122,7 @@ def begin(kind: str, frame: FrameType, describe: Callable[[int], Columns]) -> Sy
         return None
 
 
-def noted(which: str, frame: FrameType, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def noted(which: str, frame: FrameType | None, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call it, and write down that it waited for the device."""
     under_way = begin("wait", frame, lambda site: (wire.WAITS.index(which), 0, 0))
     try:
@@ -142,7 +142,7 @@ def _method(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             if patches.deep or self.is_cpu:
                 patches.idle += 1
                 return original(self, *args, **kwargs)
-            return noted(which, sys._getframe(1), original, self, *args, **kwargs)
+            return noted(which, sys._getframe().f_back, original, self, *args, **kwargs)
 
         return wait
 
@@ -154,7 +154,7 @@ def _function(which: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def wait(*args: Any, **kwargs: Any) -> Any:
             if patches.deep:
                 return original(*args, **kwargs)
-            return noted(which, sys._getframe(1), original, *args, **kwargs)
+            return noted(which, sys._getframe().f_back, original, *args, **kwargs)
 
         return wait
 
@@ -167,17 +167,14 @@ def _masked(original: Callable[..., Any]) -> Callable[..., Any]:
     def __getitem__(self: Any, index: Any, /) -> Any:
         if not plain(self):
             return aside(original, self, index)
-        if patches.deep or self.is_cpu or not _holds_mask(index):
+        parts = index if type(index) is tuple else (index,)
+        masks = (str(one.dtype) in ("torch.bool", "torch.uint8") for one in parts if type(one) in Own.types)
+        if patches.deep or self.is_cpu or not any(masks):
             patches.idle += 1
             return original(self, index)
-        return noted("mask", sys._getframe(1), original, self, index)
+        return noted("mask", sys._getframe().f_back, original, self, index)
 
     return __getitem__
-
-
-def _holds_mask(index: Any) -> bool:
-    parts = index if type(index) is tuple else (index,)
-    return any(type(one) in Own.types and str(one.dtype) in ("torch.bool", "torch.uint8") for one in parts)
 
 
 def _emptying(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,7 +182,7 @@ def _emptying(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def empty(*args: Any, **kwargs: Any) -> Any:
         state.emptied += 1
-        return noted("empty_cache", sys._getframe(1), original, *args, **kwargs)
+        return noted("empty_cache", sys._getframe().f_back, original, *args, **kwargs)
 
     return empty
 
@@ -211,7 +208,7 @@ def _to(original: Callable[..., Any]) -> Callable[..., Any]:
         if to_host is None or to_host is self.is_cpu:
             patches.idle += 1
             return original(self, *args, **kwargs)
-        goes_on, frame = _goes_on(kwargs, args[1 if like else 2 :]), sys._getframe(1)
+        goes_on, frame = _goes_on(kwargs, args[1 if like else 2 :]), sys._getframe().f_back
         if to_host:
             return _fetched("to", frame, goes_on, original, self, *args, **kwargs)
         asked = [one for one in (kwargs.get("dtype"), *args[1:2]) if type(one) is Own.dtype]
@@ -228,7 +225,7 @@ def _is_host(aim: Any) -> bool | None:
     kind: str = aim if type(aim) is str else getattr(aim, "type", "") if type(aim) is Own.device else ""
     if kind[:3] == "cpu":
         return True
-    return False if kind.partition(":")[0] == state.accelerator.kind else None
+    return False if kind.partition(":")[0] == Own.kind else None
 
 
 def _goes_on(kwargs: dict[str, Any], args: tuple[Any, ...]) -> bool:
@@ -243,7 +240,7 @@ def _moved(original: Callable[..., Any]) -> Callable[..., Any]:
         if patches.deep or not self.is_cpu:
             return original(self, *args, **kwargs)
         goes_on = _goes_on(kwargs, args[1:])
-        return _sent(sys._getframe(1), self, self.dtype, goes_on, original, self, *args, **kwargs)
+        return _sent(sys._getframe().f_back, self, self.dtype, goes_on, original, self, *args, **kwargs)
 
     return move
 
@@ -256,7 +253,7 @@ def _copy_(original: Callable[..., Any]) -> Callable[..., Any]:
         if patches.deep or self.is_cpu is source.is_cpu:
             patches.idle += 1
             return original(self, *args, **kwargs)
-        goes_on, frame = _goes_on(kwargs, args[1:]), sys._getframe(1)
+        goes_on, frame = _goes_on(kwargs, args[1:]), sys._getframe().f_back
         if self.is_cpu:
             return _fetched("copy_", frame, goes_on, original, self, *args, **kwargs)
         return _sent(frame, source, self.dtype, goes_on, original, self, *args, **kwargs)
@@ -265,14 +262,14 @@ def _copy_(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fetched(
-    which: str, frame: FrameType, goes_on: bool, call: Callable[..., Any], /, *args: Any, **kwargs: Any
+    which: str, frame: FrameType | None, goes_on: bool, call: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
     """Call it: a copy to the host is waited for, unless it was asked to go on."""
     return call(*args, **kwargs) if goes_on else noted(which, frame, call, *args, **kwargs)
 
 
 def _sent(
-    frame: FrameType, source: Any, dtype: Any, goes_on: bool,
+    frame: FrameType | None, source: Any, dtype: Any, goes_on: bool,
     call: Callable[..., Any], /, *args: Any, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """Call it, and write down what it brings to the device, and how."""
@@ -284,7 +281,9 @@ def _sent(
             under_way.end(wire.DEVICE_COPY)
 
 
-def _describe(source: Any, dtype: Any, goes_on: bool, frame: FrameType, site: int) -> tuple[int, int, int]:
+def _describe(
+    source: Any, dtype: Any, goes_on: bool, frame: FrameType | None, site: int
+) -> tuple[int, int, int]:
     """Bytes, bits and type of what crosses. A copy that blocks changes the type on the host, one that goes on
     does so on the device; what is not contiguous is made so on the host, in pageable memory (torch's
     ``aten/src/ATen/native/cuda/Copy.cu``). From there it blocks, whatever was asked."""
@@ -292,9 +291,10 @@ def _describe(source: Any, dtype: Any, goes_on: bool, frame: FrameType, site: in
     as_it_is = crossing == source.dtype and (
         source.is_contiguous() or source.is_contiguous(memory_format=Own.channels_last)
     )
-    pinned = as_it_is and _is_pinned(source)
+    # Not asked where somebody listens to torch's dispatcher: it would hear the question.
+    pinned = as_it_is and not Own.dispatching() and bool(source.is_pinned())
     bits = (PINNED if pinned else 0) | (0 if pinned and goes_on else BLOCKING)
-    if _made(site, frame):
+    if frame is not None and _made(site, frame):
         bits |= JUST_MADE
     look = state.look
     if look is not None and look.stream != state.accelerator.stream():
@@ -303,11 +303,6 @@ def _describe(source: Any, dtype: Any, goes_on: bool, frame: FrameType, site: in
         bits |= IN_NEXT
         look.copies += 1
     return source.numel() * crossing.itemsize, bits, _type(crossing)
-
-
-def _is_pinned(source: Any) -> bool:
-    """Not asked where somebody listens to torch's dispatcher: it would hear the question."""
-    return not Own.dispatching() and bool(source.is_pinned())
 
 
 def _made(site: int, frame: FrameType) -> bool:

@@ -17,6 +17,7 @@ from .state import state
 if TYPE_CHECKING:
     Columns = tuple[int, int, int]  # of a row, those after device_ns
     Part = tuple[int, int, int, Columns, int]  # kind, start, duration, columns, thing
+    Token = tuple["SampledDeviceStep", Any, int]  # the mark and the instant at which a part of it began
 
 EVERY_NS = 1_000_000_000
 
@@ -46,6 +47,7 @@ def note_allocator() -> None:
     state.hooks_ns += now() - here
 
 
+ELSEWHERE_AT_MOST = 16  # in a row; before it captures a graph, a script warms up so for 3 steps, with DDP 11
 PENDING_AT_MOST = 8  # looks that the device has not come to yet; none is begun before it is past the oldest
 PARTS_AT_MOST = 64  # of one step
 BUDGET_NS = 15_000  # of the loop's time a step, on average (ours)
@@ -180,10 +182,11 @@ def end(owner: object) -> None:
     look = state.look
     if look is None or look.owner is not owner:
         return
+    if look.got is None or not state.accelerator.ready():
+        drop()
+        return
     state.look = None
     tensor_hooks.rest()
-    if look.got is None or not state.accelerator.ready():
-        return
     if look.last is not None:
         look.caught_up = int(state.accelerator.passed(look.last))
     look.done, look.end = look.mark(), now()
@@ -192,37 +195,43 @@ def end(owner: object) -> None:
 
 def drop() -> None:
     """Something else begins inside of the step, such as an evaluation: it would be counted to the step."""
-    state.look = None
+    look, state.look = state.look, None
+    if look is not None and state.accelerator is not None:
+        state.accelerator.release(look.marks)
     tensor_hooks.rest()
 
 
 @quiet
-def begin(computes: bool = False) -> tuple[Any, int] | None:
+def begin(computes: bool = False) -> Token | None:
     """Something begins whose time on the device is wanted; None where it is not. Where the step ``computes``
     on another stream than the one on which it waits for data, marks there say nothing of that."""
     look = state.look
     if look is None or look.thread != state.thread() or len(look.parts) >= PARTS_AT_MOST:
         return None
     if computes and state.accelerator.stream() != look.stream:
-        give_up("the step computes on a stream of its own, where no mark sees the waits for data")
+        drop()
+        state.elsewhere += 1
+        if state.elsewhere >= ELSEWHERE_AT_MOST:
+            give_up("the step computes on a stream of its own, where no mark sees the waits for data")
         return None
-    return (look.mark(), now()) if state.accelerator.ready() else None
+    state.elsewhere = 0 if computes else state.elsewhere
+    return (look, look.mark(), now()) if state.accelerator.ready() else None
 
 
 @quiet
-def note(token: tuple[Any, int] | None, kind: int, columns: Columns, thing: int = 0) -> None:
+def note(token: Token | None, kind: int, columns: Columns, thing: int = 0) -> None:
     """It is over: a row of this kind, with the device's time in its first column and these in the next."""
     look = state.look
-    if token is None or look is None or not state.accelerator.ready():
+    if token is None or token[0] is not look or not state.accelerator.ready():
         return
-    first, start = token
+    look, first, start = token
     last = look.mark()
     if kind == wire.DEVICE_PART:
         look.last = last
     look.parts.append((first, last, (kind, start, now() - start, columns, thing)))
 
 
-def part(token: tuple[Any, int] | None, which: int) -> None:
+def part(token: Token | None, which: int) -> None:
     """A part of the step is over; ``which`` is its place in ``wire.DEVICE_PARTS``."""
     if token is not None:
         note(token, wire.DEVICE_PART, (which, 0, 0))

@@ -111,10 +111,11 @@ def keep(thing: Any) -> Any:
     return thing
 
 
-def never_free(thing: Any) -> None:
+def never_free(thing: Any) -> Any:
     """As ``keep``, and not even when the interpreter ends: one reference too many is never given back. torch
-    asks the driver when an event goes; in a forked child that fails, and ends the process with SIGABRT."""
-    keep(thing)
+    asks the driver when an event is freed; in a forked child, or after an error that the device keeps, that
+    ends the process with SIGABRT (pytorch #189725)."""
     ctypes: Any = sys.modules.get("ctypes")  # torch has loaded it
     if ctypes is not None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return keep(thing)

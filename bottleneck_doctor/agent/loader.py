@@ -125,7 +125,7 @@ def _describe(loader: Any, frame: FrameType | None = None, kwargs: dict[str, Any
 def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        _describe(self, sys._getframe(1), kwargs)
+        _describe(self, sys._getframe().f_back, kwargs)
 
     return __init__
 

@@ -31,7 +31,7 @@ def watch(module: Any) -> None:
 def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        _remember(self, sys._getframe(1))
+        _remember(self, sys._getframe().f_back)
 
     return __init__
 

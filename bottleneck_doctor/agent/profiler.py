@@ -13,7 +13,6 @@ from .state import OTHERS_AT_MOST, state
 
 if TYPE_CHECKING:
     from .stop import Control
-    from .trace_window import TraceWindow
 
 LONG_US = 100.0  # without any operator: no module and no dispatch takes that long to call the next one
 CALL_US = 5.0  # of an operator's own time at most is the price of calling it
@@ -185,7 +184,7 @@ class ProfilerWindow:
             fetched += 1
         return max(1, min(state.backwards - self.backwards, 1 + fetched))
 
-    def leave(self) -> None:
+    def leave(self, goes_on: bool = False) -> None:
         """There will be no more of the step."""
         self.close()
 
@@ -236,15 +235,20 @@ def attach(control: Control) -> None:
             control.profiled -= 1  # and so it is asked again at the next close look
             return
         begun = now()
-        state.window = ProfilerWindow() if state.accelerator is None else _on(state.accelerator)
+        if state.accelerator is None:
+            state.window = ProfilerWindow()
+        else:
+            from .trace_window import TraceWindow  # most runs and all workers do without
+
+            state.window = TraceWindow(state.accelerator)
         state.writer.post(wire.WINDOW_OPEN, 1)
         atexit.register(leave)
-        profiler_conflict.watch(leave)
         state.window.open()
         _sets_no_pace(now() - begun)
 
     control.on_profile = wish
-    at_fork(leave, "before")
+    profiler_conflict.before[:] = [leave]
+    at_fork(lambda: leave(True), "before")
     undo.append(leave)
 
 
@@ -259,12 +263,6 @@ def _is_elsewhere() -> bool:
     return sampled is not state.pacer
 
 
-def _on(accelerator: Any) -> TraceWindow:
-    from .trace_window import TraceWindow  # most runs and all workers do without
-
-    return TraceWindow(accelerator)
-
-
 @quiet
 def end_window(loader: int = 0) -> None:
     """A profiled step is over; called before anything else at its end, with the loader of the next one."""
@@ -275,12 +273,12 @@ def end_window(loader: int = 0) -> None:
 
 
 @quiet
-def leave() -> None:
+def leave(goes_on: bool = False) -> None:
     """The process ends or forks, or profiles itself. A profiler that is still on then crashes the end (torch
     2.6 to 2.13), goes on recording in the child for ever, or lets no other begin."""
     window = state.window
     if window is not None and window.thread == state.thread():
-        window.leave()
+        window.leave(goes_on)
         _closed()
 
 
@@ -292,7 +290,6 @@ def _sets_no_pace(taken_ns: int) -> None:
 def _closed() -> None:
     window, state.window = state.window, None
     atexit.unregister(leave)
-    profiler_conflict.rest()
     state.writer.post(wire.WINDOW_OPEN, 0)
     if state.control is not None:
         state.control.windows_done += 1

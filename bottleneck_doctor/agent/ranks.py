@@ -182,7 +182,7 @@ def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 return done
             finally:
                 _inside.call = False
-                _note(name, (start, cpu, queue), args, sys._getframe(1))
+                _note(name, (start, cpu, queue), args, sys._getframe().f_back)
 
         return collective
 
@@ -262,7 +262,7 @@ def _construction(describe: Callable[..., None]) -> Callable[[Callable[..., Any]
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
-            describe(self, sys._getframe(1))
+            describe(self, sys._getframe().f_back)
 
         return __init__
 
@@ -284,7 +284,7 @@ def _grouped(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
         sizes = _sizes(params)  # afterwards each rank has its own part
         original(self, params, *args, **kwargs)
-        _describe_group_of(self, sizes, sys._getframe(1))
+        _describe_group_of(self, sizes, sys._getframe().f_back)
 
     return __init__
 

@@ -181,7 +181,7 @@ def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             if _depth[0]:  # an fsync inside a checkpoint belongs to the checkpoint
                 return original(*args, **kwargs)
             try:
-                return _watched(kind, original, args, kwargs, sys._getframe(1))
+                return _watched(kind, original, args, kwargs, sys._getframe().f_back)
             finally:
                 if kind == "checkpoint":
                     _saved(args, kwargs)
@@ -198,22 +198,23 @@ def _synced(original: Callable[..., Any]) -> Callable[..., Any]:
         if _depth[0]:
             return original(*args, **kwargs)
         kind = written.kind(args[0] if args else kwargs.get("fd"))
-        return _watched(kind, original, args, kwargs, sys._getframe(1))
+        return _watched(kind, original, args, kwargs, sys._getframe().f_back)
 
     return operation
 
 
-def _watched(kind: str, original: Callable[..., Any], args: Any, kwargs: Any, frame: FrameType) -> Any:
+def _watched(kind: str, original: Callable[..., Any], args: Any, kwargs: Any, frame: FrameType | None) -> Any:
     _depth[0] = 1
     token = device_clock.begin() if state.look is not None and kind in wire.DEVICE_PARTS else None
-    span = state.window.name(kind, frame) if state.window is not None and kind != OTHER else None
+    window = state.window  # read once: another thread may end it
+    span = window.name(kind, frame) if window is not None and kind != OTHER else None
     start, cpu = now(), thread_time_ns()
     try:
         return original(*args, **kwargs)
     finally:
         _depth[0] = 0
         if span is not None:
-            span.end()
+            span()
         if token is not None:
             device_clock.part(token, wire.DEVICE_PARTS.index(kind))
         _note(kind, start, cpu, frame)
@@ -228,7 +229,7 @@ def _saved(args: Any, kwargs: Any) -> None:
 
 
 @quiet
-def _note(kind: str, start: int, cpu: int, frame: FrameType) -> None:
+def _note(kind: str, start: int, cpu: int, frame: FrameType | None) -> None:
     taken = now() - start
     if taken < NOTED_NS:
         return

@@ -6,7 +6,7 @@ import os
 from _thread import get_ident, get_native_id
 
 from . import wire
-from .guard import at_fork, never_free
+from .guard import at_fork
 from .hints import Any, Callable, FrameType
 from .rows import EventWriter
 
@@ -99,6 +99,8 @@ class AgentState:
         self.feeder = 0  # the thread that serialises batches, of a worker
         self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
         self.graphs = False  # the script captures CUDA graphs
+        self.captures = 0  # that are under way, in any thread
+        self.elsewhere = 0  # sampled steps in a row that computed on another stream than they began on
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
         self.look: Any = None  # the step on the device that is being looked at
         self.clock_ns = 0  # what reading its clock has taken of the loop's time
@@ -237,9 +239,6 @@ def begin(folder: str) -> None:
 
 def _forked() -> None:
     try:
-        for thing in (state.accelerator, state.look, state.pending, state.window):  # the parent's events
-            if thing is not None:
-                never_free(thing)
         kept = {name: getattr(state, name) for name in KEPT}
         state.begin(state.folder)
         for name, value in kept.items():

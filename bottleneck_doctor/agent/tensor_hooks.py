@@ -74,6 +74,7 @@ class TensorHooks:
         self.makers: dict[int, bool] = {}  # site -> whether it makes what it copies
         self.busy = False  # too many of these were seen
         self.idle = 0  # calls on tensors of the host, while on
+        self.warns: Callable[[], int] = int  # torch's mode of warning of waits: a warning would name our file
 
 
 patches = TensorHooks()
@@ -109,7 +110,7 @@ def listen() -> bool:
         return False
     _watch_compiler()
     patches.looks += 1
-    if not patches.left or (patches.looks < patches.next and state.window is None):
+    if not patches.left or patches.warns() or (patches.looks < patches.next and not _traced()):
         return False
     patches.sampled += 1
     patches.idle = 0
@@ -146,7 +147,8 @@ def aside(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     try:
         return call(*args, **kwargs)
     finally:
-        if state.look is not None and state.look.copies != wire.NOTHING:
+        look = state.look  # read once: another thread may end it
+        if look is not None and look.copies != wire.NOTHING:
             _put_on()
 
 
@@ -157,7 +159,11 @@ def _put_on() -> None:
         hush()
         return
     patches.left -= 1
-    _set(LOOKS, ALWAYS, WINDOWS if state.window is not None and not patches.busy else "")
+    _set(LOOKS, ALWAYS, WINDOWS if _traced() and not patches.busy else "")
+
+
+def _traced() -> bool:
+    return getattr(state.window, "trace", None) is not None
 
 
 def _set(*when: str) -> None:

@@ -19,7 +19,7 @@ from . import (
     wire,
 )
 from .compiler import unless_traced
-from .guard import at_fork, never_free, quiet, replace, undo
+from .guard import at_fork, quiet, replace, undo
 from .hints import Any, Callable, Generator
 from .postponed import postpone, postponed, raise_postponed
 from .state import state
@@ -152,9 +152,6 @@ class _Open:
     token: Any = None  # of the device's clock
 
 
-at_fork(lambda: never_free(_Open.token))
-
-
 def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
     if state.passing:
         return
@@ -258,6 +255,6 @@ def _name_collection(phase: str, generation: int) -> None:
     """In a profiler's window: collections of every object have their name in the trace."""
     span, _named[0] = _named[0], None
     if span is not None:
-        span.end()
+        span()
     if phase == "start" and generation >= FULL and state.window is not None:
         _named[0] = state.window.name("gc", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import hypot
+from statistics import multimode
 
 from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView, DriverView
 from ..model.device import DeviceFacts, DeviceTable, DeviceWindow
@@ -251,6 +252,7 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
     readings = _readings(series, prefix, begin, end)
     busy = [one for one in readings if one.get("busy_share", 1.0) >= BUSY and not one.get("clocks_idle")]
     once = {name: value for one in _readings(series, prefix, 0.0, end) for name, value in one.items()}
+    gen, width = _usual(busy, "pcie_gen"), _usual(busy, "pcie_width")
     return DriverView(
         readings=len(busy),
         kernel_share=_mean(readings, "busy_share"),
@@ -259,10 +261,10 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
         power_share=_ratio(_mean(busy, "power_w"), once.get("power_limit_w")),
         power_limit_w=once.get("power_limit_w"),
         power_default_w=once.get("power_default_w"),
-        link_share=_link(_mean(busy, "pcie_gen"), _mean(busy, "pcie_width"), once),
-        link_gen=_mean(busy, "pcie_gen"),
+        link_share=_link(gen, width, once),
+        link_gen=gen,
         link_gen_max=once.get("pcie_gen_max"),
-        link_width=_mean(busy, "pcie_width"),
+        link_width=width,
         link_width_max=once.get("pcie_width_max"),
         memory_bytes=once.get("memory_bytes"),
         sm_active_share=_mean(readings, "sm_active_share"),
@@ -284,6 +286,12 @@ def _readings(series: Series, prefix: str, begin: float, end: float) -> list[Rea
 def _mean(readings: list[Reading], name: str) -> float | None:
     values = [one[name] for one in readings if name in one]
     return sum(values) / len(values) if values else None
+
+
+def _usual(readings: list[Reading], name: str) -> float | None:
+    """The most frequent value: between bursts cards lower the link for an instant, which no mean forgives. A
+    clock has no such levels, and a mean of it is what kernels run at."""
+    return max(multimode(one[name] for one in readings if name in one), default=None)
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

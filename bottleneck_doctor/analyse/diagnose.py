@@ -9,8 +9,9 @@ from ..model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, Step
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.report import Overhead, Quality
+from ..model.run import Gap
 from .between_epochs import epoch_ends
-from .device import find_gaps, look_aside, view_device
+from .device import find_gaps, is_accelerated, look_aside, view_device
 from .evaluation import find_evaluated
 from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NOBODY, find_feeders
@@ -34,7 +35,7 @@ from .metrics import measure
 from .replay import step_seconds
 from .rhythms import find_drift, find_rhythms
 from .scenario import build_scenario, held_share
-from .steady import SteadyWindow, choose_loop, find_window, loader_of, steps_of, tell_apart
+from .steady import SteadyWindow, choose_loop, find_window, loader_of, split_at_window, steps_of, tell_apart
 from .steps import budget_of, mean_in, seconds_in, share_in, span_of, steps_in
 from .threads import judge_threads, torch_threads
 from .verdict import Trust, decide
@@ -50,7 +51,9 @@ def diagnose(profile: Profile) -> Diagnosis:
         loop = as_loop(profile, outside, gap)
     if loop is not None:
         loop = find_evaluated(profile, loop).set_aside(loop)
-    window = _window(loop, loader)
+    window, slowed = _window(loop, loader), list[Gap]()
+    if loop is not None and is_accelerated(profile):
+        window, slowed = split_at_window(window, loop.table)
     stretches = [with_written(profile, loop, with_freed(profile, loop, one)) for one in window.stretches]
     window = replace(window, stretches=stretches)
     main, phases = tell_apart(window, lambda steps: _judge(profile, loop, loader, steps))
@@ -60,7 +63,7 @@ def diagnose(profile: Profile) -> Diagnosis:
         main,
         metrics=measure(main, stretches, (gap.low, gap.high) if gap is not None else None),
         source=gap.location if gap is not None else None,
-        quality=_quality(profile, window, main),
+        quality=_quality(profile, window, main, slowed),
         phases=phases,
         rhythms=find_rhythms(profile, loop, main.steps),
         drift=find_drift(main.steps),
@@ -168,7 +171,7 @@ def _share(part_s: float | None, whole_s: float) -> float | None:
     return part_s / whole_s if part_s is not None and whole_s >= 1e-9 else None
 
 
-def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis) -> Quality:
+def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis, slowed: list[Gap]) -> Quality:
     cost, duration = profile.cost, profile.run.duration_s
     per_step = cost.agent_s_per_step
     overhead = Overhead(
@@ -181,7 +184,7 @@ def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis) -> Quality
         warmup_steps=window.warmup_steps,
         step_time_noise=_noise(main.steps) if main.steps else None,
         overhead=overhead,
-        gaps=[*profile.gaps, *find_gaps(main.device)],
+        gaps=[*profile.gaps, *find_gaps(main.device), *slowed],
         set_aside=window.set_aside,
         uncontended_step=uncontended(
             main.steps, main.inputs, main.loader.num_workers if main.loader is not None else 0, main.host

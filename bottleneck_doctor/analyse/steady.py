@@ -12,6 +12,7 @@ from ..model.diagnosis import Diagnosis, Step
 from ..model.loops import Loader, Loop, Outside, StepTable
 from ..model.profile import Profile
 from ..model.report import Phase
+from ..model.run import Gap
 from .loop_without_loader import got_s
 from .ranks import exchanging, pick
 from .steps import seconds_in, steps_in
@@ -128,6 +129,7 @@ UNSETTLED = 1.5  # times what the loop itself takes later: it still warms up (ou
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
 EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (ours)
 NEAR_ROWS = 3  # from the first epoch's end, a change of level is that end
+SLOWER = 1.03  # a step behind the window, of one before it, from which it is slower (ours)
 COUNTING = ("", "stacks")  # older profiles say which steps py-spy looked at
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
 STRETCH_SHARE = 0.1  # of a run at least, for a later phase (ours)
@@ -195,6 +197,28 @@ def find_window(steps: list[Step], flags: list[str], slots: int, first_epoch_s: 
     begins = [0, *cuts_of(kept, epoch)]
     stretches = [kept[begin:end] for begin, end in pairwise([*begins, len(kept)])] if kept else []
     return SteadyWindow(stretches, warmup, aside, len(begins) > 1 and is_early(kept, begins[1], epoch))
+
+
+def split_at_window(window: SteadyWindow, table: StepTable) -> tuple[SteadyWindow, list[Gap]]:
+    """The steps before a profiler's window on an accelerator alone, where those behind it are slower: what
+    traced it may have stayed attached, which costs the loop 10 to 20 % from then on (pytorch #144455). Waits
+    for data are no sign of that, and neighbours are compared, since later steps differ for many reasons."""
+    traced = [t for t, flag in zip(table.t, table.set_aside, strict=True) if flag == "instrument"]
+    steps = [step for stretch in window.stretches for step in stretch]
+    before = [step for step in steps if traced and step.t < traced[0]]
+    after = [step for step in steps if traced and step.t > traced[-1]][: len(before)]
+    sides = [blocks_of([one.wall - one.wait for one in side], [one.steps for one in side]).levels
+             for side in (before, after) if len(side) >= SIDE_BLOCKS * BLOCK_ROWS]  # fmt: skip
+    if len(sides) < 2 or min(map(min, sides)) <= 0:
+        return window, []
+    slower = median(sides[1]) / median(sides[0])
+    paces = [log(level) for side in sides for level in side]
+    if slower < SLOWER or not _is_jump(paces, len(sides[0]), log(SLOWER)):
+        return window, []
+    aside = {**window.set_aside, "slowed": steps_in(steps) - steps_in(before)}
+    why = f"without their waits for data they took ×{slower:.2f} of those before it, which alone are judged"
+    gap = Gap("steps after the profiler's window", why, "see whether they do with --no-profiler")
+    return replace(window, stretches=[before], set_aside=aside, beginning=False), [gap]
 
 
 def _warmup_of(steps: list[Step], slots: int) -> int:

@@ -235,4 +235,5 @@ def find_untraced(logs: list[ProcessLog], traces: dict[int, Traced]) -> list[Gap
     if traces or not why:
         return []
     do = "run again without another profiler, and with room under TMPDIR"
+    do = "--keep-trace records all the same" if "CUPTI would stay" in why else do
     return [Gap("kernels", f"what the device did in a step is not known: {why}", do)]

@@ -11,9 +11,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from ..model.device import Convolution, DeviceWindow, Kernels, Product
 from ..model.instruments import Operator
@@ -149,7 +149,8 @@ def read_window(source: Path | str) -> TraceTable | None:
     steps = find_steps(timeline) if timeline is not None else None
     if timeline is None or steps is None:
         return None
-    host = read_host(timeline, {steps.thread} | backward_threads(timeline))
+    backward = {one.thread for one in timeline.ranges if one.name.startswith(NODE)}
+    host = read_host(timeline, {steps.thread} | backward)
     issued = issue_times(timeline, host)
     mine = [one for one, t in zip(timeline.work, issued, strict=True) if steps.begin <= t < steps.end]
     edges = [reached(timeline, issued, instant) for instant in (steps.begin, steps.end)]
@@ -272,6 +273,7 @@ def _by_operator(kernels: list[Kernel]) -> dict[str, float]:
 STEP = re.compile(r"bdoc#step#(\d+)")
 MATCHED = 0.95  # of a step's launches must have left their kernel, or the trace ends inside of it (ours)
 EARLY_US = 50  # a kernel that begins so long before its launch was timed by another clock (ours)
+EARLY_AT_MOST = 0.01  # of the launches: single instants are wrong in every trace (ours)
 
 
 @dataclass(frozen=True)
@@ -288,31 +290,58 @@ def find_steps(timeline: DeviceTimeline) -> Steps | None:
     """The steps between the second mark and the last one whose launches left their kernels: where the device
     stands at the first, nothing says."""
     marks = [one for one in timeline.ranges if STEP.match(one.name)]
-    if marks:
-        marks = [one for one in marks if (one.thread, one.name) == (marks[0].thread, marks[0].name)]
-    if len(marks) < 3:
-        return None
-    left = {one.correlation: one.begin for one in timeline.work}
-    launches = [one for one in timeline.calls if "Launch" in one.name and one.correlation]
-    if any(left.get(one.correlation, one.begin) < one.begin - EARLY_US for one in launches):
+    loops = Counter((one.thread, one.name) for one in marks)
+    marks = [one for one in marks if (one.thread, one.name) == loops.most_common(1)[0][0]]
+    launches = read_launches(timeline)
+    early = sum(one.kernel < one.begin - EARLY_US for one in launches if one.kernel is not None)
+    if early > EARLY_AT_MOST * len(launches):
         return None  # after idling, the tracer's device clock may drift from the host's (pytorch #192021)
     begins = [one.begin for one in launches]
-    whole = 1
-    for first, last in pairwise(marks[1:]):
-        mine = launches[bisect_left(begins, first.begin) : bisect_left(begins, last.begin)]
-        if sum(one.correlation in left for one in mine) < MATCHED * len(mine):
-            break
-        whole += 1
-    if whole < 2:
+    begin, longest = 1, (1, 1)
+    for place in range(1, len(marks) - 1):
+        edges = (bisect_left(begins, one.begin) for one in marks[place : place + 2])
+        if not _is_whole(launches[slice(*edges)]):
+            begin = place + 2  # one more, which says where the device then stands
+        elif place + 1 - begin > longest[1] - longest[0]:
+            longest = begin, place + 1
+    first, last = longest
+    if last == first:
         return None
-    return Steps(whole - 1, marks[0].thread, marks[1].begin, marks[whole].begin)
+    return Steps(last - first, marks[0].thread, marks[first].begin, marks[last].begin)
 
 
-def backward_threads(timeline: DeviceTimeline) -> set[str]:
-    """Threads in which torch runs backward passes."""
-    return {
-        one.thread for one in timeline.ranges if one.name.startswith("autograd::engine::evaluate_function")
-    }
+class Launch(NamedTuple):
+    """A call that launches a kernel, and when that began; None where the trace does not hold it."""
+
+    begin: float
+    kernel: float | None
+
+
+def read_launches(timeline: DeviceTimeline) -> list[Launch]:
+    """In order. Those inside of another one, such as the driver's inside of the runtime's, are one with it:
+    the kernel bears the number of either."""
+    kernels = {one.correlation: one.begin for one in timeline.work if one.correlation}
+    found: list[Launch] = []
+    outer: dict[str, tuple[int, float]] = {}  # by thread: the place of the last launch, and its end
+    for one in timeline.calls:
+        if "Launch" not in one.name or "HostFunc" in one.name or not one.correlation:
+            continue
+        kernel = kernels.get(one.correlation)
+        place, end = outer.get(one.thread, (0, -math.inf))
+        if one.begin < end:
+            if found[place].kernel is None:
+                found[place] = found[place]._replace(kernel=kernel)
+            continue
+        outer[one.thread] = len(found), one.end
+        found.append(Launch(one.begin, kernel))
+    return found
+
+
+def _is_whole(launches: list[Launch]) -> bool:
+    """Whether a step's kernels are there. Where few are launched, one may be missing, but not the last."""
+    missing = sum(one.kernel is None for one in launches)
+    few = missing == 1 and launches[-1].kernel is not None
+    return few or missing <= (1 - MATCHED) * len(launches)
 
 
 def issue_times(timeline: DeviceTimeline, host: HostTrace) -> list[float]:

@@ -245,6 +245,7 @@ def with_agent(environ: Mapping[str, str], folder: str, options: Options) -> dic
     """The environment in which Python processes load the agent."""
     trial = options[TRIAL]
     settings = {
+        "keep_trace": 1 if options[KEEP_TRACE] else None,
         "data_fn": ",".join(options[DATA_FN]) or None,
         "tracer": None if options[NO_PY_SPY] else tracer(),
         "trial": trial.path if trial is not None else None,

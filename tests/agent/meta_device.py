@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,64 +9,29 @@ from typing import Any
 
 import torch
 
-from bottleneck_doctor.agent import device_calls, device_clock, importing, tensor_hooks
+from bottleneck_doctor.agent import accelerator, device_calls, device_clock, importing, tensor_hooks
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import read_logs
+from tests.house.source import ROOT
+from tests.simulated import torch_api
+from tests.simulated.torch_api import Driver
 
 LOOP = "loop"
 
 # The same for a script in a process of its own, which adopts one.
-IN_SCRIPT = """
-class Device:  # pretended: its tensors are torch's meta tensors
-    kind = "meta"
-    def ready(self): return True
-    def stream(self): return 0
-    def release(self, marks): pass
-    def mark(self): return time.monotonic_ns()
-    def passed(self, mark): return True
-    def between_ns(self, first, last): return last - first
-    def describe(self): return {"kind": "meta", "index": 0, "name": "pretended"}
-    def memory(self): return 0, 0, 0, 0
+IN_SCRIPT = f"""
+sys.path.append({str(ROOT)!r})
+from tests.simulated import torch_api
 """
 
 
-class MetaDevice:
-    """Its marks are instants of the host, all passed; its streams are numbers; its books are what is set."""
-
-    kind = "meta"
-
-    def __init__(self) -> None:
-        self.current = 0
-        self.books = (0, 0, 0, 0)
-
-    def ready(self) -> bool:
-        return True
-
-    def mark(self) -> int:
-        return time.monotonic_ns()
-
-    def passed(self, mark: int) -> bool:
-        return True
-
-    def between_ns(self, first: int, last: int) -> int:
-        return last - first
-
-    def release(self, marks: list[int]) -> None:
-        """Nothing is kept."""
-
-    def stream(self) -> int:
-        return self.current
-
-    def memory(self) -> tuple[int, int, int, int]:
-        return self.books
-
-
 @contextmanager
-def in_use(folder: Path) -> Iterator[MetaDevice]:
+def in_use(folder: Path) -> Iterator[Driver]:
     """The device was found in this process, and hooks are due at the next look."""
     before = dict(state.__dict__)
     state.begin(str(folder))
-    device = state.accelerator = MetaDevice()
+    device = Driver()
+    state.accelerator = torch_api.in_use(device, accelerator)
     vars(tensor_hooks.patches).update(vars(tensor_hooks.TensorHooks()), next=0)
     device_calls.patch(torch)
     importing.before_search.append(tensor_hooks.hush)

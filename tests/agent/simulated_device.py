@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.agent.meta_device import IN_SCRIPT
 from tests.agent.watching import PRELUDE, Told, watched
 
-DEVICE = '''
+DEVICE = (
+    IN_SCRIPT
+    + '''
 ROOM = 8  # pieces of work in the queue
 
 class Work:
     def __init__(self, name, cat, call, issued, returned, begin, end):
         self.__dict__.update(locals())
 
-class Device:
+class Device(torch_api.Driver):
     """A queue: each piece of work begins when it is issued or when the one before is done."""
-    kind, busy_until, done = "simulated", 0, []
+    kind, described, busy_until, done = "simulated", {"kind": "cuda"}, 0, []
 
     @classmethod
     def issue(cls, seconds, name="ampere_sgemm_128x64_nn", cat="kernel", call="cudaLaunchKernel",
@@ -46,18 +49,11 @@ class Device:
         cls.drain()
         cls.done.append(Work("", "", "cudaStreamSynchronize", issued, time.monotonic_ns(), 0, 0))
 
-    def ready(self): return True
-    def stream(self): return 0
-    def release(self, marks): pass
     def mark(self): return max(time.monotonic_ns(), Device.busy_until)
     def passed(self, mark): return time.monotonic_ns() >= mark
-    def between_ns(self, first, last): return last - first
-    def memory(self): return (0, 0, 0, 0)
-    def describe(self): return {"kind": "cuda", "index": 0, "name": "simulated"}
 
     def tracer(self):
         from _bdoc_agent import trace_window
-        trace_window.ACTIVITIES["simulated"] = "CPU"
         return Tracer(trace_window.Trace("simulated"))
 
 class Tracer:
@@ -65,13 +61,14 @@ class Tracer:
 
     def __init__(self, host):
         self.host, self.prepare, self.mute, self.range = host, host.prepare, host.mute, host.range
+        self.detaching, self.restore = False, host.restore
 
     def begin(self):
         self.begun = time.monotonic_ns()
         self.host.begin()
 
-    def end(self, path):
-        self.host.end(path)
+    def end(self, path, detach):
+        self.host.end(path, detach)
         if path:
             with open(path) as file:
                 whole = json.load(file)
@@ -104,16 +101,14 @@ def noted(call):
         return call()
     return sys.modules["_bdoc_agent.device_calls"].noted("item", sys._getframe(1), call)
 
-clock = sys.modules.get("_bdoc_agent.device_clock")
-if clock is not None:
-    import _bdoc_agent.device_calls
-    clock.adopt(Device())
+clock = torch_api.adopt(Device())
 for place, batch in enumerate(DataLoader(Slow(STEPS), batch_size=1)):
     STEP
     train_on(batch)
     if place == 30 and clock is not None:
         clock.state.control.on_profile()
 '''
+)
 
 
 def trained(folder: Path, step: str, fetch: float = 0.0, steps: int = 80) -> Told:

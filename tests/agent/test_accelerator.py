@@ -9,40 +9,15 @@ import pytest
 
 from bottleneck_doctor.agent import accelerator, trace_window
 from bottleneck_doctor.agent.state import state
-
-
-class Event:
-    """What torch's events offer; one that would wait is missing, so that using it fails."""
-
-    def __init__(self, enable_timing: bool) -> None:
-        assert enable_timing
-        self.stream: Any = None
-
-    def record(self, stream: Any) -> None:
-        self.stream = stream
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, other: Event) -> float:
-        return 1.5
+from tests.simulated.torch_api import Driver, Torch
 
 
 def pretended(initialised: bool = True, kind: str | None = "cuda", **module: Any) -> Any:
-    """A torch that was built for a kind of device."""
-    device = SimpleNamespace(
-        is_initialized=lambda: initialised,
-        current_device=lambda: 0,
-        current_stream=lambda index: SimpleNamespace(stream_id=100 + index),
-        Event=Event,
-        **module,
-    )
+    """A torch that was built for a kind of device; Nothing is in use but what the module says."""
     current = None if kind is None else SimpleNamespace(type=kind)
-    return SimpleNamespace(
-        accelerator=SimpleNamespace(current_accelerator=lambda: current),
-        get_device_module=lambda kind: device,
-        version=SimpleNamespace(hip=None),
-    )
+    found = Torch(Driver(), accelerator=SimpleNamespace(current_accelerator=lambda: current))
+    vars(found.module).update(is_initialized=lambda: initialised, **module)
+    return found
 
 
 def test_a_torch_for_the_cpu_has_none() -> None:
@@ -72,7 +47,7 @@ def test_the_parameters_say_which_device_is_meant() -> None:
     found = accelerator.find(pretended(), SimpleNamespace(type="cuda", index=3))
     assert found is not None
     assert found.index == 3
-    assert found.mark().stream.stream_id == 103
+    assert found.mark().index == 3
 
 
 @pytest.mark.parametrize("device", [None, SimpleNamespace(type="cpu", index=None)])
@@ -92,26 +67,51 @@ def test_marks_are_used_again() -> None:
     found = accelerator.find(pretended())
     assert found is not None
     first, last = found.mark(), found.mark()
-    assert found.between_ns(first, last) == 1_500_000
+    assert found.between_ns(first, last) == last.at - first.at
     found.release([first, last])
     assert found.mark() in (first, last)
 
 
-def test_a_stream_whose_graph_is_being_captured_is_not_marked() -> None:
-    found = accelerator.find(pretended(is_current_stream_capturing=lambda: True))
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_while_a_graph_is_captured_nothing_is_marked_or_asked(
+    elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another thread, too: in torch's default mode our query would end its capture."""
+    monkeypatch.setattr(state, "captures", int(elsewhere), raising=False)
+    found = accelerator.find(pretended(is_current_stream_capturing=lambda: not elsewhere))
     assert found is not None
     assert not found.ready()
 
 
-@pytest.mark.parametrize("name", ["CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID"])
-def test_a_device_that_another_tool_traces_is_left_to_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels have one subscriber; a second one ends the first."""
-    autograd = SimpleNamespace(_profiler_enabled=lambda: False)
+STAYS = "CUPTI would stay attached"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "environ", "why"),
+    [
+        ("12.8", {}, ""),
+        (None, {}, ""),  # ROCm
+        ("12.8", {"TEARDOWN_CUPTI": "1"}, ""),
+        ("12.8", {"TEARDOWN_CUPTI": "0"}, STAYS),  # as torch sets it where letting go could crash
+        ("12.4", {}, STAYS),
+        ("12.4", {"BDOC_KEEP_TRACE": "1"}, ""),
+        # Kernels have one subscriber; a second one ends the first.
+        ("12.8", {"CUDA_INJECTION64_PATH": "1"}, "CUDA_INJECTION64_PATH"),
+        ("12.8", {"NSYS_PROFILING_SESSION_ID": "1"}, "NSYS_PROFILING_SESSION_ID"),
+    ],
+)
+def test_where_a_device_is_not_traced(
+    cuda: str | None, environ: dict[str, str], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch = pretended()
     torch._C = SimpleNamespace(_autograd=SimpleNamespace(_supported_activities=lambda: {"Activity.CUDA"}))
-    torch.autograd, torch.version = autograd, SimpleNamespace(cuda="12.8")
+    torch.autograd = SimpleNamespace(_profiler_enabled=lambda: False)
+    torch.version = SimpleNamespace(cuda=cuda)
     monkeypatch.setattr(state, "graphs", False, raising=False)
     monkeypatch.setattr(trace_window, "_severity", lambda torch: object())
-    assert trace_window.refusal(torch, "cuda") == ""
-    monkeypatch.setenv(name, "1")
-    assert name in trace_window.refusal(torch, "cuda")
+    monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    refusal = trace_window.refusal(torch, "cuda")
+    assert why in refusal
+    assert bool(why) is bool(refusal)

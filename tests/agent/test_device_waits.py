@@ -13,7 +13,8 @@ import torch
 
 from bottleneck_doctor.agent import tensor_hooks, wire
 from bottleneck_doctor.agent.state import state
-from tests.agent.meta_device import MetaDevice, in_use, look, rows_of, sites_of
+from tests.agent.meta_device import in_use, look, rows_of, sites_of
+from tests.simulated.torch_api import Driver
 
 WAITING: dict[str, Callable[[torch.Tensor], Any]] = {
     "item": lambda one: one.item(),
@@ -33,7 +34,7 @@ WAITING: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Iterator[MetaDevice]:
+def device(tmp_path: Path) -> Iterator[Driver]:
     with in_use(tmp_path) as found:
         yield found
 
@@ -43,7 +44,7 @@ def waits(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_a_wait_is_noted(name: str, device: MetaDevice, tmp_path: Path) -> None:
+def test_a_wait_is_noted(name: str, device: Driver, tmp_path: Path) -> None:
     on_device = torch.zeros((), device="meta")
     with look(), suppress(RuntimeError, NotImplementedError):  # a meta tensor has no value to read
         WAITING[name](on_device)
@@ -51,7 +52,7 @@ def test_a_wait_is_noted(name: str, device: MetaDevice, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_on_the_host_nothing_waits(name: str, device: MetaDevice, tmp_path: Path) -> None:
+def test_on_the_host_nothing_waits(name: str, device: Driver, tmp_path: Path) -> None:
     with look():
         WAITING[name](torch.zeros(()))
     assert waits(tmp_path) == []
@@ -59,14 +60,14 @@ def test_on_the_host_nothing_waits(name: str, device: MetaDevice, tmp_path: Path
 
 
 @pytest.mark.parametrize("show", [str, repr, "{}".format, "{:s}".format])
-def test_a_print_is_one_wait(show: Callable[[Any], str], device: MetaDevice, tmp_path: Path) -> None:
+def test_a_print_is_one_wait(show: Callable[[Any], str], device: Driver, tmp_path: Path) -> None:
     on_device = torch.zeros(3, device="meta")
     with look(), suppress(TypeError):
         show(on_device)
     assert waits(tmp_path) == ["print"]
 
 
-def test_a_wait_has_the_users_line(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_wait_has_the_users_line(device: Driver, tmp_path: Path) -> None:
     with look(), suppress(RuntimeError):
         torch.zeros((), device="meta").item()
     (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
@@ -77,7 +78,7 @@ def test_a_wait_has_the_users_line(device: MetaDevice, tmp_path: Path) -> None:
     assert row.device_ns > 0
 
 
-def test_the_gradient_scalers_own_readback_is_not_the_users_line(device: MetaDevice, tmp_path: Path) -> None:
+def test_the_gradient_scalers_own_readback_is_not_the_users_line(device: Driver, tmp_path: Path) -> None:
     scaler = torch.amp.GradScaler("cpu")
     found = {"found_inf_per_device": {torch.device("meta"): torch.zeros((), device="meta")}}
     with look(), suppress(RuntimeError):
@@ -86,7 +87,7 @@ def test_the_gradient_scalers_own_readback_is_not_the_users_line(device: MetaDev
     assert sites_of(tmp_path)[row.site]["file"].endswith("torch/amp/grad_scaler.py")
 
 
-def test_a_copy_to_the_host_that_need_not_be_awaited_is_none(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_copy_to_the_host_that_need_not_be_awaited_is_none(device: Driver, tmp_path: Path) -> None:
     on_device = torch.zeros((), device="meta")
     for copy in (
         lambda: on_device.to("cpu", non_blocking=True),
@@ -97,10 +98,10 @@ def test_a_copy_to_the_host_that_need_not_be_awaited_is_none(device: MetaDevice,
     assert waits(tmp_path) == []
 
 
-def test_a_mask_is_noted_in_windows_only(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_mask_is_noted_in_windows_only(device: Driver, tmp_path: Path) -> None:
     on_device = torch.zeros(3, device="meta")
     mask = on_device > 0
-    for window in (None, SimpleNamespace(name=lambda kind, frame: None)):
+    for window in (None, SimpleNamespace(name=lambda kind, frame: None, trace=True)):
         state.window = window  # type: ignore[assignment]
         with look(), suppress(RuntimeError, NotImplementedError):
             on_device[0]
@@ -108,8 +109,8 @@ def test_a_mask_is_noted_in_windows_only(device: MetaDevice, tmp_path: Path) -> 
     assert waits(tmp_path).count("mask") == 1
 
 
-def test_a_loop_that_indexes_much_is_left_alone_in_windows(device: MetaDevice) -> None:
-    state.window = SimpleNamespace(name=lambda kind, frame: None)  # type: ignore[assignment]
+def test_a_loop_that_indexes_much_is_left_alone_in_windows(device: Driver) -> None:
+    state.window = SimpleNamespace(name=lambda kind, frame: None, trace=True)  # type: ignore[assignment]
     hooked = []
     for _ in range(3):
         with look():
@@ -118,14 +119,14 @@ def test_a_loop_that_indexes_much_is_left_alone_in_windows(device: MetaDevice) -
     assert hooked == [True, False, False]
 
 
-def test_in_a_window_a_wait_has_its_name_in_the_trace(device: MetaDevice, tmp_path: Path) -> None:
+def test_in_a_window_a_wait_has_its_name_in_the_trace(device: Driver, tmp_path: Path) -> None:
     named: list[str] = []
 
     def name(kind: str, frame: Any) -> Any:
         named.append("%s#%d" % (kind, state.site(kind, frame)))
-        return SimpleNamespace(end=lambda: named.append("end"))
+        return lambda: named.append("end")
 
-    state.window = SimpleNamespace(name=name)  # type: ignore[assignment]
+    state.window = SimpleNamespace(name=name, trace=True)  # type: ignore[assignment]
     with look(), suppress(RuntimeError):
         torch.zeros((), device="meta").item()
     (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
@@ -142,7 +143,7 @@ class Event(Stream):
 
 
 def test_a_streams_and_an_events_synchronize_are_noted(
-    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "meta", SimpleNamespace(Stream=Stream, Event=Event), raising=False)
     with in_use(tmp_path):
@@ -151,9 +152,7 @@ def test_a_streams_and_an_events_synchronize_are_noted(
         assert waits(tmp_path) == ["stream", "event"]
 
 
-def test_torchs_synchronize_is_noted(
-    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_torchs_synchronize_is_noted(device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._C, "_cuda_synchronize", lambda: None, raising=False)
     with in_use(tmp_path):
         with look():

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.model.instruments import Operation
 from bottleneck_doctor.model.profile import Profile
-from tests.agent.watching import PRELUDE, profile_of, said, watched
+from tests.agent.watching import PRELUDE, plain, profile_of, said, watched
 
 SCRIPT = (
     PRELUDE
@@ -210,3 +210,34 @@ say(done=True)
 def test_what_the_loop_logs_while_a_thread_fetches_is_noted(tmp_path: Path) -> None:
     logs = [one for one in profile_of(watched(tmp_path, FED)).operations if one.kind == "logging"]
     assert sum(one.count for one in logs) == 30
+
+
+FROM_C = (
+    PRELUDE
+    + """
+import atexit, logging
+file = open("file.txt", "w")
+loader = iter(DataLoader(Rows(4)))
+loss = model(torch.ones(4)).sum()
+for call, *args in (
+    (torch.save, model.state_dict(), "last.pt"), (os.fsync, file.fileno()), (loader.__next__,),
+    (logging.getLogger().warning, "bye"), (optimizer.step,), (loss.backward,), (DataLoader, Rows(4)),
+    (torch.optim.SGD, list(model.parameters())),
+):
+    atexit.register(call, *args)
+"""
+)
+
+
+def test_what_is_called_by_c_with_no_frame_of_pythons_above_works(tmp_path: Path) -> None:
+    """A checkpoint by ``atexit.register(torch.save, ...)`` was lost: there was no line to name."""
+    for folder in ("alone", "under_bdoc"):
+        (tmp_path / folder).mkdir()
+    alone, under_bdoc = (
+        plain(tmp_path / "alone", FROM_C),
+        watched(tmp_path / "under_bdoc", FROM_C, fresh=True),
+    )
+    assert (under_bdoc.status, under_bdoc.stderr) == (alone.status, alone.stderr)
+    assert (tmp_path / "under_bdoc" / "last.pt").stat().st_size == (
+        tmp_path / "alone" / "last.pt"
+    ).stat().st_size

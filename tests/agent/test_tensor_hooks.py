@@ -15,14 +15,15 @@ from torch.overrides import TorchFunctionMode
 
 from bottleneck_doctor.agent import importing, tensor_hooks, wire
 from bottleneck_doctor.agent.tensor_hooks import patches
-from tests.agent.meta_device import MetaDevice, in_use, look, rows_of
+from tests.agent.meta_device import in_use, look, rows_of
+from tests.simulated.torch_api import Driver
 
 COPYREG = "__slotnames__"  # it keeps that on every class of which something was ever copied or pickled
 OWN = dict(vars(torch.Tensor))
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Iterator[MetaDevice]:
+def device(tmp_path: Path) -> Iterator[Driver]:
     with in_use(tmp_path) as found:
         yield found
 
@@ -32,14 +33,14 @@ def as_torch_made_it() -> bool:
     return all(vars(torch.Tensor).get(name) is OWN.get(name) for name in names)
 
 
-def test_hooks_are_on_in_a_look_and_nowhere_else(device: MetaDevice) -> None:
+def test_hooks_are_on_in_a_look_and_nowhere_else(device: Driver) -> None:
     with look():
         assert "item" in vars(torch.Tensor)
         assert vars(torch.Tensor)["__repr__"] is not OWN["__repr__"]
     assert as_torch_made_it()
 
 
-def test_the_first_looks_are_left_alone(device: MetaDevice) -> None:
+def test_the_first_looks_are_left_alone(device: Driver) -> None:
     patches.next = tensor_hooks.FIRST_LOOK
     for _ in range(tensor_hooks.FIRST_LOOK - 1):
         with look():
@@ -48,7 +49,7 @@ def test_the_first_looks_are_left_alone(device: MetaDevice) -> None:
         assert patches.on
 
 
-def test_they_go_on_ever_more_rarely_and_not_for_ever(device: MetaDevice) -> None:
+def test_they_go_on_ever_more_rarely_and_not_for_ever(device: Driver) -> None:
     heard: list[int] = []
     for number in range(3000):
         before = patches.sampled
@@ -62,13 +63,13 @@ def test_they_go_on_ever_more_rarely_and_not_for_ever(device: MetaDevice) -> Non
     assert as_torch_made_it()
 
 
-def test_a_loop_that_reads_many_tensors_of_the_host_is_spared(device: MetaDevice) -> None:
+def test_a_loop_that_reads_many_tensors_of_the_host_is_spared(device: Driver) -> None:
     with look():
         sum(one.item() for one in torch.ones(500))
     assert patches.next >= patches.looks + 500 // tensor_hooks.CALLS_FOR_A_LOOK
 
 
-def test_a_step_without_hooks_says_so(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_step_without_hooks_says_so(device: Driver, tmp_path: Path) -> None:
     for patches.next in (0, 100):
         with look():
             torch.ones(2).to("meta")
@@ -77,7 +78,7 @@ def test_a_step_without_hooks_says_so(device: MetaDevice, tmp_path: Path) -> Non
 
 
 def test_what_is_imported_sees_torchs_own(
-    device: MetaDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sees_item.py").write_text("import torch\nitem = torch.Tensor.item\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -92,7 +93,7 @@ def test_what_is_imported_sees_torchs_own(
     assert rows_of(tmp_path, wire.DEVICE_COPY) == []
 
 
-def test_a_program_that_compiles_in_every_look_is_left_alone(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_program_that_compiles_in_every_look_is_left_alone(device: Driver, tmp_path: Path) -> None:
     for _ in range(2 * tensor_hooks.COMPILED_AT_MOST):
         with look():
             tensor_hooks._compiles()
@@ -113,7 +114,7 @@ class Told(torch.Tensor):
             return func(*args, **(kwargs or {}))
 
 
-def test_a_subclass_is_told_of_torchs_own_functions(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_subclass_is_told_of_torchs_own_functions(device: Driver, tmp_path: Path) -> None:
     Told.heard = []
     one = torch.ones(()).as_subclass(Told)
     with look():
@@ -129,7 +130,7 @@ def test_a_subclass_is_told_of_torchs_own_functions(device: MetaDevice, tmp_path
     assert len(rows_of(tmp_path, wire.DEVICE_COPY)) == 1
 
 
-def test_a_mode_is_told_of_torchs_own_functions(device: MetaDevice) -> None:
+def test_a_mode_is_told_of_torchs_own_functions(device: Driver) -> None:
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             told.append(func)
@@ -142,19 +143,19 @@ def test_a_mode_is_told_of_torchs_own_functions(device: MetaDevice) -> None:
     assert len(told) == 2
 
 
-def test_a_default_device_is_no_stranger(device: MetaDevice, tmp_path: Path) -> None:
+def test_a_default_device_is_no_stranger(device: Driver, tmp_path: Path) -> None:
     with look(), torch.device("cpu"):
         torch.ones(2).to("meta")
     assert len(rows_of(tmp_path, wire.DEVICE_COPY)) == 1
     assert patches.left == tensor_hooks.PUT_ON_AT_MOST - 1
 
 
-def test_lazy_parameters_can_still_be_moved(device: MetaDevice) -> None:
+def test_lazy_parameters_can_still_be_moved(device: Driver) -> None:
     with look():
         torch.nn.LazyLinear(3).to("cpu").double()
 
 
-def test_what_somebody_else_has_put_there_stays(device: MetaDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_somebody_else_has_put_there_stays(device: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     def theirs(self: Any) -> str:
         return "theirs"
 
@@ -164,7 +165,7 @@ def test_what_somebody_else_has_put_there_stays(device: MetaDevice, monkeypatch:
     assert vars(torch.Tensor)["item"] is theirs
 
 
-def test_a_forked_child_has_torchs_own(device: MetaDevice) -> None:
+def test_a_forked_child_has_torchs_own(device: Driver) -> None:
     context = multiprocessing.get_context("fork")
     found = context.SimpleQueue()
     tensor_hooks.install(compiled=False)
@@ -177,9 +178,18 @@ def test_a_forked_child_has_torchs_own(device: MetaDevice) -> None:
     importing.before_search.remove(tensor_hooks.hush)
 
 
-def test_a_hook_that_cannot_be_put_on_costs_the_user_nothing(device: MetaDevice) -> None:
+def test_a_hook_that_cannot_be_put_on_costs_the_user_nothing(device: Driver) -> None:
     patches.hooks.append((int, "real", None, vars(int)["real"], tensor_hooks.LOOKS))  # closed
     with look(), suppress(RuntimeError):
         torch.zeros((), device="meta").item()
     patches.hooks.pop()
     assert as_torch_made_it()
+
+
+def test_where_torch_warns_of_waits_its_warnings_name_the_users_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch.cuda.set_sync_debug_mode("warn") names the innermost frame, which a hook would be."""
+    monkeypatch.setattr(torch._C, "_cuda_get_sync_debug_mode", lambda: 1, raising=False)
+    with in_use(tmp_path), look() as current:
+        assert (patches.on, current.copies) == (False, wire.NOTHING)

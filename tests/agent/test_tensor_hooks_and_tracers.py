@@ -17,8 +17,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bottleneck_doctor.agent.tensor_hooks import patches
-from tests.agent.meta_device import IN_SCRIPT, MetaDevice, in_use, look
+from tests.agent.meta_device import IN_SCRIPT, in_use, look
 from tests.agent.watching import PRELUDE, Told, plain, said, watched
+from tests.simulated.torch_api import Driver
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -93,13 +94,13 @@ TRACERS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.fixture
-def device(tmp_path: Path) -> Iterator[MetaDevice]:
+def device(tmp_path: Path) -> Iterator[Driver]:
     with in_use(tmp_path) as found:
         yield found
 
 
 @pytest.mark.parametrize("tracer", TRACERS)
-def test_the_outcome_is_the_same(tracer: str, device: MetaDevice) -> None:
+def test_the_outcome_is_the_same(tracer: str, device: Driver) -> None:
     alone = TRACERS[tracer]()
     with look():
         assert patches.sampled == 1
@@ -127,11 +128,11 @@ def whole(batch, target):
     print(f"{moved[0, 0]} {moved[0]}", file=sys.stderr)
     return (moved * number).sum() + rows.sum() + named + [1, 2, 3][int(batch[0, 0]) % 3]
 
-clock = sys.modules.get("_bdoc_agent.device_clock")
+clock = torch_api.adopt(torch_api.Driver())
 if clock is not None:
-    clock.adopt(Device())
     sys.modules["_bdoc_agent.tensor_hooks"].patches.next = 0
 class Window:  # pretended: hooks that are for windows only are on, too
+    trace = True
     def over(self, loader): return False
     def name(self, kind, frame): return None
 

@@ -30,9 +30,9 @@ def step(batch):
     moved = move(batch)
     losses.append(read_back(moved) + train_on(batch).item())
 
-clock = sys.modules.get("_bdoc_agent.device_clock")
+clock = torch_api.adopt(torch_api.Driver())
 if clock is not None:
-    clock.adopt(Device())
+    clock.BUDGET_NS = 200_000  # busy machines take that long for a sampled step
 losses = []
 for epoch in range(3):
     for batch in DataLoader(Rows(160), batch_size=4):
@@ -94,3 +94,59 @@ def test_a_run_without_a_device_never_loads_the_hooks(tmp_path: Path) -> None:
     loaded = said(told)["loaded"]
     assert "_bdoc_agent.training" in loaded
     assert "_bdoc_agent.device_calls" not in loaded
+
+
+KEPT = (
+    PRELUDE
+    + IN_SCRIPT
+    + """
+import atexit, functools, threading
+one, clock = torch.ones(4), torch_api.adopt(torch_api.Driver())
+hooks = sys.modules.get("_bdoc_agent.tensor_hooks")
+if hooks is not None:
+    clock.BUDGET_NS, hooks.patches.next = 10**9, 0
+for batch in DataLoader(Rows(80), batch_size=4):
+    train_on(batch)
+    if hooks is None or type(torch.Tensor.to) is hooks.HookedMethod:  # while methods are replaced
+        to, item, synchronize = torch.Tensor.to, torch.Tensor.item, torch._C._accelerator_synchronizeDevice
+        bound, part = one.to, functools.partial(torch.Tensor.to, one)
+        class Copied(torch.Tensor):
+            to, cpu = torch.Tensor.to, torch.Tensor.cpu
+        break
+
+def used(when):
+    moved = (to(one, "meta"), bound("meta"), part(torch.float16), bound(device="meta", dtype=torch.float64),
+             one.as_subclass(Copied).to("meta").to(torch.float16), bound(0.5 * one), to(one, one.to("meta")))
+    print(when, [(str(other.device), str(other.dtype), type(other).__name__) for other in moved])
+    print(item(one.sum()), one.as_subclass(Copied).cpu().sum().item())
+    for wrong in (lambda: to(3, "meta"), lambda: bound(), lambda: item(one), lambda: synchronize("nowhere")):
+        try: wrong()
+        except Exception as refusal: print(type(refusal).__name__, str(refusal).splitlines()[0])
+    sys.stdout.flush()
+
+used("at once")
+thread = threading.Thread(target=bound, args=("meta",))
+thread.start(); thread.join()
+child = os.fork()
+if not child:
+    used("in a child")
+    os._exit(0)
+os.waitpid(child, 0)
+if clock is not None:
+    clock.give_up("for the test")
+used("given up")
+atexit.register(bound, "meta")  # called from C, with no frame of Python's above
+if clock is not None:
+    import _bdoc_agent.leaving
+    _bdoc_agent.leaving.take_off()
+used("left")
+"""
+)
+
+
+def test_a_method_that_was_kept_while_it_was_replaced_works_for_ever(tmp_path: Path) -> None:
+    for folder in ("alone", "under_bdoc"):
+        (tmp_path / folder).mkdir()
+    alone, under_bdoc = plain(tmp_path / "alone", KEPT), watched(tmp_path / "under_bdoc", KEPT)
+    assert (under_bdoc.status, under_bdoc.stdout, under_bdoc.stderr) == (0, alone.stdout, "")
+    assert (alone.status, alone.stderr) == (0, "")

@@ -14,33 +14,26 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.trace_window import STEPS, WARM_STEPS
 from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
+from tests.agent.meta_device import IN_SCRIPT
 from tests.agent.watching import PRELUDE, Told, first, plain, profile_of, watched
 
 SCRIPT = (
     PRELUDE
+    + IN_SCRIPT
     + """
-class Device:  # simulated: it comes to a mark when the loop has asked BEHIND times more
+class Device(torch_api.Driver):  # simulated: it comes to a mark when the loop has asked BEHIND times more
     kind, asked = "simulated", 0
-    def ready(self): return True
-    def stream(self): return 0
-    def release(self, marks): pass
     def mark(self): return Device.asked
     def passed(self, mark): return Device.asked >= mark + BEHIND
     def between_ns(self, first, last): return 0
-    def tracer(self):
-        from _bdoc_agent import trace_window
-        trace_window.ACTIVITIES["simulated"] = "CPU"
-        return trace_window.refusal(torch, "simulated") or trace_window.Trace("simulated")
-    def describe(self): return {"kind": "simulated", "index": 0, "name": "simulated"}
 
 class Asked(Rows):
     def __getitem__(self, index):
         Device.asked += 1
         return super().__getitem__(index % 3)
 
-clock = sys.modules.get("_bdoc_agent.device_clock")
-if clock is not None:
-    clock.adopt(Device())
+driver = Device()
+clock = torch_api.adopt(driver)
 for place, batch in enumerate(DataLoader(Asked(80), batch_size=1)):
     loss = train_on(batch)
     if place == 10 and clock is not None:
@@ -218,7 +211,7 @@ def test_a_profiler_of_the_scripts_own_goes_first(tmp_path: Path, accelerated: b
 """
     text = script().replace("    time.sleep(0.003)", profiles.replace("ACCELERATED", str(int(accelerated))))
     text = text.replace("print(loss.item(),", "print(len(names), 'aten::zeros' in names,")
-    text = text if accelerated else text.replace("clock.adopt(Device())", "pass")
+    text = text if accelerated else text.replace("torch_api.adopt(driver)", CLOCK)
     told = watched(tmp_path, text)
     assert told.status == 0, told.stderr
     assert told.stdout.split()[1] == "True"
@@ -226,6 +219,7 @@ def test_a_profiler_of_the_scripts_own_goes_first(tmp_path: Path, accelerated: b
     assert len(log.of(wire.PROFILER_WINDOW)) == 1
 
 
+CLOCK = 'sys.modules.get("_bdoc_agent.device_clock")'
 COMPILED = """
 net = torch.compile(model, backend="eager")
 
@@ -265,3 +259,76 @@ def test_a_profiler_of_the_scripts_in_warm_up_is_left_alone(tmp_path: Path) -> N
     (log,) = read_logs(told.folder)
     assert first(log, "trace") in (None, {}), "no window was opened"
     assert told.stdout.splitlines()[0] == "True", "the script's own profiler has its events"
+
+
+KINETO = """
+import ctypes
+getenv = ctypes.CDLL(None).getenv  # as kineto asks
+getenv.restype = ctypes.c_char_p
+
+def found():
+    return (getenv(b"TEARDOWN_CUPTI") or b"").decode()
+
+def noting(call, fails):
+    def noted(*args):
+        recordings.append(found())
+        result = call(*args)
+        return 1 / 0 if fails and len(recordings) == 4 else result
+    return noted
+
+recordings, asked, torch.version.cuda = [], [], CUDA
+torch.autograd._prepare_profiler = noting(torch.autograd._prepare_profiler, False)
+torch.autograd._disable_profiler = noting(torch.autograd._disable_profiler, FAILS)
+for place, batch in"""
+FORKS = """child = os.fork()
+        if not child:
+            os._exit(found() == "1")
+        assert os.waitpid(child, 0)[1] == 0"""
+
+BROKEN = """pass
+    if place == 15:
+        driver.error = 'device-side assert'  # in the midst of the window"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("cuda", "environ", "happens", "recordings"),
+    [
+        ("12.8", {}, "pass", ["", "", "", "1"]),
+        ("12.8", {}, FORKS, ["", "", "", "1"]),
+        ("12.8", {"TEARDOWN_CUPTI": "1"}, "pass", ["0", "0", "0", "1"]),
+        ("12.8", {}, BROKEN, ["", "", "", ""]),
+        (None, {}, "pass", ["", "", "", ""]),
+    ],
+)
+def test_cupti_is_let_go_of_and_the_environment_is_as_before(
+    tmp_path: Path,
+    cuda: str | None,
+    environ: dict[str, str],
+    happens: str,
+    recordings: list[str],
+    fails: bool,
+) -> None:
+    """The first two of the four are the recording that comes before, for which nothing may be torn down."""
+    wait_ns = 10**12 if happens == FORKS else 30_000_000
+    before = f"from _bdoc_agent import trace_window; trace_window.DETACH_NS = {wait_ns}"
+    text = script(before=before).replace(
+        "for place, batch in", KINETO.replace("CUDA", repr(cuda)).replace("FAILS", str(fails))
+    )
+    text = text.replace(
+        "    time.sleep(0.003)",
+        f"    time.sleep(0.003)\n    asked.append(found())\n    if place == 21:\n        {happens}",
+    )
+    told = watched(
+        tmp_path, text + "say(recordings=recordings, asked=asked, environ=dict(os.environ))", **environ
+    )
+    assert (told.status, told.stderr) == (0, "")
+    result = json.loads(told.stdout.splitlines()[-1])
+    assert result["recordings"] == recordings
+    mine = environ.get("TEARDOWN_CUPTI", "")
+    assert (result["asked"][0], result["asked"][-1], result["environ"].get("TEARDOWN_CUPTI", "")) == (
+        mine,
+        mine,
+        mine,
+    )
+    assert ("1" in result["asked"]) is ("1" in recordings), "kept until CUPTI has had time to let go"

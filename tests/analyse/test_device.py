@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.device import look_aside, view_device, view_driver
+from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import measure
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.step_costs import clock_loss, runs_ahead
@@ -71,6 +72,16 @@ def test_an_idle_devices_low_clock_and_narrow_link_do_not_count():
 def test_each_generation_of_the_link_is_half_of_the_next():
     driver = driver_of({"busy_share": 0.9, "pcie_gen": 4.0, "pcie_width": 8.0})
     assert driver.link_share == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("low", "share"), [(1, 1.0), (4, 1.0), (6, 1 / 16)])
+def test_the_link_is_as_it_is_most_often(low, share):
+    """Between bursts cards lower it for an instant, which is no reason to open the machine."""
+    busy = [
+        {"busy_share": 0.6, "pcie_gen": 1.0 if place < low else 5.0, "pcie_width": 16.0}
+        for place in range(10)
+    ]
+    assert driver_of(*busy).link_share == pytest.approx(share)
 
 
 def test_clock_reasons_are_shares_of_busy_readings():
@@ -183,3 +194,35 @@ def test_no_cores_are_told_of_an_input_that_nobody_timed() -> None:
     assert measure(unseen, [unseen.steps])["cores_per_gpu"].value is None
     cpu = patient(BatchCost(0.02), StepCost(0.004))
     assert "cores_per_gpu" not in measure(cpu, [cpu.steps])
+
+
+def traced_run(slower: float, part: str = "wall_s", since: int = 110, device: str = "cuda") -> Profile:
+    """A run of 300 steps of which a profiler saw ten, from the 100th on; from one on they are slower."""
+    profile = device_run(busy_s=10 * MS, host_s=2 * MS, input_s=5 * MS)
+    table = profile.loops[0].table
+    for place in range(100, 110):
+        table.set_aside[place] = "instrument"
+    for place in range(since, 300):
+        added = (slower - 1) * table.wall_s[place]
+        table.wall_s[place] += added
+        table.wait_s[place] += added if part == "wait_s" else 0.0
+    return replace(profile, processes=[replace(profile.processes[0], device=device)])
+
+
+@pytest.mark.parametrize(
+    ("run", "reported"),
+    [
+        (traced_run(1.1), True),
+        (traced_run(1.01), False),
+        (traced_run(0.9), False),
+        (traced_run(1.3, "wait_s"), False),  # the storage got slower
+        (traced_run(1.1, since=220), False),  # whatever it is, the profiler is not
+        (traced_run(1.1, device="cpu"), False),
+    ],
+)
+def test_steps_that_are_slower_behind_a_profilers_window_are_reported_and_not_judged(run, reported):
+    found = diagnose(run)
+    gaps = [gap for gap in found.quality.gaps if gap.what == "steps after the profiler's window"]
+    assert ["×1.1" in gap.why for gap in gaps] == [True] * reported
+    assert max(step.t for step in found.steps) < run.loops[0].table.t[100] or not reported
+    assert found.quality.set_aside.get("slowed", 0) == 190 * reported

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,80 @@ def test_a_trace_whose_clocks_disagree_is_not_read() -> None:
     for event in trace["traceEvents"]:
         event["ts"] -= 300 * (event.get("cat") == "kernel")
     assert read_window(json.dumps(trace)) is None
+
+
+def many(kernels: int = 40) -> Pen:
+    """Six steps that launch so many kernels each."""
+    pen = Pen()
+    for at in range(0, 6000, 1000):
+        pen.step(at)
+        for launched in range(at + 10, at + 10 + 20 * kernels, 20):
+            pen.kernel(launched, launched + 8, 9, SGEMM)
+    pen.step(6000)
+    return pen
+
+
+def nested_call(pen: Pen, name: str, cat: str, kernels: bool) -> None:
+    """A second call inside of each launch; the ``kernels`` bear its number instead."""
+    number = 10**6
+    by_number = {one["args"]["correlation"]: one for one in pen.events if one["cat"] == "kernel"}
+    for call in [one for one in pen.events if one["cat"] == "cuda_runtime"]:
+        number += 1
+        pen.on_host(name, call["ts"] - 4e12 + 1, 3, cat=cat, correlation=number)
+        if kernels:
+            by_number[call["args"]["correlation"]]["args"]["correlation"] = number
+
+
+def without(pen: Pen, which: Callable[[int], bool]) -> Pen:
+    """Some kernels are not in the trace, by their place."""
+    kernels = [one for one in pen.events if one["cat"] == "kernel"]
+    lost = [id(one) for place, one in enumerate(kernels) if which(place)]
+    pen.events = [one for one in pen.events if id(one) not in lost]
+    return pen
+
+
+def earlier(pen: Pen, kernels: int) -> Pen:
+    """Of these the device's clock was wrong."""
+    for one in [one for one in pen.events if one["cat"] == "kernel"][70 : 70 + kernels]:
+        one["ts"] -= 70
+    return pen
+
+
+ODD = {
+    "one kernel of 240 seems early": (lambda pen: earlier(pen, 1), 5),
+    "five of 240 do": (lambda pen: earlier(pen, 5), None),
+    "the driver's launches are recorded, too": (
+        lambda pen: nested_call(pen, "cuLaunchKernel", "cuda_driver", False),
+        5,
+    ),
+    "kernels bear the driver's number": (
+        lambda pen: nested_call(pen, "cuLaunchKernel", "cuda_driver", True),
+        5,
+    ),
+    "functions of the host are launched": (
+        lambda pen: [
+            pen.call("cudaLaunchHostFunc", at + 900, correlation=10**6 + at) for at in range(0, 6000, 300)
+        ],
+        5,
+    ),
+    "the first mark is another loop's": (lambda pen: pen.step(-5, loader=2), 5),
+    "the third step's kernels were lost": (lambda pen: without(pen, lambda place: 80 <= place < 120), 2),
+    "the last step's were not awaited": (lambda pen: without(pen, lambda place: place >= 210), 4),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_odd_about_some_events_costs_their_steps_alone(name: str) -> None:
+    pen, (change, steps) = many(), ODD[name]
+    change(pen)
+    table = read_window(pen.text())
+    assert (table and table.window.steps) == steps
+
+
+@pytest.mark.parametrize(("missing", "steps"), [(1, 5), (2, None)])
+def test_of_few_launches_one_may_be_missing_but_not_the_last(missing: int, steps: int | None) -> None:
+    table = read_window(without(many(3), lambda place: place % 3 == missing).text())
+    assert (table and table.window.steps) == steps
 
 
 def test_products_and_convolutions_by_shape() -> None:
@@ -155,16 +230,18 @@ def test_a_trace_in_the_run_folder_becomes_facts_of_the_device(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("fact", "why"),
+    ("fact", "why", "do"),
     [
-        ({"fact": "trace", "file": "100-1.trace.json", "loader": 1}, "no two whole steps"),
-        ({"fact": "trace", "file": "/etc/passwd", "loader": 1}, "no two whole steps"),
-        ({"fact": "trace_refused", "why": "somebody profiles"}, "somebody profiles"),
+        ({"fact": "trace", "file": "100-1.trace.json", "loader": 1}, "no two whole steps", "TMPDIR"),
+        ({"fact": "trace", "file": "/etc/passwd", "loader": 1}, "no two whole steps", "TMPDIR"),
+        ({"fact": "trace_refused", "why": "somebody profiles"}, "somebody profiles", "another profiler"),
+        ({"fact": "trace_refused", "why": "RuntimeError: CUPTI would stay"}, "CUPTI", "--keep-trace"),
     ],
 )
-def test_what_is_missing_is_said(tmp_path: Path, fact: dict[str, Any], why: str) -> None:
+def test_what_is_missing_is_said(tmp_path: Path, fact: dict[str, Any], why: str, do: str) -> None:
     profile = told(tmp_path, **fact)
     (gap,) = (gap for gap in profile.gaps if gap.what == "kernels")
     assert why in gap.why
+    assert do in gap.do
     assert profile.device is not None
     assert profile.device.window is None

@@ -24,7 +24,7 @@ def test_each_process_has_a_trace_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_an_accelerator_there_is_none_and_that_is_said(folder: Path) -> None:
-    told = bdoc(folder, "--keep-trace", script(folder, "print(1)"))
-    assert told.status == 0
+    told = bdoc(folder, "--keep-trace", script(folder, "import os; print(os.environ['BDOC_KEEP_TRACE'])"))
+    assert (told.status, told.out) == (0, b"1\n"), "the agent knows that it was asked for"
     assert "bdoc: no trace was recorded" in told.err
     assert not list(folder.glob("*.trace*.json"))

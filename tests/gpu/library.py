@@ -14,7 +14,7 @@ def use(folder: Path | None, scratch: Path) -> None:
         return
     place = unpacked(folder, scratch / "lib")
     sys.path.append(str(place))
-    # Last, so that what is installed beside torch is never replaced.
+    # Last of these, though all of them stand before site-packages (README.md).
     os.environ["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(place)])
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(place / "bin")])
 

@@ -11,7 +11,7 @@ from bottleneck_doctor.prescribe.registry import offered
 from tests.gpu.expected import FOLDER, PATIENTS, script
 from tests.patients.patient import Patient
 
-STAGE = set("stage clock speed traced tracer every_call".split())
+STAGE = set("stage clock speed traced tracer every_call ways".split())
 
 every_patient = pytest.mark.parametrize("patient", PATIENTS, ids=lambda patient: patient.name)
 

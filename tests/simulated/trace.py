@@ -28,8 +28,8 @@ def traced(kineto: Any, device: Device) -> type:
             self.began = now()
             self.known = min(self._both_clocks(number) for number in range(TRIES))
 
-        def end(self, path: str) -> None:
-            super().end(path)
+        def end(self, path: str, detach: bool) -> None:
+            super().end(path, detach)
             if path:
                 complete(Path(path), device, self.began, *self.known[1:])
             device.disturbed.append((self.prepared, now()))
