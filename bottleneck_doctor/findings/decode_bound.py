@@ -202,8 +202,8 @@ def _proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Propos
     needed = OVERSIZE / max(oversize, OVERSIZE)
     slow = codec == "a slow codec"
     factors = {"reencode-offline": FAST_CODEC if slow else RAW_PIXELS}
-    if oversize >= OVERSIZE:
-        factors["resize-offline"] = (1.0, needed, needed / OVERSIZE)
+    if oversize >= OVERSIZE:  # by pixels [catalogue F06], which bytes tell to a factor of four (ours)
+        factors["resize-offline"] = (min(1.0, OVERSIZE * needed), needed, needed / OVERSIZE)
         factors |= {"decode-scaled": SCALED} if codec == "JPEG" else {}
     factors |= {"decoder-swap": SWAPPED} if codec == "JPEG" else {}
     ranged = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
