@@ -158,12 +158,6 @@ CPROFILE = Option("cprofile", bool, False, "Also run cProfile, which slows Pytho
 NO_PATHS = Option(
     "no-paths", bool, False, "Call folders and data files in the profile by hashes.", in_table=(bool,)
 )
-CALIBRATE = Option(
-    "calibrate", bool, False, "Afterwards, time all remedies that can be: 2 to 12 s.", in_table=(bool,)
-)
-NO_CALIBRATE = Option(
-    "no-calibrate", bool, False, "Time nothing afterwards, not even for two seconds.", in_table=(bool,)
-)
 BASELINE = Option[list[str]](
     "baseline", list, [], "A profile from before, to compare with. Repeatable.", "PROFILE", in_table=(list,)
 )
@@ -184,8 +178,7 @@ KEYS: dict[str, Option[Any]] = {
     one.name: one
     for one in (
         OUTPUT, FORMAT, PYTHON, MAX_DATA_WAIT, MAX_REGRESSION, MAX_SECONDS, MAX_STEPS, QUIET, NO_PROFILER,
-        NO_PY_SPY, CPROFILE, NO_PATHS, CALIBRATE, NO_CALIBRATE, BASELINE, FAIL_IF, DATA_FN,
-        EXPORT,
+        NO_PY_SPY, CPROFILE, NO_PATHS, BASELINE, FAIL_IF, DATA_FN, EXPORT,
     )
 }  # fmt: skip
 
