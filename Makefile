@@ -88,7 +88,7 @@ links: $(READY) ## ask the network whether the addresses that pages name still a
 	$(SITE) -b linkcheck -d build/doctrees docs build/links
 
 accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md
-	$(BIN)/python -m tests.accuracy --calibrate --keep tests/golden/accuracy --write docs/accuracy.md
+	$(BIN)/python -m tests.accuracy --keep tests/golden/accuracy --write docs/accuracy.md
 
 others: $(READY) ## diagnose trainings that others wrote, and try each of their cures
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) h5py opencv-python-headless lightning transformers

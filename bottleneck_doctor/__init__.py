@@ -29,8 +29,8 @@ def watch(output: str | os.PathLike[str] | None = None, **options: Any) -> Watch
     """A block to be watched: ``with watch() as w:``, and afterwards ``w.report``, ``w.path``, ``w.show()``.
 
     The profile goes to ``output`` ("profile.json"). Options are those of ``bdoc run`` that need no start:
-    ``no_profiler``, ``no_py_spy``, ``no_paths``, ``calibrate``, ``no_calibrate`` (all True or False), and
-    ``data_fn``, a list of "module:function". Entering raises RuntimeError where the process is watched
+    ``no_profiler``, ``no_py_spy``, ``no_paths`` (all True or False), and ``data_fn``, a list of
+    "module:function". Entering raises RuntimeError where the process is watched
     already, ValueError for a wrong option; the block's own exceptions pass through.
     """
     import os

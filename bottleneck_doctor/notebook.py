@@ -14,7 +14,7 @@ def register(shell: Any) -> None:
     def bdoc(line: str, cell: str) -> None:
         """Watch this cell and show what limits its training; the options are those of ``bdoc run``.
 
-        %%bdoc [-o PATH] [--no-profiler] [--no-py-spy] [--no-paths] [--calibrate] [--no-calibrate]
+        %%bdoc [-o PATH] [--no-profiler] [--no-py-spy] [--no-paths]
                [--data-fn MODULE:FUNCTION]
         """
         watch = _begun(line)

@@ -20,15 +20,11 @@ from tests.house.source import ROOT
 STARTS = ROOT / "tests/quickstarts"
 # The quick start of each, its one line that is changed, and what it becomes.
 USES = {
-    "lightning": ("with_lightning.py", "logger=False", "logger=False, callbacks=[BdocCallback(**OPTIONS)]"),
-    "transformers": (
-        "with_trainer.py",
-        "args=arguments,",
-        "args=arguments, callbacks=[BdocCallback(**OPTIONS)],",
-    ),
-    "accelerate": ("with_accelerate.py", "    main()", "    with BdocCallback(**OPTIONS):\n        main()"),
+    "lightning": ("with_lightning.py", "logger=False", "logger=False, callbacks=[BdocCallback()]"),
+    "transformers": ("with_trainer.py", "args=arguments,", "args=arguments, callbacks=[BdocCallback()],"),
+    "accelerate": ("with_accelerate.py", "    main()", "    with BdocCallback():\n        main()"),
 }
-HEAD = "from bottleneck_doctor.callbacks import BdocCallback\nOPTIONS = {'no_calibrate': True}\n"
+HEAD = "from bottleneck_doctor.callbacks import BdocCallback\n"
 TAIL = """
 import sys, torch
 assert not [one for one in sys.modules if one.startswith("_bdoc")], "the agent is still here"

@@ -38,7 +38,7 @@ model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 """,
     "%load_ext bottleneck_doctor",
-    """%%bdoc --no-calibrate
+    """%%bdoc
 for batch in DataLoader(Rows(), 8):
     optimizer.zero_grad()
     loss = model(batch).square().mean()
@@ -48,14 +48,14 @@ print("trained")
 steps = 64
 """,
     "steps, torch.autograd.backward.__code__.co_filename.endswith('torch/autograd/__init__.py')",
-    """%%bdoc -o other.json --no-calibrate
+    """%%bdoc -o other.json
 for batch in DataLoader(Rows(), 8):
     model(batch).sum().backward()
 raise ValueError("the user's")
 """,
     "%%bdoc --max-steps 3\nstarted = True",
     "'started' in globals()",
-    "from bottleneck_doctor import watch\nwith watch('third.json', no_calibrate=True) as w:\n"
+    "from bottleneck_doctor import watch\nwith watch('third.json') as w:\n"
     "    for batch in DataLoader(Rows(), 8):\n        model(batch).sum().backward()\nw",
 ]
 

@@ -78,7 +78,7 @@ def test_a_block_leaves_a_report_and_the_process_as_it_was(tmp_path: Path) -> No
     body = """
 environ, before = dict(os.environ), DataLoader.__iter__
 loader = DataLoader(Rows(), 8)
-with (contextlib.nullcontext() if os.environ.get("PLAIN") else watch(no_calibrate=True)) as w:
+with (contextlib.nullcontext() if os.environ.get("PLAIN") else watch()) as w:
     train(loader)
     kept, hooked = DataLoader.__iter__, DataLoader.__iter__ is not before
 say(losses=losses, draws=[random.random(), torch.rand(1).item()], threads=threading.active_count(),
@@ -107,7 +107,7 @@ if __name__ == "__main__":
     spawned = DataLoader(Rows(), 8, num_workers=1, multiprocessing_context="spawn")
     paths = []
     for number, loader in enumerate((forked, forked, spawned)):
-        with watch(f"{number}.json", no_calibrate=True) as w:
+        with watch(f"{number}.json") as w:
             train(loader)
         paths.append(w.path)
     say(paths=paths, left=[name for name in sys.modules if name.startswith("_bdoc")])
@@ -129,7 +129,7 @@ def test_an_iteration_that_is_older_than_the_block_is_seen_from_its_next_batch(
     body = f"""
 batches = iter(DataLoader(Rows(), 2, num_workers={workers}))
 train(batches, steps=8)
-with watch(no_calibrate=True):
+with watch():
     train(batches, steps=100)
 """
     trained(tmp_path, body, TRAINING.replace("20_000", "400_000"))
@@ -145,7 +145,7 @@ def test_an_iterator_unlike_those_that_are_known_goes_on_unseen(tmp_path: Path) 
     body = """
 batches = iter(DataLoader(Rows(), 2))
 del batches._collate_fn  # which the agent reads
-with watch(no_calibrate=True):
+with watch():
     train(batches)
     during = vars(batches)["_bdoc"]
 say(during=during, losses=len(losses), left="_bdoc" in vars(batches))
@@ -155,7 +155,7 @@ say(during=during, losses=len(losses), left="_bdoc" in vars(batches))
 
 @pytest.mark.slow
 def test_ranks_that_watch_themselves_are_no_strangers_to_each_other(tmp_path: Path) -> None:
-    loop = "with watch(no_calibrate=True):\n    train(DataLoader(Rows(), 2), steps=128)\n"
+    loop = "with watch():\n    train(DataLoader(Rows(), 2), steps=128)\n"
     script = f"{TRAINING.replace('20_000', '400_000')}\nfrom bottleneck_doctor import watch\n{loop}"
     launcher = f"""
 import os, subprocess, sys
@@ -179,7 +179,7 @@ def test_what_goes_wrong_in_a_block_passes_through(tmp_path: Path) -> None:
     body = """
 before = DataLoader.__iter__
 try:
-    with watch("failed.json", no_calibrate=True) as w:
+    with watch("failed.json") as w:
         train(DataLoader(Rows(), 8))
         pid = os.fork()
         if not pid:
@@ -212,7 +212,7 @@ for options in ({"output": "/dev/null/all.json"}, {"colour": 1}):
 @pytest.mark.slow
 def test_a_process_that_dies_in_its_block_leaves_a_profile(tmp_path: Path) -> None:
     body = """
-with watch("dead.json", no_calibrate=True):
+with watch("dead.json"):
     train(DataLoader(Rows(), 8))
     pid = os.fork()  # holds what the parent held, as a loader's worker does
     if not pid:

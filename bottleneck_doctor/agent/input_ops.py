@@ -34,40 +34,25 @@ def decoders() -> dict[str, Callable[[Any], None]]:
 
 
 def _decoder_patcher(names: tuple[str, ...]) -> Callable[[Any], None]:
-    return lambda module: replace_each(module, names, _timed_decoder(module.__name__))
+    return lambda module: replace_each(module, names, _timed_decoder)
 
 
 _decoding = [0]
 
 
-_decoders_named: dict[str, Any] = {}
+def _timed_decoder(original: Callable[..., Any]) -> Callable[..., Any]:
+    def decode(*args: Any, **kwargs: Any) -> Any:
+        if not state.in_fetch or _decoding[0]:
+            return original(*args, **kwargs)
+        _decoding[0] = 1
+        start = thread_time_ns()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _decoding[0] = 0
+            state.decode_ns += thread_time_ns() - start
 
-
-@quiet
-def _name_decoder(module: str) -> None:
-    """Write down once in each process which decoder runs."""
-    if _decoders_named.get(module) is not state.writer:
-        _decoders_named[module] = state.writer
-        state.writer.fact(fact="decoder", module=module)
-
-
-def _timed_decoder(module: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def build(original: Callable[..., Any]) -> Callable[..., Any]:
-        def decode(*args: Any, **kwargs: Any) -> Any:
-            if not state.in_fetch or _decoding[0]:
-                return original(*args, **kwargs)
-            _decoding[0] = 1
-            start = thread_time_ns()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                _decoding[0] = 0
-                state.decode_ns += thread_time_ns() - start
-                _name_decoder(module)
-
-        return decode
-
-    return build
+    return decode
 
 
 # module -> where whole blocks come out, so that reading line by line costs nothing extra

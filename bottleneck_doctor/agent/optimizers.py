@@ -15,8 +15,6 @@ TENSORS_AT_MOST = 64  # looked into, of each sort
 NUMBERS_AT_MOST = 16_384  # of all of them together, evenly spread
 DESCRIBED_AT_MOST = 10_000  # parameters
 ROWS_AT_LEAST, ROWS_AT_MOST = 4096, 1024  # of a matrix that is looked into, and looked at
-SIZES_AT_MOST = 64
-HOW = ("lr", "foreach", "fused", "capturable", "differentiable")  # not what is computed, but how
 
 _made: dict[int, tuple[str, int]] = {}
 _alive: Any = weakref.WeakSet()  # all that were built or stepped while we looked
@@ -93,25 +91,6 @@ def describe(optimizer: Any) -> dict[str, Any]:
         "kernels_channels_last": sum(one.stride(1) == 1 for one in kernels),
         "file": file,
         "line": line,
-        "sizes": _sizes(updated),
-        "options": _options(group),
-    }
-
-
-def _sizes(tensors: list[Any]) -> list[tuple[int, int]]:
-    """[elements, how many such tensors], the sizes first that hold most."""
-    counts: dict[int, int] = {}
-    for one in tensors:
-        counts[one.numel()] = counts.get(one.numel(), 0) + 1
-    return sorted(counts.items(), key=lambda item: -item[0] * item[1])[:SIZES_AT_MOST]
-
-
-def _options(group: dict[str, Any]) -> dict[str, float]:
-    """What else the first group sets, where it is a plain number or a switch."""
-    return {
-        name: float(value)
-        for name, value in group.items()
-        if name not in HOW and isinstance(value, (bool, int, float)) and 0 <= value <= 1
     }
 
 

@@ -30,9 +30,8 @@ def introduce() -> None:
     """Write down who this process is."""
     rank, world_size = _launched()
     state.writer.fact(
-        fact="process", python="%d.%d.%d" % sys.version_info[:3],
-        executable=sys.executable, rank=rank, world_size=world_size,
-    )  # fmt: skip
+        fact="process", python="%d.%d.%d" % sys.version_info[:3], rank=rank, world_size=world_size
+    )
     await_end()
 
 

@@ -85,7 +85,7 @@ def doubled(scenario: Scenario) -> float:
 
 
 # The error that even a prediction keeps whose replay fits: what intervals needed in docs/accuracy.md.
-FLOORS = {"replay": 0.2, "amdahl": 0.2, "calibrated": 0.3, "bound": 0.4}
+FLOORS = {"replay": 0.2, "amdahl": 0.2, "bound": 0.4}
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 # Of the rest of a step, what goes with all that is cured: its caches, allocator and threads were disturbed by
 # it (ours: of 45 twins without more workers promises are 18 % off without it, 12 % with it; median).
@@ -132,13 +132,7 @@ def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: floa
     """More workers read more at once; that storage serves more than twice as much as now was not seen."""
     scenario, inputs = diagnosis.scenario, diagnosis.inputs
     stored = inputs.storage >= STORED_SHARE * inputs.wall
-    if (
-        scenario is None
-        or scenario.streams
-        or scenario.served
-        or not stored
-        or (change.workers or 0) <= scenario.workers
-    ):
+    if scenario is None or scenario.streams or not stored or (change.workers or 0) <= scenario.workers:
         return likely
     reading = max(1, scenario.workers) * inputs.storage / max(inputs.wall, 1e-12)
     narrow = replace(change, streams=2 * max(1.0, reading))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean
 
 from ..model.diagnosis import HostLoad, Inputs
 from ..model.fetches import FetchTable
-from ..model.instruments import Calibration
 from ..model.loops import Loop
 from ..model.profile import Profile
 
@@ -43,70 +41,12 @@ def passes_of(table: FetchTable, loop: Loop) -> list[Pass]:
     return [Pass(fmean([one[0] for one in each]), fmean([one[1] for one in each])) for each in known]
 
 
-AGREES = 2.0  # timed sleep per read over the measured one, either way, or the probe read otherwise (ours)
-TINY_S = 1e-9
-
-Curve = tuple[tuple[float, float], ...]
-
-
-def served(profile: Profile, key: str, inputs: Inputs, readers: float) -> Curve:
-    """(reads under way at once, seconds of sleep each over what it is with ``readers``), by depth; empty
-    where nothing was timed, or where what was timed is not what the training's reads cost."""
-    cold = [one for one in profile.calibrations if one.loader == key and one.variant == "cold"]
-    count = reads_per_batch(cold[0].subject, inputs) if cold else 0.0
-    if not cold or count <= 0 or inputs.storage <= 0:
-        return ()
-    asleep = _smooth(cold)
-    now = at_depth(asleep, readers)
-    if not 1 / AGREES <= now / (inputs.storage / count) <= AGREES:
-        return ()
-    return tuple((depth, seconds / now) for depth, seconds in asleep)
-
-
-def held(curve: Curve, readers: float) -> Curve:
-    """The curve where the run reached a limit that is set: short bursts above it are no more than bursts."""
-    return tuple((depth, max(seconds, depth / max(1.0, readers))) for depth, seconds in curve)
-
-
-def reads_per_batch(subject: str, inputs: Inputs) -> float:
-    """How many of what was timed a batch needs from storage; a page fault is a read that no call shows."""
-    if subject == "file":
-        return inputs.opens or 0.0
-    stored, delivered = inputs.storage_bytes, inputs.read_bytes
-    cold = min(1.0, stored / delivered) if stored and delivered else 1.0
-    return (inputs.reads or 0.0) * cold
-
-
-def at_depth(curve: Curve, depth: float) -> float:
-    """The curve between its points; beyond the last one storage serves no more a second than there."""
-    first, last = curve[0], curve[-1]
-    if depth <= first[0]:
-        return first[1]
-    for (low, before), (high, after) in pairwise(curve):
-        if depth <= high:
-            return before + (after - before) * (depth - low) / (high - low)
-    return last[1] * depth / last[0]
-
-
-def serves_more(curve: Curve, readers: float) -> float:
-    """Reads a second with the most that was tried at once, over those with ``readers`` at once."""
-    return max(depth / seconds for depth, seconds in curve) * at_depth(curve, readers) / max(1.0, readers)
-
-
-def _smooth(cold: list[Calibration]) -> Curve:
-    """Sleep per read by depth. Who asks for less is served no slower: what is above was somebody else's."""
-    rows = sorted(cold, key=lambda one: one.depth)
-    asleep = [max(TINY_S, one.seconds - one.cpu_s) for one in rows]
-    return tuple((float(one.depth), min(asleep[place:])) for place, one in enumerate(rows))
-
-
 AT_LIMIT = 0.8  # of a read limit counts as reached [catalogue F21]
 LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer is what costs [catalogue F22]
 DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not sufficient, on parallel disks (ours)
 LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
 SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
 OPENS_PER_SAMPLE = 0.9  # a file for each sample, with room for the odd one kept open (ours)
-MORE_AT_LEAST = 1.25  # reads a second with more at once, or the storage gives all it can already (ours)
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
 OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (ours)
 UNSURE = ("unsure", "unseen")
@@ -116,16 +56,12 @@ UNSURE = ("unsure", "unseen")
 class Reads:
     """How the data set's reads are served. ``pace``: limit (a control group's), device (the disk gives all it
     can), latency (each read's own), unsure (large reads, nobody asked for more), unseen (no counters).
-
-    ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk;
-    ``curve`` is what ``served`` gives.
-    """
+    ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk."""
 
     pace: str
     readers: float
     each_bytes: float | None
     each_s: float | None
-    curve: Curve = ()
 
 
 def judge_reads(
@@ -134,24 +70,23 @@ def judge_reads(
     """How storage serves the loader ``key``."""
     readers = readers_of(workers, inputs)
     # Reads per batch that memory did not answer; a page fault is a read that no call shows.
-    count = reads_per_batch("read", inputs) + inputs.major_faults
-    each_bytes = inputs.storage_bytes / count if inputs.storage_bytes is not None and count else None
-    curve = served(profile, key, inputs, readers)
+    stored, delivered = inputs.storage_bytes, inputs.read_bytes
+    cold = min(1.0, stored / delivered) if stored and delivered else 1.0
+    count = (inputs.reads or 0.0) * cold + inputs.major_faults
+    each_bytes = stored / count if stored is not None and count else None
     calls_per_s = count / step_s if step_s else 0.0
     machine, bytes_per_s = profile.machine, host.job_read_bytes_per_s or 0.0
     limits = ((bytes_per_s, machine.read_limit_bytes_per_s), (calls_per_s, machine.read_limit_iops))
     if any(limit and value >= AT_LIMIT * limit for value, limit in limits):
         pace = "limit"
-    elif curve:
-        pace = "latency" if serves_more(curve, readers) >= MORE_AT_LEAST else "device"
     else:
         spins = any(hot.rotational is True for hot in profile.hot_files if hot.loader == key)
         pace = _pace_of_disks(each_bytes, host, spins)
-    return Reads(pace, readers, each_bytes, inputs.storage / count if count else None, curve)
+    return Reads(pace, readers, each_bytes, inputs.storage / count if count else None)
 
 
 def _pace_of_disks(each_bytes: float | None, host: HostLoad, spins: bool) -> str:
-    """By how long the queue of requests is, where nothing was timed."""
+    """By how long the queue of requests is."""
     if each_bytes is None or host.disk_busy is None:
         return "unseen"
     large, queue = each_bytes >= LARGE_READ_BYTES, host.disk_queue or 0.0

@@ -6,8 +6,7 @@ The model (one consumer, W workers, K = W x prefetch task slots):
 * a worker serves one batch at a time; its CPU part shares the cores with everything else that runs
   (processor sharing: with demand D on N cores everything on the CPU runs N/D as fast; threads that compute a
   layer together all wait for the one that shares its core), its blocked part does not; blocked reads share
-  ``streams`` parallel streams of the storage when that is known, or take as much longer as was timed with
-  so many at once (``served``);
+  ``streams`` parallel streams of the storage when that is known;
 * the loop receives in order, pays ``hand_over``, and takes its turn; receiving takes some wake-ups, of the
   loop and of the worker that hands out descriptors, and each waits for a core where none is free; handing
   them out takes a core of its own (``serving``), beside the worker's next batch;
@@ -26,7 +25,6 @@ from operator import attrgetter, mul
 from typing import TypeVar
 
 from ..model.diagnosis import BatchCost, Change, Scenario, StepCost
-from .reads import at_depth
 
 Part = TypeVar("Part", BatchCost, StepCost)
 SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams", "ahead")
@@ -190,8 +188,6 @@ def cpu_stretch(scenario: Scenario, demand: float) -> float:
 
 def read_stretch(scenario: Scenario, reading: float) -> float:
     """How much longer a read from storage takes with so many under way than it took in the run."""
-    if scenario.served:
-        return at_depth(scenario.served, reading)
     return max(1.0, reading / scenario.streams) if scenario.streams else 1.0
 
 

@@ -20,7 +20,7 @@ from .loop_cpu import logged, split_of
 from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
 from .moving import moving_of
 from .ranks import exchange_shares
-from .reads import Curve, Reads, held, judge_reads
+from .reads import Reads, judge_reads
 from .replay import cost_seconds, step_seconds
 from .step_costs import Beside, costs_of, runs_ahead
 from .steps import mean_in, seconds_in, span_of, steps_in
@@ -167,7 +167,6 @@ def build_scenario(
         epoch_draws=epoch_draws_s(making, loop),
         stored=beside.stored,
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
-        served=_served(reads) if reads is not None else (),
     )
     base = _on_device(base, device, steps) if device is not None else base
     base = held_by_lock(profile, loop, replace(base, feeders=feeders.count, sending=feeders.sending))
@@ -322,11 +321,6 @@ def _epoch_start(loop: Loop | None, inputs: Inputs) -> float:
         return 0.0
     later = zip(loop.epochs.build_s[1:], loop.epochs.first_wait_s[1:], strict=True)
     return max(0.0, median([build + first for build, first in later]) - inputs.wall)
-
-
-def _served(reads: Reads) -> Curve:
-    """How storage serves more reads at once, where that was timed."""
-    return held(reads.curve, reads.readers) if reads.pace == "limit" else reads.curve
 
 
 def _stored_share(profile: Profile, loop: Loop | None) -> float:

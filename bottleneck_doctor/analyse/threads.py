@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 from statistics import fmean, quantiles
@@ -83,9 +83,6 @@ EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (ours; with a busy neighbou
 NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [catalogue F59]
 HELD = 0.1  # share of the step for which a crowd of threads has no core [catalogue F59]
 MOST_HELD = 0.8  # of the step that we are ready to promise back (ours)
-LAYERS = ("product", "convolution")
-# Of what the model computes, timed again: less does not stand for it, more is something else (ours).
-LEAST_TIMED, MOST_TIMED = 0.25, 2.0
 MODEL = ("forward", "loss", "backward", "optimizer")
 SURPLUS = 0.5  # threads above the cores that are a crowd (ours)
 # What each surplus thread per core adds to a large operator, whose threads wait for the last; and what a
@@ -100,8 +97,7 @@ class Threads:
     """How the threads stand: ``few``, ``many`` or ``""`` (as they should be, or not known).
 
     ``wanted`` is the better number, ``factor`` the cautious, likely and hopeful speedup that it brings; where
-    that is a guess, ``most`` is what it brings if threads share all of the work evenly. ``timed`` is what it
-    changes, where both numbers were timed on the training's own products and convolutions.
+    that is a guess, ``most`` is what it brings if threads share all of the work evenly.
     """
 
     trouble: str = ""
@@ -111,52 +107,12 @@ class Threads:
     large: float | None = None
     factor: tuple[float, float, float] = (1.0, 1.0, 1.0)
     most: float | None = None
-    timed: Change | None = None
 
 
 def judge_threads(
     profile: Profile, loop: Loop | None, scenario: Scenario | None, host: HostLoad, held: float
 ) -> Threads:
     """``held`` is the share of the step in which the loop was ready and had no core."""
-    judged = _by_rule(profile, loop, scenario, host, held)
-    if scenario is None or not judged.trouble:
-        return judged
-    return _as_timed(judged, profile, scenario, host.cores)
-
-
-def _as_timed(judged: Threads, profile: Profile, scenario: Scenario, cores: float) -> Threads:
-    """Large operators with the wanted threads, as fast as those that were timed. Too many threads hold up all
-    other operators as much, and the loop sleeps for them in the model."""
-    layers = [one for one in profile.calibrations if one.subject in LAYERS]
-    now, then = (
-        {one.subject: one.seconds for one in layers if one.variant == way}
-        for way in ("now", f"{judged.wanted} threads")
-    )
-    now_s, then_s = sum(now.values()), sum(then.values())
-    own_s = fmean(cost.compute + cost.launch + scenario.asleep * cost.idle for cost in scenario.costs)
-    had_cores = (judged.count or 0) <= cores  # when timed; else they were in the same trouble then
-    if judged.trouble == "many" and had_cores and judged.most is not None and now_s:
-        most = min(judged.most, _alone(scenario, now_s / max(own_s, 1e-12)))
-        judged = replace(judged, most=max(judged.factor[2], most))
-    if not then_s or now.keys() != then.keys() or not LEAST_TIMED <= now_s / max(own_s, 1e-12) <= MOST_TIMED:
-        return judged
-    left = then_s / now_s
-    few = Change(compute=1 - (judged.large or 0.0) * (1 - left))
-    many = Change(compute=left, idle=1 - scenario.asleep * (1 - left))
-    change = few if judged.trouble == "few" else many
-    return replace(judged, factor=(gain(scenario, change),) * 3, most=None, timed=change)
-
-
-def _alone(scenario: Scenario, left: float) -> float:
-    """The speedup at most: fewer threads do large operators no faster than as many as now did with a core
-    for each."""
-    left = min(1.0, left)
-    return gain(scenario, Change(compute=left, launch=left, idle=1 - scenario.asleep * (1 - left)))
-
-
-def _by_rule(
-    profile: Profile, loop: Loop | None, scenario: Scenario | None, host: HostLoad, held: float
-) -> Threads:
     count, idle, large = torch_threads(profile, loop), idle_cores(host), large_share(profile, loop)
     known = Threads("", count, count or 0, idle, large)
     if count is None or scenario is None or host.accelerated:

@@ -8,18 +8,14 @@ from typing import Any
 
 from ..agent import wire
 from ..model.computing import (
-    AttentionShape,
     Compilation,
     Computing,
-    ConvolutionShape,
     Denormals,
     DispatchBreakdown,
     GradientRows,
     Optimizer,
     Padding,
-    ProductShape,
     ScriptSettings,
-    Shapes,
 )
 from ..model.instruments import Operator
 from ..model.loops import Loop, Outside
@@ -107,11 +103,6 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
         gradient_rows=_told(trainers, GradientRows),
         paddings=[one for one in paddings if one is not None][:AT_MOST],
         compilations=[one for one in compilations if one.t][:AT_MOST],
-        shapes=Shapes(
-            products=_told(trainers, ProductShape),
-            convolutions=_told(trainers, ConvolutionShape),
-            attentions=_told(trainers, AttentionShape),
-        ),
     )
 
 

@@ -10,16 +10,7 @@ from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from ..model.codec import as_type
-from ..model.computing import (
-    AttentionShape,
-    ConvolutionShape,
-    Denormals,
-    DispatchBreakdown,
-    GradientRows,
-    Optimizer,
-    ProductShape,
-    ScriptSettings,
-)
+from ..model.computing import Denormals, DispatchBreakdown, GradientRows, Optimizer, ScriptSettings
 from ..model.instruments import Operator
 
 LARGEST = 1 << 62  # of anything that can be measured
@@ -32,7 +23,6 @@ class ProcessFact:
     """Who a process is."""
 
     python: str = ""
-    executable: str = ""
     rank: int | None = None
     world_size: int | None = None
 
@@ -144,13 +134,6 @@ class FileFact:
 
     path: str = ""
     direct: bool = False
-
-
-@dataclass(frozen=True)
-class DecoderFact:
-    """A library that decodes in fetches."""
-
-    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -289,15 +272,13 @@ class BatchesFact:
 KINDS: dict[type, str] = {
     ProcessFact: "process", WorkerFact: "worker", TorchFact: "torch", SettledFact: "settled",
     StartupFact: "startup", ExitFact: "exit", StoppedFact: "stopped", LoaderFact: "loader", SiteFact: "site",
-    TransformFact: "transform", FileFact: "file", DecoderFact: "decoder", LoopFact: "loop",
+    TransformFact: "transform", FileFact: "file", LoopFact: "loop",
     AskedFact: "asked", NoticedFact: "noticed", GraphFact: "graph", DroppedFact: "dropped",
     DeviceFact: "device", DeviceSilentFact: "device_silent", TraceFact: "trace",
     TraceRefusedFact: "trace_refused", RanksFact: "ranks", ParallelFact: "parallel",
     DdpBooksFact: "ddp_books", TreatedFact: "treated", LossesFact: "losses", BatchesFact: "batches",
     ScriptSettings: "switches", Optimizer: "optimizer", DispatchBreakdown: "anatomy", Denormals: "denormals",
-    GradientRows: "gradient_rows", Operator: "operator", ProductShape: "product",
-    ConvolutionShape: "convolution",
-    AttentionShape: "attention",
+    GradientRows: "gradient_rows", Operator: "operator",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from statistics import fmean, median
 from ..agent import wire
 from ..model.fetches import FetchTable, HotFiles, Making, Payload, Repeats
 from ..model.instruments import Sample
-from .facts import DecoderFact, FileFact, TransformFact, WorkerFact
+from .facts import FileFact, TransformFact, WorkerFact
 from .loaders import Numbering
 from .rows import ProcessLog, Row, S, append
 
@@ -78,16 +78,12 @@ def _first_batches(fetchers: list[Fetcher]) -> tuple[int, int]:
     return compared, equal
 
 
-PATHS_AT_MOST = 64  # names of files in a profile, of all loaders together
-
-
 @dataclass
 class _Touched:
     """The files of one loader: file system and size by path, where known."""
 
     mounts: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    decoders: set[str] = field(default_factory=set)
     direct: bool = False
     rotational: bool | None = None
 
@@ -103,9 +99,7 @@ def read_hot_files(
     for sample in samples:
         if sample.sensor == "file" and (key := loader_of.get(int(float(sample.values.get("pid", 0))))):
             _seen(touched.setdefault(key, _Touched()), sample)
-    known = {key: one for key, one in touched.items() if one.mounts}
-    kept = max(1, PATHS_AT_MOST // max(1, len(known)))
-    return [_summed_up(key, one, kept) for key, one in known.items()]
+    return [_summed_up(key, one) for key, one in touched.items() if one.mounts]
 
 
 def _told(touched: _Touched, log: ProcessLog) -> None:
@@ -113,7 +107,6 @@ def _told(touched: _Touched, log: ProcessLog) -> None:
     for file in log.told(FileFact):
         touched.mounts.setdefault(file.path, "")
         touched.direct = touched.direct or file.direct
-    touched.decoders.update(one.module for one in log.told(DecoderFact))
 
 
 def _seen(touched: _Touched, sample: Sample) -> None:
@@ -126,7 +119,7 @@ def _seen(touched: _Touched, sample: Sample) -> None:
         touched.rotational = bool(spins)
 
 
-def _summed_up(key: str, touched: _Touched, kept: int) -> HotFiles:
+def _summed_up(key: str, touched: _Touched) -> HotFiles:
     paths, sizes = touched.mounts, touched.sizes
     suffixes = Counter(PurePosixPath(path).suffix.lower() for path in paths)
     return HotFiles(
@@ -137,9 +130,7 @@ def _summed_up(key: str, touched: _Touched, kept: int) -> HotFiles:
         mounts=dict(Counter(fstype for fstype in paths.values() if fstype)),
         example=min(paths),
         rotational=touched.rotational,
-        paths=sorted(paths)[:: -(-len(paths) // kept)],
         direct=touched.direct,
-        decoders=sorted(touched.decoders),
     )
 
 

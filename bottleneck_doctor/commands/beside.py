@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,23 +21,13 @@ from ..launch.folder import run_folder, usual_places
 from ..launch.supervise import Ended, accompany
 from ..model.errors import UsageError
 from ..sense.files import local_first
-from .options import (
-    CALIBRATE,
-    DATA_FN,
-    NO_CALIBRATE,
-    NO_PATHS,
-    NO_PROFILER,
-    NO_PY_SPY,
-    OUTPUT,
-    QUIET,
-    read_settings,
-)
+from .options import DATA_FN, NO_PATHS, NO_PROFILER, NO_PY_SPY, OUTPUT, QUIET, read_settings
 from .output import with_folder, write
 from .run import finished, of_its_ranks, with_agent
 from .run_options import Form, Options, words_typed
 from .session import Session
 
-OPTIONS = (OUTPUT, NO_PROFILER, NO_PY_SPY, NO_PATHS, CALIBRATE, NO_CALIBRATE, DATA_FN)
+OPTIONS = (OUTPUT, NO_PROFILER, NO_PY_SPY, NO_PATHS, DATA_FN)
 
 
 def main() -> None:
@@ -67,12 +56,8 @@ def checked(typed: Mapping[str, Any]) -> Options:
     given.pop("line", None)
     if strange := sorted(set(given) - known):
         raise UsageError(f"no option {strange[0]!r} here, there are {', '.join(sorted(known))}")
-    if given.get(CALIBRATE.key) and given.get(NO_CALIBRATE.key):
-        raise UsageError("calibrate and no_calibrate: give one of them")
     settings = read_settings()
     values = {one: settings.of(one, given.get(one.key)) for one in OPTIONS}
-    if given.get(NO_CALIBRATE.key):
-        values[CALIBRATE] = False
     options = Options(Form(None), {**values, QUIET: True}, settings)
     with_folder(options[OUTPUT], "output")
     return options
@@ -123,7 +108,7 @@ def _file(
     cells = told.get("cells", {})
     unsaved.update({path: text for path, (_, text) in cells.items()})
     names = {path: name for path, (name, _) in cells.items()}
-    profile, problem = finished(session, ended, command, missing, sys.executable, names)
+    profile, problem = finished(session, ended, command, missing, names)
     if profile is None:
         _say(says, problem=problem)
         return

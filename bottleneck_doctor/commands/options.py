@@ -164,12 +164,6 @@ CPROFILE = Option("cprofile", bool, False, "Also run cProfile, which slows Pytho
 NO_PATHS = Option(
     "no-paths", bool, False, "Call folders and data files in the profile by hashes.", in_table=(bool,)
 )
-CALIBRATE = Option(
-    "calibrate", bool, False, "Afterwards, time all remedies that can be: 2 to 12 s.", in_table=(bool,)
-)
-NO_CALIBRATE = Option(
-    "no-calibrate", bool, False, "Time nothing afterwards, not even for two seconds.", in_table=(bool,)
-)
 BASELINE = Option[list[str]](
     "baseline", list, [], "A profile from before, to compare with. Repeatable.", "PROFILE", in_table=(list,)
 )

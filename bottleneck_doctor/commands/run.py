@@ -15,12 +15,11 @@ from ..launch.command import Command, choose, instrumented, plan
 from ..launch.folder import RunFolder, run_folder, usual_places
 from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
-from ..model.run import Gap
 from ..sense.files import local_first
 from ..sense.proc_files import tracer
 from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, MAX_STEPS, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
 from .output import complain, screen, write
-from .run_options import KEEP_TRACE, PLACE, PROVE_S, TRIAL, Options, calibrates, conditions
+from .run_options import KEEP_TRACE, PLACE, PROVE_S, TRIAL, Options, conditions
 from .session import ProgressLine, Session
 
 if TYPE_CHECKING:  # the training waits for what is imported here
@@ -47,36 +46,6 @@ def keep_trace(output: str, folder: RunFolder) -> list[str]:
         else:
             kept.append(target)
     return kept
-
-
-def calibrated(profile: Profile, python: str, asked: bool) -> Profile:
-    """The profile with calibrations; whatever fails of that is a gap, the training being over and well.
-    Where nobody ``asked``, what decides the first remedies is timed shortly, and nothing is missed."""
-    try:
-        from ..calibrate.calibrate import calibrate, unasked_s
-        from ..prescribe import write_up
-        from ..sense.files import is_network, mount_of, read_mounts
-
-        if not asked and not unasked_s(profile):
-            return profile
-        mounts = read_mounts()
-
-        def is_remote(path: str) -> bool:
-            mount = mount_of(path, mounts)
-            return mount is not None and is_network(mount.fstype)
-
-        remedies = None if asked else [one.id for one in write_up(profile).remedies]
-        rows, gaps = calibrate(profile, python, is_remote, remedies)
-    except KeyboardInterrupt:
-        rows, gaps = [], [Gap("calibration", "it was interrupted")]
-    except Exception as error:
-        rows, gaps = [], [Gap("calibration", f"it failed: {type(error).__name__}: {error}")]
-    return replace(profile, calibrations=rows, gaps=[*profile.gaps, *(gaps if asked else [])])
-
-
-def nameless(profile: Profile) -> Profile:
-    """The profile as it is kept: the files' names were for calibrating, one example is enough."""
-    return replace(profile, hot_files=[replace(one, paths=[]) for one in profile.hot_files])
 
 
 def of_its_ranks(options: Options, profile: Profile) -> Options:
@@ -154,7 +123,7 @@ def run_command(options: Options) -> int:
         session, ended = _train(options, command, started, folder)
         missing = [("hooks", folder.reason)] if folder.path is None else []
         missing += [("cProfile", refusal)] if refusal else []
-        profile, problem = finished(session, ended, command, missing, python)
+        profile, problem = finished(session, ended, command, missing)
         if profile is not None:
             options = of_its_ranks(options, profile)
         kept = _keep(options, folder, cprofile)
@@ -170,27 +139,19 @@ def finished(
     ended: Ended,
     command: Command,
     missing: list[tuple[str, str]],
-    python: str,
     names: Mapping[str, str] | None = None,
 ) -> tuple[Profile | None, str]:
-    """The profile as it is kept, with what was timed afterwards; or why there is none. ``names`` are those of
-    code without a file, by its path."""
-    options = session.options
+    """The profile as it is kept, or why there is none. ``names`` are those of code without a file, by its
+    path."""
     missing += [("watching", note) for note in ended.notes]
     profile, problem = _profile(session, ended, command, missing)
     if profile is None:
         return None, problem
-    asked = calibrates(options)
-    if asked is not False:
-        if asked and sys.stderr.isatty() and not options[QUIET]:
-            complain("timing remedies on the training's own files; Ctrl-C skips that")
-        profile = calibrated(profile, python, bool(asked))
-    profile = nameless(profile)
     if names:
         from .hide_paths import renamed
 
         profile = renamed(profile, names)
-    if options[NO_PATHS]:
+    if session.options[NO_PATHS]:
         from .hide_paths import pathless
 
         profile = pathless(profile)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..model.errors import UsageError
 from .options import (
-    CALIBRATE,
     CPROFILE,
     DATA_FN,
     EXPORT,
@@ -20,7 +19,6 @@ from .options import (
     MAX_SECONDS,
     MAX_STEPS,
     MODULE,
-    NO_CALIBRATE,
     NO_PATHS,
     NO_PROFILER,
     NO_PY_SPY,
@@ -100,20 +98,15 @@ UNTIL_STEADY = Option(
 )
 RUN: tuple[Option[Any], ...] = (
     MODULE, OUTPUT, MAX_DATA_WAIT, FAIL_IF, MAX_STEPS, MAX_SECONDS, FORMAT, QUIET, NO_PROFILER, NO_PY_SPY,
-    CPROFILE, KEEP_TRACE, NO_PATHS, CALIBRATE, NO_CALIBRATE, PROVE_S, PYTHON, DATA_FN, EXPORT, TRIAL,
-    PLACE, UNTIL_STEADY,
+    CPROFILE, KEEP_TRACE, NO_PATHS, PROVE_S, PYTHON, DATA_FN, EXPORT, TRIAL, PLACE, UNTIL_STEADY,
 )  # fmt: skip
 
 
 def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Options:
     """What was ``typed``, by the options' keys, else what the settings say; ``launched``: the target stood
     behind ``--``."""
-    if typed.get(CALIBRATE.key) and typed.get(NO_CALIBRATE.key):
-        raise UsageError("--calibrate and --no-calibrate: give one of them")
     ours = typed.get(PLACE.key) is not None  # `bdoc prove` has read the settings itself
     settings = Settings() if ours else read_settings()
-    if typed.get(NO_CALIBRATE.key):
-        settings = replace(settings, said={**settings.said, CALIBRATE.name: False})
     options = read(RUN, target, launched, typed, settings)
     if options[PROVE_S] is not None:
         refuse_stdin(options.form)
@@ -126,13 +119,6 @@ def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Opti
 def conditions(options: Options) -> list[Condition]:
     """What fails the gate at the end of the run."""
     return thresholds(options[MAX_DATA_WAIT], options[FAIL_IF])
-
-
-def calibrates(options: Options) -> bool | None:
-    """Whether remedies are timed afterwards; None: shortly, for nobody said. Never in a trial."""
-    if options[PLACE] is not None:
-        return False
-    return options[CALIBRATE] or (False if options[NO_CALIBRATE] else None)
 
 
 def read(

@@ -21,8 +21,7 @@ Dropout on the weights keeps the CPU's fused operator away.
 
 ## Prediction
 A range by replay on that share: from nothing; over 2.0 (measured: batch 4, 8 heads, length 512, width 64,
-forward and backward from 89 to 44 ms); to 3 (ours). With `bdoc run --calibrate` both ways are timed on the
-training's own shapes, scaling and masks included.
+forward and backward from 89 to 44 ms); to 3 (ours).
 
 ## References
 torch.nn.functional.scaled_dot_product_attention; Dao et al., "FlashAttention".
@@ -35,12 +34,11 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..model.computing import Computing
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
-from .parts.computing import PROFILER, anatomy_like, case_of, faster, operators, own_s, share_of, spared
+from .parts.computing import PROFILER, anatomy_like, case_of, faster, operators, share_of
 from .parts.entry import Case, Entry, given, profiled_cpu_step
-from .parts.timed import as_timed, seconds_of, times_as_fast
 
 ID = "attention-unfused"
 ATTENTION_SHARE = 0.15  # of the operators' time [catalogue F40]
@@ -76,15 +74,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share < ATTENTION_SHARE or each < SOFTMAX_S or products < PRODUCTS * calls:
         return None
     whole = min(1.0, share + _scaling(diagnosis, each))
-    timed = _timed(diagnosis, scenario, whole * own_s(scenario))
-    if timed is not None:
-        proposal, likely = as_timed(FUSE, timed), gain(scenario, timed)
-    else:
-        factor = faster(scenario, whole, FUSED)
-        bounded = replace(FUSE, factor=factor, most=gain(scenario, Change(compute=1 - whole)))
-        proposal, likely = bounded, factor[1]
-    if likely < WORTH:
+    factor = faster(scenario, whole, FUSED)
+    if factor[1] < WORTH:
         return None
+    proposal = replace(FUSE, factor=factor, most=gain(scenario, Change(compute=1 - whole)))
     evidence = [
         Evidence("share of the operators' time in attention", "attention_share", share, PROFILER),
         Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
@@ -101,16 +94,6 @@ def _scaling(diagnosis: Diagnosis, softmax_s: float) -> float:
         if one.self_cpu_s >= ALIKE * softmax_s * one.calls
     ]
     return share_of(diagnosis, lambda name: f"aten::{name}" in wide)
-
-
-def _timed(diagnosis: Diagnosis, scenario: Scenario, measured_s: float) -> Change | None:
-    """The fused operator as timed. By hand it costs what it did in the training, where its matrices came from
-    fresh memory or did not, which a probe cannot repeat: that only has to agree."""
-    times = times_as_fast(diagnosis, ("attention",), "fused", measured_s)
-    fused_s = seconds_of(diagnosis, "attention", "fused")
-    if times is None or fused_s is None:
-        return None
-    return spared(scenario, measured_s - fused_s)
 
 
 COST = StepCost(0.05, launch=0.001)

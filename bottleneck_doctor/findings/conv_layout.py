@@ -22,8 +22,6 @@ Try it for fifty steps.
 ## Prediction
 A range by replay on the convolutions' share: from 0.9 times as fast; over 1.15 (ours: a small network gave
 1.35, four others with one thread 1.01 to 1.08, measured); to 1.76, the best published for an Ice Lake CPU.
-With `bdoc run --calibrate` both layouts are timed on the training's own convolutions: nothing at worst, half
-of what they gain likely, all of it at best (ours: norms, activations, copies of the batch give some back).
 
 ## References
 PyTorch tutorial "Channels Last Memory Format"; PyTorch blog, "Accelerating PyTorch Vision Models with
@@ -41,15 +39,12 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, 
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import spread
-from .parts.computing import PROFILER, anatomy_like, case_of, faster, optimizers, own_s, share_of
+from .parts.computing import PROFILER, anatomy_like, case_of, faster, optimizers, share_of
 from .parts.entry import Case, Entry, given, profiled_cpu_step
-from .parts.timed import times_as_fast
 
 ID = "conv-layout"
 CONVOLUTION_SHARE = 0.3  # of the operators' time [catalogue F38]
 LAST = (0.9, 1.15, 1.76)  # times as fast, channels last [catalogue F38; PyTorch blog]
-KEPT = 0.5  # of what convolutions gain alone, likely (ours)
 
 SNIPPET = """\
 model = model.to(memory_format=torch.channels_last)      # before the optimizer is built, or after: in place
@@ -72,21 +67,14 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share = share_of(diagnosis, is_convolution)
     if share < CONVOLUTION_SHARE or not kernels or any(one.kernels_channels_last for one in known):
         return None
-    timed = times_as_fast(diagnosis, ("convolution",), "channels last", share * own_s(scenario))
-    if timed is None:
-        factor, most = faster(scenario, share, LAST), gain(scenario, Change(compute=1 - share))
-        proposal = replace(CHANNELS_LAST, factor=factor, most=most)
-    else:
-        parts = (Change(compute=1 - part * share * (1 - 1 / timed)) for part in (0.0, KEPT, 1.0))
-        factor = spread(scenario, *parts)
-        proposal = replace(CHANNELS_LAST, factor=factor, basis="calibrated")
+    factor, most = faster(scenario, share, LAST), gain(scenario, Change(compute=1 - share))
     if factor[1] < WORTH:
         return None
     evidence = [
         Evidence("share of the operators' time in convolutions", "convolution_share", share, PROFILER),
         Evidence("convolution weights that lie channels first", "kernels", float(kernels), "the optimizer"),
     ]
-    return Finding(ID, "model.compute", evidence, [proposal])
+    return Finding(ID, "model.compute", evidence, [replace(CHANNELS_LAST, factor=factor, most=most)])
 
 
 def is_convolution(name: str) -> bool:

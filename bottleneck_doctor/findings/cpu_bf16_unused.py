@@ -23,7 +23,7 @@ losses and small values may need float32.
 Nothing is promised: whether other numbers will do is the owner's choice, and a training in float32 is not
 ill. What it may bring at most, by replay on the products' share: with AMX ×2.7 under autocast (measured: MLP
 2.7, convolutions 1.6), ×3.5 in `medium` precision (one large product, forward only); with AVX-512 BF16 alone
-×2.0 (ours). `bdoc run --calibrate` puts what it timed on the training's own shapes in place of that most.
+×2.0 (ours).
 
 ## References
 torch.autocast, "CPU Ops that can autocast to bfloat16"; torch.set_float32_matmul_precision; PyTorch tutorial,
@@ -38,7 +38,7 @@ from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..analyse.threads import LARGE_S, LARGE_SHARE
 from ..model.computing import Computing, Optimizer, ScriptSettings
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.instruments import Operator
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
@@ -52,12 +52,10 @@ from .parts.computing import (
     is_product,
     operators,
     optimizers,
-    own_s,
     share_of,
     switches,
 )
 from .parts.entry import Case, Entry, given, profiled_cpu_step
-from .parts.timed import LAYERS, times_as_fast
 
 ID = "cpu-bf16-unused"
 PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]
@@ -85,8 +83,7 @@ ROUND = replace(
     ),
     treatments=(Treatment("precision", {"matmul": "medium"}),),
 )
-# what was timed of it, and times as fast at most with AMX [catalogue F60, measured]
-WAYS = ((CAST, "bfloat16", 2.7), (ROUND, "rounded", 3.5))
+WAYS = ((CAST, 2.7), (ROUND, 3.5))  # times as fast at most with AMX [catalogue F60, measured]
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -101,8 +98,10 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     share, large = share_of(diagnosis, is_product), _large(diagnosis)
     if share < PRODUCT_SHARE or large < LARGE_SHARE:
         return None
-    proposals = _proposals(diagnosis, scenario, share, bool(known.amx))
-    proposals = [one for one in proposals if given(one.factor)[2] >= WORTH]
+    most = gain(scenario, Change(compute=1 - share))
+    times = [(remedy, with_amx if known.amx else WITHOUT_AMX) for remedy, with_amx in WAYS]
+    ranges = [(remedy, faster(scenario, share, (1.0, 1.0, one))) for remedy, one in times]
+    proposals = [replace(remedy, factor=one, most=most) for remedy, one in ranges if one[2] >= WORTH]
     evidence = [
         Evidence("share of the operators' time in products and convolutions", "product_share", share,
                  PROFILER),
@@ -120,17 +119,6 @@ def _large(diagnosis: Diagnosis) -> float:
     if found is None or not calls or sum(one.self_cpu_s for one in products) < LARGE_S * calls:
         return 0.0
     return min(1.0, found.large_s / max(found.own_s, 1e-12))
-
-
-def _proposals(diagnosis: Diagnosis, scenario: Scenario, share: float, amx: bool) -> list[Proposal]:
-    """What either may bring at most: as timed, else as published."""
-    bound, found = gain(scenario, Change(compute=1 - share)), []
-    for remedy, way, published in WAYS:
-        timed = times_as_fast(diagnosis, LAYERS, way, share * own_s(scenario))
-        times = max(1.0, timed or (published if amx else WITHOUT_AMX))
-        factor = faster(scenario, share, (1.0, 1.0, times))
-        found.append(replace(remedy, factor=factor, most=factor[2] if timed else bound))
-    return found
 
 
 COST = StepCost(0.02, launch=0.001)

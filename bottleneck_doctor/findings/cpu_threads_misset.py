@@ -26,9 +26,7 @@ strangers come and go, fewer threads are safer than more.
 Too few: Amdahl on the large operators, each further core bringing nothing at worst, half of one likely
 (ours). Too many: the time held up that strangers do not explain, half of it likely (ours); of large operators
 0.2 to 2 ms each for every surplus thread per core (ours, measured on two cores with 3 to 32 threads: times
-1.2 where operators take 10 ms, times 80 where they take 0.1 ms). Both as timed, where that was done after the
-training on its own products and convolutions ([calibration](../../calibration.md)): where ranks share
-the cores and only the present number was timed, at most as fast as one rank was then.
+1.2 where operators take 10 ms, times 80 where they take 0.1 ms).
 
 ## References
 torch.set_num_threads; torchrun, which sets OMP_NUM_THREADS=1 when it is unset; PyTorch Performance Tuning
@@ -49,7 +47,6 @@ from ..model.report import Evidence, Fix
 from ..model.run import Process
 from .parts.computing import PROFILER, anatomy_like, case_of, threads_set_to
 from .parts.entry import Case, Entry, cpu_loop, given
-from .parts.timed import as_timed
 
 ID = "cpu-threads-misset"
 TOLD = "OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"
@@ -97,7 +94,7 @@ def held_share(diagnosis: Diagnosis) -> float:
 
 def _proposal(judged: Threads) -> Proposal:
     count = judged.wanted
-    proposal = replace(
+    return replace(
         SET_THREADS.at(None, TOLD.format(count=count)),
         title=f"let torch compute with {count} thread{'s' if count > 1 else ''}",
         factor=judged.factor,
@@ -105,7 +102,6 @@ def _proposal(judged: Threads) -> Proposal:
         basis="replay" if judged.most is None else "bound",
         treatments=threads_set_to(count),
     )
-    return proposal if judged.timed is None else as_timed(proposal, judged.timed)
 
 
 COST = StepCost(0.02)

@@ -22,8 +22,7 @@ use more memory. With `cudnn.deterministic` the choice is narrow. Often the heur
 moves.
 
 ## Prediction
-By replay of the device's time in convolutions. On: nothing to a fifth of it saved (ours), or what
-`bdoc run --calibrate` timed on the training's own. Off: nothing to
+By replay of the device's time in convolutions. On: nothing to a fifth of it saved (ours). Off: nothing to
 half of it saved (ours: how long timing takes depends on the shapes).
 
 ## References
@@ -41,9 +40,8 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import spread
-from .parts.computing import WINDOW, kernel_share, saving
+from .parts.computing import WINDOW, kernel_share
 from .parts.entry import LAUNCHING, SATURATED, Case, Entry, accelerated, device_step, given, kernels
-from .parts.timed import as_timed, times_as_fast
 
 ID = "cudnn-autotune-off"
 CONVOLUTION_SHARE = 0.3  # of the kernels' time [catalogue F39]
@@ -96,10 +94,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     remedy, lefts = (STOP_TUNING, UNTUNED) if tuned else (TUNE, TUNED)
     factor = spread(scenario, *(Change(device=1 - share * (1 - left)) for left in lefts))
     proposal = replace(remedy, factor=factor, most=gain(scenario, Change(device=1 - share)))
-    convolving_s = share * sum(one.device_s for one in view.facts.kernels)
-    timed = None if tuned else times_as_fast(diagnosis, ("convolution",), "tuned", convolving_s)
-    if timed is not None:
-        proposal = as_timed(proposal, Change(device=saving(share, timed)))
     return Finding(ID, "device.compute", evidence, [proposal])
 
 

@@ -27,9 +27,8 @@ decoder is not tried by `bdoc prove`.
 Replay with decoding made cheaper by factors measured on ordinary files (one core of a server, ms per
 picture). Pillow, OpenCV and simplejpeg, 500x375: 1.16, 1.35, 1.25; 1920x1080: 12.5, 11.9, 10.4, and 8.2 and
 7.9 with scaled decoding. 500x375 as PNG 5.25, WebP 6.53, JPEG 1.16, raw 0.49, with 389, 59, 63 and 549 KB.
-Yours will differ: ranges. With `bdoc run --calibrate` the decoders of the training's interpreter are timed on
-up to 32 of its pictures, and on the same pixels stored otherwise. DALI decodes on the CPU as well, in threads
-of the training's process: what as many workers as cores bring, without moving batches.
+Yours will differ: ranges. DALI decodes on the CPU as well, in threads of the training's process: what as many
+workers as cores bring, without moving batches.
 
 ## References
 Pillow, "Image.draft"; libjpeg-turbo, scaled decoding; torchvision, "Decoding and encoding images and
@@ -44,7 +43,6 @@ from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.fetches import HotFiles, Payload, Repeats
-from ..model.instruments import Calibration
 from ..model.report import Evidence, Fix
 from ..model.run import Machine
 from .parts.advice import (
@@ -62,7 +60,6 @@ from .parts.advice import (
 )
 from .parts.entry import Case, Entry, dataloader_loop, given, inputs_of, patient
 from .parts.lines import hottest_place, line_evidence
-from .parts.timed import LEAST_LEFT, decoding
 
 ID = "decode-bound"
 DECODE_SHARE = 0.4  # of a batch's CPU [catalogue F06]
@@ -101,18 +98,6 @@ def pictures():
     return fn.crop_mirror_normalize(image, mirror=fn.random.coin_flip(), output_layout="CHW"), label
 loader = DALIGenericIterator(pictures(), ["x", "y"], reader_name="reader", auto_reset=True)"""
 SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
-
-# a decoder's module -> its name among what was timed; remedy -> what was timed of it
-VARIANTS = {
-    "PIL.ImageFile": "PIL", "cv2": "OpenCV", "simplejpeg": "simplejpeg", "turbojpeg": "TurboJPEG",
-    "torchvision.io.image": "torchvision",
-}  # fmt: skip
-TIMED = {
-    "reencode-offline": ("stored raw",), "decode-scaled": ("PIL half",),  # of decoding alone
-    "decoder-swap": tuple(VARIANTS.values()), "dali-pipeline": ("DALI",),
-}  # fmt: skip
-
-SMALLER = {"resize-offline": "stored small", "decode-scaled": "drafted"}  # of decoding and resizing
 
 # remedy -> title, how it is applied, on what its effect rests, lines, risk
 WAYS = {
@@ -202,17 +187,15 @@ def _proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Propos
     needed = OVERSIZE / max(oversize, OVERSIZE)
     slow = codec == "a slow codec"
     factors = {"reencode-offline": FAST_CODEC if slow else RAW_PIXELS}
-    if oversize >= OVERSIZE:
-        factors["resize-offline"] = (1.0, needed, needed / OVERSIZE)
+    if oversize >= OVERSIZE:  # by pixels [catalogue F06], which bytes tell to a factor of four (ours)
+        factors["resize-offline"] = (min(1.0, OVERSIZE * needed), needed, needed / OVERSIZE)
         factors |= {"decode-scaled": SCALED} if codec == "JPEG" else {}
     factors |= {"decoder-swap": SWAPPED} if codec == "JPEG" else {}
-    ranged = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
-    ranged += [_threaded(diagnosis)] if codec else []
-    proposals = [timed for proposal in ranged for timed in _as_timed(diagnosis, proposal)]
+    proposals = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
+    proposals += [_threaded(diagnosis)] if codec else []
     if not one_epoch(diagnosis) and fits_memory(diagnosis, _kept_bytes(diagnosis, codec)):
         inputs = diagnosis.inputs
-        spared_s = max(inputs.decode, _resizing_s(diagnosis))
-        change = remembering(inputs, _finished_bytes(diagnosis), spared_s)
+        change = remembering(inputs, _finished_bytes(diagnosis), inputs.decode)
         kept = keeping(diagnosis, "decoded")
         cached = WAYS["cache-decoded-ram"].at(place_of(diagnosis))
         proposals.append(replace(cached, change=change, treatments=kept))
@@ -225,44 +208,6 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
     low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
     factor = spread(given(diagnosis.scenario), low, likely, high)
     return replace(WAYS[name].at(place_of(diagnosis)), factor=factor)
-
-
-def _as_timed(diagnosis: Diagnosis, proposal: Proposal) -> list[Proposal]:
-    """The cure with what was timed on the training's own pictures, where it was; no cure where that way gains
-    nothing."""
-    rows, used, count = decoding(diagnosis, VARIANTS)
-    smaller = rows.get(SMALLER.get(proposal.id, ""))
-    if smaller is not None and "resized" in rows:
-        return _as_shrunk(diagnosis, proposal, count, rows["resized"], smaller)
-    ways = TIMED.get(proposal.id, ())
-    others = [one for name, one in rows.items() if name in ways and name != used]
-    if not others:
-        return [proposal]
-    best = min(others, key=lambda one: one.cpu_s)
-    left, size = best.cpu_s / rows[used].cpu_s, best.size_bytes / max(rows[used].size_bytes, 1.0)
-    title = f"{proposal.title}: {best.variant}" if proposal.id == "decoder-swap" else proposal.title
-    change = _costing(diagnosis.inputs, left, size)
-    if proposal.id == "dali-pipeline":
-        change = _in_threads(diagnosis, change)
-    timed = replace(proposal, title=title, change=change, factor=None, most=None, basis="calibrated")
-    return [timed] if gain(given(diagnosis.scenario), change) > 1 else []
-
-
-def _as_shrunk(
-    diagnosis: Diagnosis, proposal: Proposal, count: float, now: Calibration, then: Calibration
-) -> list[Proposal]:
-    """What was timed of decoding and resizing ``count`` pictures is spared of making a batch (resizing has no
-    hook), of which they take no more than all."""
-    share = min(1.0, count * now.cpu_s / diagnosis.inputs.fetching)
-    left = max(LEAST_LEFT, 1 - share * (1 - then.cpu_s / now.cpu_s))
-    change = Change(cpu=min(1.0, left), storage=then.size_bytes / max(now.size_bytes, 1.0))
-    return [replace(proposal, change=change, factor=None, most=None, basis="calibrated")]
-
-
-def _resizing_s(diagnosis: Diagnosis) -> float:
-    """What decoding and resizing a batch's pictures was timed to take; 0 where it was not."""
-    rows, _, count = decoding(diagnosis, VARIANTS)
-    return count * rows["resized"].cpu_s if "resized" in rows else 0.0
 
 
 def _threaded(diagnosis: Diagnosis) -> Proposal:

@@ -25,8 +25,7 @@ digits in each product, too few for some scientific work.
 ## Prediction
 By replay from the measured shares. TF32 makes such kernels 1.5 to 7 times as fast (7: a large product in
 PyTorch's notes; 1.5 and the likely 3 are ours); 16 bits 2 to 8 times, half of the ratio of peaks at best
-(ours), and kernels that wait for memory up to twice. With `bdoc run --calibrate` products and
-convolutions are timed on the training's own shapes in either precision, after the training.
+(ours), and kernels that wait for memory up to twice.
 
 ## References
 PyTorch CUDA semantics, "TensorFloat-32 (TF32) on Ampere (and later) devices"; PyTorch recipe "Automatic
@@ -55,7 +54,6 @@ from .parts.computing import (
     saving,
 )
 from .parts.entry import LAUNCHING, SATURATED, Case, Entry, accelerated, device_step, given, kernels
-from .parts.timed import LAYERS, as_timed, times_as_fast
 
 ID = "fp32-tensor-cores-idle"
 PLAIN = "float32"
@@ -115,7 +113,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
                  of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
         Evidence("compute capability {}.{}".format(*view.facts.capability)),
     ]  # fmt: skip
-    return Finding(ID, "device.compute", evidence, _proposals(diagnosis, scenario, view))
+    return Finding(ID, "device.compute", evidence, _proposals(scenario, view))
 
 
 def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
@@ -126,42 +124,27 @@ def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
     return idle / whole if whole > 0 else 0.0
 
 
-def _proposals(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> list[Proposal]:
+def _proposals(scenario: Scenario, view: DeviceView) -> list[Proposal]:
     newer = (view.facts.capability or (0, 0)) >= FIRST_WITH_TF32
     mixed = view.facts.switches is not None and view.facts.switches.autocast
     asked = view.facts.switches is not None and view.facts.switches.matmul_precision in ("high", "medium")
-    proposals = [_tf32(diagnosis, scenario, view)] if newer and not asked else []
-    return proposals if mixed else [*proposals, _amp(diagnosis, scenario, view, newer)]
+    proposals = [_tf32(scenario, view)] if newer and not asked else []
+    return proposals if mixed else [*proposals, _amp(scenario, view, newer)]
 
 
-def _plain_s(view: DeviceView, kinds: tuple[str, ...]) -> float:
-    """Device seconds per step of the same kernels."""
-    return _plain(view, kinds) * sum(one.device_s for one in view.facts.kernels or [])
-
-
-def _tf32(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView) -> Proposal:
-    """Timed are the products: convolutions may use TF32 already, unless the script forbids it."""
-    timed = times_as_fast(diagnosis, ("product",), "rounded", _plain_s(view, ("matmul",)))
+def _tf32(scenario: Scenario, view: DeviceView) -> Proposal:
     share = _plain(view, ("matmul", "convolution"))
     factor = spread(scenario, *(Change(device=saving(share, times)) for times in TF32_TIMES))
-    proposal = replace(TF32, factor=factor, most=gain(scenario, Change(device=1 - share)))
-    if timed is None:
-        return proposal
-    return as_timed(proposal, Change(device=saving(_plain(view, ("matmul",)), timed)))
+    return replace(TF32, factor=factor, most=gain(scenario, Change(device=1 - share)))
 
 
-def _amp(diagnosis: Diagnosis, scenario: Scenario, view: DeviceView, newer: bool) -> Proposal:
-    """What was timed takes the place of the products' range; what waits for memory has no probe."""
+def _amp(scenario: Scenario, view: DeviceView, newer: bool) -> Proposal:
     tensors = _plain(view, TENSOR_KINDS)
     memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
-    way = "bfloat16" if newer else "float16"
-    timed = times_as_fast(diagnosis, LAYERS, way, _plain_s(view, ("matmul", "convolution")))
-    pairs = zip([timed] * 3 if timed is not None else HALF_TIMES, MEMORY_TIMES, strict=True)
+    pairs = zip(HALF_TIMES, MEMORY_TIMES, strict=True)
     changes = [Change(device=saving(tensors, one) + saving(memory, other) - 1) for one, other in pairs]
     mixed = MIXED if newer else replace(MIXED.at(None, WITH_SCALER), apply="manual", treatments=())
     factor = spread(scenario, *changes)
-    if timed is not None:
-        return replace(mixed, factor=factor, basis="calibrated")
     return replace(mixed, factor=factor, most=gain(scenario, Change(device=max(0.0, 1 - tensors - memory))))
 
 

@@ -22,8 +22,7 @@ cured by `drop_last`, not by padding.
 
 ## Prediction
 By replay: at worst nothing. Likely: half of what the rates of aligned and misaligned products in this run
-differ by; at best all of it, twice the rate at most (ours: sizes differ as well as alignment). With
-`bdoc run --calibrate` the training's products are timed padded and as they are.
+differ by; at best all of it, twice the rate at most (ours: sizes differ as well as alignment).
 
 ## References
 NVIDIA, "Matrix Multiplication Background User's Guide", on dimension quantisation; cuBLAS, "Tensor Core
@@ -42,7 +41,6 @@ from ..model.report import Evidence, Fix
 from .parts.advice import spread
 from .parts.computing import WINDOW, beat_of, of_step, saving
 from .parts.entry import LAUNCHING, SATURATED, Case, Entry, accelerated, device_step, given
-from .parts.timed import as_timed, times_as_fast
 
 ID = "gemm-shape-misaligned"
 SIDES = {"float16": 8, "bfloat16": 8, "tf32": 4}  # elements in 16 bytes [NVIDIA matrix multiplication guide]
@@ -88,9 +86,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     busy = max(beat_of(diagnosis).busy_s, all_took)
     lefts = [Change(device=saving(took / busy, one)) for one in (1.0, (1 + times) / 2, times)]
     proposal = replace(PAD, factor=spread(scenario, *lefts), most=gain(scenario, lefts[-1]))
-    timed = times_as_fast(diagnosis, ("product",), "padded", all_took)
-    if timed is not None:
-        proposal = as_timed(proposal, Change(device=saving(all_took / busy, timed)))
     return Finding(ID, "device.compute", evidence, [proposal])
 
 

@@ -26,8 +26,7 @@ counts.
 Replay with the measured CPU of moving, both sides together, cut to what is left: 0.37 ms a batch, 0.17 ms
 per tensor, a copy into shared memory at 4 GB/s (measured: 10 MB as arrays 6.1 ms of the loop's CPU, as a
 tensor 1.1; 100 tensors 10.9 ms). File-system sharing takes 41 microseconds per tensor instead of 109
-(measured). With `bdoc run --calibrate` batches of this shape are sent by real workers in each way, received,
-touched and freed. Without workers: the replay at least, likely 0.6 of the step that it expects, at best a
+(measured). Without workers: the replay at least, likely 0.6 of the step that it expects, at best a
 quarter (measured in five trainings: 0.26 to 0.78). For a pool without a loader: from nothing to all that its
 batches cost, likely half (ours).
 
@@ -52,7 +51,6 @@ from .parts.advice import meant, payload_of, spread, wait_evidence
 from .parts.computing import switches
 from .parts.entry import Case, Entry, dataloader_loop, given, patient
 from .parts.reserving import FEWER, without_workers
-from .parts.timed import as_timed, moving
 
 ID = "ipc-overhead"
 MOVING_SHARE = 0.05  # of the step [catalogue F12]
@@ -105,7 +103,6 @@ SHARE_BY_NAME = Proposal(
     risk="a crash leaves shared memory behind, under /dev/shm/torch_*",
     treatments=(Treatment("sharing", {"strategy": "file_system"}),),
 )
-TIMED = {RETURN_TENSORS.id: "as tensors", PACK.id: "packed", SHARE_BY_NAME.id: "by name"}
 
 
 def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
@@ -163,8 +160,7 @@ def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loader: Loader) -> list[Proposal]:
-    """What the batch's content allows, by the time left of moving it: the loop's and the worker's together;
-    as ``--calibrate`` timed it, where it did."""
+    """What the batch's content allows, by the time left of moving it in the loop and in the worker."""
     now_s = max(scenario.hand_over + scenario.serialise, 1e-12)
     each_s = max(0.0, scenario.hand_over - RECEIVED_S) / max(payload.tensors, 1.0)
     ways: list[tuple[Proposal, float]] = []
@@ -180,12 +176,10 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loade
     known = switches(diagnosis)
     if payload.tensors > TENSORS and (known is None or known.sharing != "file_system"):
         ways.append((SHARE_BY_NAME, 1 - (1 - BY_NAME) * each_s * payload.tensors / now_s))
-    proposals = []
-    for remedy, left in ways:
-        timed = moving(diagnosis, TIMED[remedy.id])
-        proposal = replace(remedy.at(loader.location), change=Change(ipc=min(1.0, max(0.0, left))))
-        proposals.append(proposal if timed is None else as_timed(proposal, timed))
-    return proposals
+    return [
+        replace(remedy.at(loader.location), change=Change(ipc=min(1.0, max(0.0, left))))
+        for remedy, left in ways
+    ]
 
 
 WORK, COST = BatchCost(0.002), StepCost(0.003)

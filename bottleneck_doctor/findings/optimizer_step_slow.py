@@ -24,8 +24,7 @@ refused when the optimizer is built. An optimizer that calls a closure runs the 
 A range by replay of what `fused=True` brought (measured): Adam and AdamW 5.8 to 6.7 for tensors of 256
 numbers, 3.7 to 4.1 for larger ones; SGD with momentum 4.4 and 1.7 to 2.0; Adagrad 3.9 and 2.7 to 3.4;
 cautiously half of the gain. `foreach=True` elsewhere: 1.5 to 2.0 for small tensors; it loses with large
-ones, so it is not offered there. With `bdoc run --calibrate` the ways are timed on tensors of the
-training's sizes.
+ones, so it is not offered there.
 
 ## References
 torch.optim, "foreach, fused and for-loop implementations"; torch.optim.AdamW, argument `fused`.
@@ -44,7 +43,6 @@ from ..model.run import Treatment
 from .parts.advice import data_wait_evidence, spread, step_share
 from .parts.computing import Factor, built_at, case_of, optimizer_s, optimizers, spared
 from .parts.entry import Case, Entry, cpu_loop, given
-from .parts.timed import as_timed, times_as_fast
 
 ID = "optimizer-step-slow"
 OPTIMIZER_SHARE = 0.1  # of the step [catalogue F42]
@@ -72,7 +70,6 @@ FEW_CALLS = replace(
     fix=Fix("where the optimizer is built", "torch.optim.RMSprop(..., foreach=True)"),
     treatments=(Treatment("optimizer", {"way": "foreach"}),),
 )
-WAYS = {"fused": ONE_CALL, "foreach": FEW_CALLS}
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -88,10 +85,8 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     slow = [one for one in known if _loops(one)]
     part = sum(one.elements for one in slow) / max(1, sum(one.elements for one in known))
     seconds = part * optimizer_s(diagnosis, scenario)
-    proposal = (
-        _timed(diagnosis, scenario, slow, seconds) or _proposal(scenario, slow[0], seconds) if slow else None
-    )
-    if proposal is None or _likely(scenario, proposal) < WORTH:
+    proposal = _proposal(scenario, slow[0], seconds) if slow else None
+    if proposal is None or given(proposal.factor)[1] < WORTH:
         return None
     evidence = [
         Evidence("share of the step in the optimizer", "optimizer_share", share, "hooks around step"),
@@ -120,38 +115,18 @@ def _rate(one: Optimizer) -> Factor | None:
     return (1 + likely) / 2, likely, HOPEFUL * likely
 
 
-def _likely(scenario: Scenario, proposal: Proposal) -> float:
-    return gain(scenario, proposal.change) if proposal.change else (proposal.factor or (1.0, 1.0))[1]
-
-
-def _timed(
-    diagnosis: Diagnosis, scenario: Scenario, slow: list[Optimizer], seconds: float
-) -> Proposal | None:
-    """The better way as timed, where there is one optimizer and it was timed."""
-    rates = {word: times_as_fast(diagnosis, ("optimizer",), word, seconds) for word in WAYS}
-    known = {word: rate for word, rate in rates.items() if rate is not None}
-    if not known or len(slow) > 1:
-        return None
-    best = max(known, key=lambda word: known[word])
-    return as_timed(_offer(slow[0], best), spared(scenario, seconds * (1 - 1 / known[best])))
-
-
 def _proposal(scenario: Scenario, one: Optimizer, seconds: float) -> Proposal | None:
     fused = _rate(one)
     rate = fused or (FOREACH if _is_small(one) else None)
     if rate is None:
         return None
+    way, word = (ONE_CALL, "fused") if fused else (FEW_CALLS, "foreach")
     return replace(
-        _offer(one, "fused" if fused else "foreach"),
+        way.at(built_at(one), f"torch.optim.{one.name}(..., {word}=True)"),
+        title=way.title.replace("the optimizer", one.name),
         factor=spread(scenario, *(spared(scenario, seconds * (1 - 1 / times)) for times in rate)),
         most=gain(scenario, spared(scenario, seconds)),
     )
-
-
-def _offer(one: Optimizer, word: str) -> Proposal:
-    way = WAYS[word]
-    call = f"torch.optim.{one.name}(..., {word}=True)"
-    return replace(way.at(built_at(one), call), title=way.title.replace("the optimizer", one.name))
 
 
 ADAM = Optimizer(1, "AdamW", "torch", 200, 800_000, fusible=True, device="cpu", file="train.py", line=9)

@@ -25,8 +25,7 @@ back and shuffled in a buffer. Kernel CPU may come from fresh memory instead of 
 ## Prediction
 A range, replayed: no sleep spared (random order) to a tenth left (whole batches with one read), likely 0.4
 (measured 0.32 and 0.44 in order); and 0.6 to 0.1 of the kernel's CPU, and at best as much again of
-Python's. With `bdoc run --calibrate` files seen are read one by one and from one packed file after the run;
-sleep and the kernel's CPU shrink as timed.
+Python's.
 
 ## References
 WebDataset and MosaicML Streaming, on shards; torch.utils.data on iterable data sets; path_resolution(7).
@@ -55,7 +54,6 @@ from .parts.advice import (
 )
 from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
 from .parts.remedies import WORKERS
-from .parts.timed import packed as timed_packed
 
 ID = "small-files"
 FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [catalogue F22, P2.2]
@@ -135,9 +133,7 @@ def _proposals(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
     system = _beside_reads(diagnosis.inputs)
     packed = [Change(storage=asleep, cpu=1 - (1 - cpu) * min(1.0, times * system))
               for asleep, cpu, times in zip(ASLEEP_PACKED, CPU_PACKED, ALIKE, strict=True)]  # fmt: skip
-    timed = timed_packed(diagnosis, system)
-    factor, basis = spread(scenario, *(timed or packed)), "calibrated" if timed else PACK.basis
-    proposals = [replace(PACK.at(place), factor=factor, basis=basis)]
+    proposals = [replace(PACK.at(place), factor=spread(scenario, *packed))]
     if opens >= SIDE_FILES:
         kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * system)
         proposals.append(replace(REMEMBER.at(place), factor=spread(scenario, Change(), kept, kept)))

@@ -25,9 +25,8 @@ too. A cold first epoch is not a steady one: if the data fits into memory, later
 ## Prediction
 Replay, with the present number of reads at once as all that the storage serves: workers then only help to
 overlap reading with the model. A faster place is assumed to deliver 3 GB/s, the lower end of NVMe disks,
-and memory shared by all workers no less; the present rate is measured. With `bdoc run --calibrate` the same
-reads are timed once more from memory, and replayed if all files fit into half of it. Where each sample is a
-small file of its own, staging is left to the finding about those.
+and memory shared by all workers no less; the present rate is measured. Where each sample is a small file of
+its own, staging is left to the finding about those.
 
 ## References
 iostat(1); blkio and io controllers of cgroups v1 and v2; proc(5), "io"; Mohan et al., "Analyzing and
@@ -53,7 +52,6 @@ from ..model.diagnosis import (
 from .parts.advice import judge_reads, more_workers, place_of, read_evidence, spread, starved, wait_evidence
 from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
 from .parts.remedies import STAGE, WORKERS
-from .parts.timed import as_timed, from_memory
 
 ID = "storage-bandwidth-bound"
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]
@@ -85,12 +83,9 @@ def _faster(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
     rate = (inputs.storage_bytes or 0.0) / max(inputs.storage, 1e-9) * reads.readers
     if not 0 < rate < WORTH_MOVING * FAST_BYTES_PER_S[1]:
         return []
-    change, staged = from_memory(diagnosis), STAGE_FAST.at(place_of(diagnosis))
-    if change is None:
-        left = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
-        return [replace(staged, factor=spread(given(diagnosis.scenario), *left))]
-    title = "copy the data set into memory, where it fits (tmpfs: /dev/shm)"
-    return [replace(as_timed(staged, change), title=title)]
+    left = (Change(storage=min(1.0, rate / fast)) for fast in FAST_BYTES_PER_S)
+    factor = spread(given(diagnosis.scenario), *left)
+    return [replace(STAGE_FAST.at(place_of(diagnosis)), factor=factor)]
 
 
 WORK = BatchCost(0.002, storage=0.06)

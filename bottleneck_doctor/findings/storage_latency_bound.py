@@ -29,8 +29,7 @@ Replay of the measured batches with more workers whose sleeps overlap. Where it 
 the storage serves more at once, no more than twice the present number of reads is assumed. Hints ahead of a
 batch's reads halved the sleep per small read on one virtual disk, and left a quarter for memory-mapped
 files (measured). Where a fault reads half a megabyte and more, the kernel's readahead is most of the cost,
-and its CPU falls with the sleep, as the bytes do. With `bdoc run --calibrate` the replay follows what the
-storage gave to 1, 2, 4 and 8 readers after the run, if one read then cost what it cost in the training.
+and its CPU falls with the sleep, as the bytes do.
 
 ## References
 posix_fadvise(2), madvise(2); proc(5), "io"; iostat(1) on why %util says little about parallel disks.

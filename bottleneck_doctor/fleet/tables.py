@@ -40,7 +40,7 @@ TABLES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("remedy", "VARCHAR", "id"),
         ("finding", "VARCHAR", "id of what it cures"),
         ("cause", "VARCHAR", "the finding's"),
-        ("basis", "VARCHAR", "replay, calibrated, amdahl or bound"),
+        ("basis", "VARCHAR", "replay, amdahl or bound"),
         ("scope", "VARCHAR", "what the speedup is of: step or run"),
         ("apply", "VARCHAR", "env, hook, hook~, convert, manual or admin"),
         ("low", "DOUBLE", "lower end of the predicted speedup, a ratio"),

@@ -1,4 +1,4 @@
-"""What torch computed: operators, settings, optimizers, compilation, and shapes of the costly work."""
+"""What torch computed: operators, settings, optimizers and compilation."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ class ScriptSettings:
 class Optimizer:
     """An optimizer that stepped. ``fusible``: its class knows ``fused``; ``library``: who wrote it.
 
-    ``closure``: its step was handed one, so that forward passes may run inside of it. ``sizes`` counts its
-    tensors by their number of elements, ``options`` holds what else its first group sets in numbers.
-    ``kernels`` are weights of convolutions (wider than one pixel, more than one channel), of which
-    ``kernels_channels_last`` lie channels last in memory.
+    ``closure``: its step was handed one, so that forward passes may run inside of it. ``kernels`` are
+    weights of convolutions (wider than one pixel, more than one channel), of which ``kernels_channels_last``
+    lie channels last in memory.
     """
 
     pid: int
@@ -62,8 +61,6 @@ class Optimizer:
     kernels_channels_last: int = 0
     file: str = ""
     line: int = 0
-    sizes: list[tuple[int, int]] = field(default_factory=list)
-    options: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,67 +134,6 @@ class Compilation:
 
 
 @dataclass(frozen=True)
-class ProductShape:
-    """``batch`` products of m x k times k x n; batch 0 is a layer's product, whose weight is n x k."""
-
-    pid: int
-    device: str
-    dtype: str
-    calls: int
-    batch: int
-    m: int
-    k: int
-    n: int
-    inputs: bool = True
-
-
-@dataclass(frozen=True)
-class ConvolutionShape:
-    """``input`` (samples, channels, then places; up to a stride less one where only the result's size was
-    known) and ``weight`` as torch lays them out. No transposed ones."""
-
-    pid: int
-    device: str
-    dtype: str
-    calls: int
-    input: list[int]
-    weight: list[int]
-    stride: list[int]
-    padding: list[int]
-    dilation: list[int]
-    groups: int = 1
-    inputs: bool = True
-
-
-@dataclass(frozen=True)
-class AttentionShape:
-    """Product, softmax, product: ``batch`` heads in all, ``queries`` x ``keys`` scores each. ``between``: how
-    often the scores go through memory for scaling, masking or the like before the softmax."""
-
-    pid: int
-    device: str
-    dtype: str
-    calls: int
-    batch: int
-    queries: int
-    keys: int
-    width: int
-    value_width: int
-    between: int = 0
-    masked: bool = False
-    dropout: bool = False
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """All of the above, of all training processes, by falling number of multiplications."""
-
-    products: list[ProductShape] = field(default_factory=list)
-    convolutions: list[ConvolutionShape] = field(default_factory=list)
-    attentions: list[AttentionShape] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Computing:
     """All of the above, of all training processes."""
 
@@ -208,4 +144,3 @@ class Computing:
     gradient_rows: list[GradientRows] = field(default_factory=list)
     paddings: list[Padding] = field(default_factory=list)
     compilations: list[Compilation] = field(default_factory=list)
-    shapes: Shapes = field(default_factory=Shapes)

@@ -105,8 +105,7 @@ class Scenario:
     the cores' worth of other people's work beside it; ``epoch_start`` is what beginning an epoch takes, of
     which ``epoch_draws`` choosing indices; ``stored`` is the share of checkpoints and logging that
     is blocked, not computed; ``streams`` how many reads the storage serves at once before each gets slower,
-    0 = no limit known, and ``served`` says it better where it was timed: (reads at once, seconds each over
-    the measured ones), by rising depth; ``ahead`` how many turns' worth of accelerator work the loop may
+    0 = no limit known; ``ahead`` how many turns' worth of accelerator work the loop may
     leave unfinished when it goes on, 0 = it waits for all; ``making_threads`` is on how many cores the loop
     makes its batches, which a worker does on one; ``undivided`` says that in what the turns call its
     computing the accelerator may as well be waiting to be given work. ``feeders`` are the job's own threads
@@ -142,7 +141,6 @@ class Scenario:
     stored: float = 0.0
     streams: float = 0.0
     ahead: float = 0.0
-    served: tuple[tuple[float, float], ...] = ()
     making_threads: float = 1.0
     undivided: bool = False
     feeders: int = 0
@@ -302,10 +300,9 @@ class Diagnosis:
 @dataclass(frozen=True)
 class Proposal:
     """A remedy as a finding states it. Either ``change`` is replayed, or ``factor`` is (low, likely, high).
-    ``basis`` is what that rests on: the run ("replay", "amdahl"), what was timed on the user's own objects
-    ("calibrated"), or, as a "bound", experience elsewhere: then the factor only serves the order of the list,
-    and ``most`` is told, the speedup if all that the remedy shortens took nothing: of a cure for the input,
-    where that is not said, if no batch took any time.
+    ``basis`` is what that rests on: the run ("replay", "amdahl") or, as a "bound", experience elsewhere: then
+    the factor only orders the list, and ``most`` is reported, the speedup if all that the remedy shortens
+    took nothing: of a cure for the input, where that is None, if no batch took any time.
     ``scope`` is what the factor speeds up: the "step", or the "run" where no training step gets faster.
     ``treatments`` are what `bdoc prove` does to try it; none where it cannot."""
 

@@ -91,9 +91,8 @@ class Blocked:
 class HotFiles:
     """Files that a loader's fetches opened or read: a sample of them and where they live.
 
-    ``bytes`` is their size all together, 0 unless known of each. ``paths`` are some of them as the training
-    named them, kept until calibrating is over; ``direct`` says that they were opened past the page cache;
-    ``decoders`` are the modules whose decoders ran.
+    ``bytes`` is their size all together, 0 unless known of each. ``direct`` says that they were opened
+    past the page cache.
     """
 
     loader: str
@@ -103,9 +102,7 @@ class HotFiles:
     mounts: dict[str, int] = field(default_factory=dict)
     example: str = ""
     rotational: bool | None = None
-    paths: list[str] = field(default_factory=list)
     direct: bool = False
-    decoders: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

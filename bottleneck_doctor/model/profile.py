@@ -13,7 +13,7 @@ from .code import FunctionSource
 from .computing import Computing
 from .device import DeviceFacts
 from .fetches import Blocked, FetchTable, HotFiles, Making, Payload, Repeats
-from .instruments import Calibration, InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
+from .instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
 from .loops import Loader, Loop, Outside, Ranks, RankSteps
 from .picture import Excerpt
 from .run import Elapsed, Gap, Machine, Process, Run, Startup, Trial
@@ -49,7 +49,6 @@ class Profile:
     ranks: Ranks = field(default_factory=Ranks)
     elsewhere: list[RankSteps] = field(default_factory=list)
     cost: InstrumentCost = field(default_factory=InstrumentCost)
-    calibrations: list[Calibration] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     startups: list[Startup] = field(default_factory=list)
     elapsed: list[Elapsed] = field(default_factory=list)

@@ -135,7 +135,7 @@ class ReportedFinding:
 
 @dataclass(frozen=True)
 class Speedup:
-    """Predicted end-to-end speedup of the steady step. basis: replay, calibrated, amdahl or bound.
+    """Predicted end-to-end speedup of the steady step. basis: replay, amdahl or bound.
 
     Of a bound ``likely`` is None: nothing measured says how much of ``high`` there is to be had.
     """

@@ -81,7 +81,6 @@ class Process:
     dropped: int = 0
     agent_s: float = 0.0
     torch_s: float | None = None
-    executable: str = ""
 
 
 @dataclass(frozen=True)

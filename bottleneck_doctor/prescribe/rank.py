@@ -43,7 +43,7 @@ EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (ours)
 TIE = 1.1  # times the gain of another at most, and the easier of the two comes first
 LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (ours)
-TRUST = {"calibrated": 0, "replay": 1, "amdahl": 2, "bound": 3}
+TRUST = {"replay": 0, "amdahl": 1, "bound": 2}
 
 
 class Offer(NamedTuple):
@@ -152,7 +152,7 @@ def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
 
 def promises_nothing(proposal: Proposal) -> bool:
     """Whether the cure says itself that no step need become faster: it averts a failure, shortens the run, or
-    is a choice that may bring something and was not timed here."""
+    is a choice that may bring something."""
     return proposal.factor is not None and proposal.factor[:2] == (1.0, 1.0)
 
 

@@ -125,12 +125,7 @@ CAUSES = {
     "none": "",
 }
 
-BASES = {
-    "replay": "by replay",
-    "calibrated": "timed here",
-    "amdahl": "from the measured part",
-    "bound": "an upper bound",
-}
+BASES = {"replay": "by replay", "amdahl": "from the measured part", "bound": "an upper bound"}
 
 SEVERITIES = {"primary": 0, "secondary": 1, "notice": 2}
 
@@ -201,11 +196,10 @@ was killed tells no end: the rest is then `after the last batch seen`.""",
     "predictions": """\
 A predicted speedup is that of the whole steady step, as a likely value and a range.
 by replay: the measured batches were run again through a model of the loader with the setting changed.
-timed here: the alternative was timed on your own objects for a moment.
 from the measured part: the part that the remedy removes was measured, the rest of the step stays.
 at most, an upper bound: the speedup if what the remedy shortens took no time. How much of that can be had
-was not measured: `bdoc prove --remedy ID` tries it, `bdoc run --calibrate` times some. Ranges on the
-findings' pages, which come from elsewhere, then only order the list.
+was not measured: `bdoc prove --remedy ID` measures it. Ranges on the findings' pages, which come from
+elsewhere, then only order the list.
 "Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
     "hottest-lines": """\
 "Where Python was seen" counts stack samples of the training thread and of the loader's workers, taken

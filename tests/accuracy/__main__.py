@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.again is not None:
             judgement = again(given.again, patient, given.without)
         else:
-            judgement = examine(patient, given.repeats, length, calibrate=given.calibrate, keep=given.keep)
+            judgement = examine(patient, given.repeats, length, given.keep)
         if judgement is not None:
             judgements.append(judgement)
             print(table.row(judgement), flush=True)
@@ -50,15 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(right) and len(right) == len(given.only) else 1
 
 
-def examine(
-    patient: Patient, repeats: int, length: list[str], *, calibrate: bool = False, keep: Path | None = None
-) -> Judgement | None:
+def examine(patient: Patient, repeats: int, length: list[str], keep: Path | None = None) -> Judgement | None:
     """One watched run, then sick and cured in turn; ``None`` when bdoc gave no report."""
     if patient.name == "too-short":
         length = []
     with tempfile.TemporaryDirectory(prefix="bdoc-accuracy-") as name:
         folder = Path(name)
-        seen = watched(patient, folder, length, calibrate=calibrate)
+        seen = watched(patient, folder, length)
         if seen.report is None:
             tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
             return None
@@ -102,11 +100,10 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=2, help="sick and cured runs of each (default 2)")
     parser.add_argument("--fast", action="store_true", help="few patients, short runs, one repeat")
     parser.add_argument("--seconds", type=float, help="rough length of a sick run")
-    parser.add_argument("--calibrate", action="store_true", help="bdoc times remedies after each run")
     parser.add_argument("--setting", choices=SETTINGS, default="usual", help="the machine to be")
     parser.add_argument("--keep", type=Path, help="keep profiles and what was measured in this folder")
     parser.add_argument("--again", type=Path, help="run nothing: diagnose what was kept in this folder")
-    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS[.SUBJECT]", help="with --again")
+    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS", help="with --again")
     parser.add_argument("--write", type=Path, help="write the page to this file")
     given = parser.parse_args(argv)
     if given.fast:

@@ -25,7 +25,7 @@ one remedy applied. The illness is known by construction, not by measurement.
   twentieth step on; right means within 0.02.
 - Speedup: sick and cured script run plain, interleaved (sick, cured, sick, cured); the measured speedup is
   the ratio of the medians over runs of the mean step time, from the twentieth step on.
-  "By" is how the prediction was made: calibrated, replay, amdahl; or a bound, where nothing measured says
+  "By" is how the prediction was made: replay, amdahl; or a bound, where nothing measured says
   how much of it there is to be had. Inside means within bdoc's low to high, or not above its bound; near
   means that the likely value is off by at most 25 %.
 - Where the remedy is a number of workers, the twin has the number that the report advises.

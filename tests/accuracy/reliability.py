@@ -16,7 +16,7 @@ COVERED = 0.9  # what an interval promises
 WIDTHS = tuple(0.1 * step for step in range(41))  # of the interval as it is, tried when one pair is left out
 SIDE, MARGIN, MOST = 520, 46, 64.0
 TICKS = (1, 2, 4, 8, 16, 32, 64)
-COLOURS = {"replay": "#2563eb", "calibrated": "#059669", "amdahl": "#d97706", "bound": "#9ca3af"}
+COLOURS = {"replay": "#2563eb", "amdahl": "#d97706", "bound": "#9ca3af"}
 
 
 @dataclass(frozen=True)

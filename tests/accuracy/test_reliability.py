@@ -37,7 +37,7 @@ def test_errors_are_told_by_basis_and_by_size() -> None:
     assert "| a quota | 0 |" in text
     assert "| all of them | 3 |" in text
     assert "| replay | 10 |" in text
-    assert "| calibrated | 0 |" in text
+    assert "| amdahl | 0 |" in text
     assert "| ×2 to ×4 | 10 |" in text
     assert "![Promised" in text
 

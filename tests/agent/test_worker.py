@@ -108,9 +108,8 @@ def test_files_opened_in_a_fetch_are_counted_and_named(
     fetches: dict[str, FetchTable], profile: Profile
 ) -> None:
     (files,) = (one for one in profile.hot_files if one.loader == fetches["Forked"].loader)
-    assert set(fetches["Forked"].opens) == {2}, files.paths
-    assert (files.paths, files.direct) == ([files.example], False)
-    assert (files.files, files.suffixes) == (1, {".py": 1})
+    assert set(fetches["Forked"].opens) == {2}, files.example
+    assert (files.files, files.suffixes, files.direct) == (1, {".py": 1}, False)
 
 
 def test_files_opened_while_a_batch_is_sent_are_not_the_next_ones(tmp_path: Path) -> None:

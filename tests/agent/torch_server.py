@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_BDOC = "cli run run_line".split()  # commands; and what they import once a training has ended:
-LATER = "assemble.profile calibrate.calibrate render.terminal prescribe.registry prescribe.write_up".split()
+LATER = "assemble.profile render.terminal prescribe.registry prescribe.write_up".split()
 
 Answer = tuple[int, bytes, bytes]  # exit status, stdout, stderr
 

@@ -10,9 +10,9 @@ import pytest
 from bottleneck_doctor.analyse.threads import asleep_share, judge_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.computing import Computing, DispatchBreakdown, ScriptSettings
-from bottleneck_doctor.model.diagnosis import BatchCost, Change, HostLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.fetches import Blocked
-from bottleneck_doctor.model.instruments import Calibration, Operator, Stack
+from bottleneck_doctor.model.instruments import Operator, Stack
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
@@ -43,37 +43,6 @@ def test_one_thread_beside_idle_cores_is_too_few() -> None:
     assert (judged.trouble, judged.wanted) == ("few", 4)
     assert judged.factor[0] == pytest.approx(1.0)
     assert 1.5 < judged.factor[1] < judged.factor[2] < 4
-
-
-def test_a_crowd_that_was_timed_promises_what_was_timed() -> None:
-    rows = [
-        Calibration("", "convolution", way, seconds, 0.0, 9)
-        for way, seconds in (("now", 0.015), ("4 threads", 0.005))
-    ]
-    crowd = run(16)
-    told = replace(crowd, calibrations=rows)
-    judged = judge_threads(told, told.loops[0], BASE, IDLE, 0.0)
-    assert judged.timed == Change(compute=pytest.approx(1 / 3))
-    assert judged.factor == (judged.factor[1],) * 3
-    assert judged.factor[1] > 2
-    other = replace(crowd, calibrations=[replace(one, seconds=one.seconds / 10) for one in rows])
-    assert judge_threads(other, other.loops[0], BASE, IDLE, 0.0).timed is None
-    half = replace(crowd, calibrations=[*rows, replace(rows[0], subject="product")])
-    assert judge_threads(half, half.loops[0], BASE, IDLE, 0.0).timed is None
-
-
-def test_ranks_that_share_cores_gain_at_most_what_one_alone_was_timed_to_take() -> None:
-    crowd = run(2, 2)
-    row = Calibration("", "convolution", "now", 0.004, 0.0, 9)
-    two, told = replace(IDLE, cores=2.0), replace(crowd, calibrations=[row])
-    asleep = replace(BASE, cores=2.0, costs=(StepCost(0.01, idle=0.01),), asleep=1.0)
-    guessed, bound = (judge_threads(one, one.loops[0], asleep, two, 0.4) for one in (crowd, told))
-    assert bound.most == pytest.approx(5.0, rel=0.1)
-    assert (guessed.most or 0.0) > 6
-    plain = run(16)
-    collapsed = replace(plain, calibrations=[row])  # more threads than cores: so they were timed, too
-    first, second = (judge_threads(one, one.loops[0], asleep, two, 0.4).most for one in (plain, collapsed))
-    assert first == second
 
 
 def test_who_asked_for_one_thread_changes_nothing() -> None:

@@ -45,15 +45,3 @@ def test_compilation_is_a_short_table_of_running_totals() -> None:
     (found,) = read_computing([log(rows)], {}, 0).compilations
     assert len(found.t) == len(found.frames) <= COMPILATIONS_AT_MOST
     assert (found.t[0], found.frames[0], found.seconds[0]) == (0.001, 1, 0.001)
-
-
-def test_shapes_are_sorted_by_kind_and_bounded() -> None:
-    said = {"device": "cpu", "dtype": "float32", "calls": 2, "invented_later": 1}
-    product = {**said, "fact": "product", "batch": 0, "m": 4, "k": 8, "n": 2, "inputs": True}
-    scores = {
-        **said, "fact": "attention", "batch": 6, "queries": 5, "keys": 7, "width": 4, "value_width": 4,
-        "between": 1, "masked": True, "dropout": False,
-    }  # fmt: skip
-    found = read_computing([log([], facts=[scores, *[product] * (2 * AT_MOST)])], {}, 0).shapes
-    assert (len(found.products), len(found.convolutions), len(found.attentions)) == (AT_MOST, 0, 1)
-    assert (found.products[0].pid, found.products[0].k, found.attentions[0].masked) == (PID, 8, True)

@@ -11,7 +11,6 @@ import pytest
 from bottleneck_doctor.commands import cli, run
 from bottleneck_doctor.commands.app import COMMANDS, main
 from bottleneck_doctor.commands.options import (
-    CALIBRATE,
     CPROFILE,
     DATA_FN,
     EXPORT,
@@ -26,7 +25,7 @@ from bottleneck_doctor.commands.options import (
     PYTHON,
     QUIET,
 )
-from bottleneck_doctor.commands.run_options import Form, Options, calibrates, checked, conditions, quickly
+from bottleneck_doctor.commands.run_options import Form, Options, checked, conditions, quickly
 from bottleneck_doctor.model.gate import Condition
 
 
@@ -77,7 +76,7 @@ def test_arguments_go_through_whatever_they_look_like(seen: list[Options]) -> No
 def test_every_option_arrives(seen: list[Options]) -> None:
     line = (
         "-o p.json --max-data-wait 0.3 --max-data-wait 0.2 --max-steps 5 --max-seconds 1.5"
-        " --format json --quiet --no-profiler --no-py-spy --cprofile --calibrate --python /usr/bin/python3"
+        " --format json --quiet --no-profiler --no-py-spy --cprofile --python /usr/bin/python3"
         " --data-fn a.b:c.d --data-fn e:f"
     )
     assert main(["run", *line.split(), "--fail-if", "step_time_s > 1", "train.py"]) == 7
@@ -92,7 +91,6 @@ def test_every_option_arrives(seen: list[Options]) -> None:
         NO_PROFILER: True,
         NO_PY_SPY: True,
         CPROFILE: True,
-        CALIBRATE: True,
         PYTHON: "/usr/bin/python3",
         DATA_FN: ["a.b:c.d", "e:f"],
     }
@@ -106,8 +104,8 @@ def test_every_option_arrives(seen: list[Options]) -> None:
         "train.py --lr 0.1 -o x",
         "-",
         "-q -o p.json --output=r.json -m pkg.train -q",
-        "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --calibrate --until-steady -- env x -- y",
-        "--no-calibrate --no-paths --prove 2m train.py",
+        "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --until-steady -- env x -- y",
+        "--no-paths --prove 2m train.py",
         "--max-steps 5 --max-seconds=1.5 --format json --python=/usr/bin/python3 --place /tmp train.py",
         "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
     ],
@@ -137,36 +135,22 @@ def test_defaults_come_from_the_settings_and_the_environment(
     monkeypatch.setenv("BDOC_OUTPUT", "p.json")
     monkeypatch.setenv("BDOC_EXPORT", "mlflow: prometheus:a.prom mlflow:")
     (folder / "pyproject.toml").write_text(
-        "[tool.bdoc]\nmax-steps = 9\nno-py-spy = true\ncalibrate = true\n"
-        "max-data-wait = 0.1\nformat = 'markdown'\n"
+        "[tool.bdoc]\nmax-steps = 9\nno-py-spy = true\nmax-data-wait = 0.1\nformat = 'markdown'\n"
     )
     assert main(["run", "--format", "terminal", "train.py"]) == 7
     options = seen[0]
     assert (options[OUTPUT], options[MAX_STEPS], options[NO_PY_SPY]) == ("p.json", 9, True)
     assert (options[NO_PROFILER], options[FORMAT], options[CPROFILE]) == (False, "terminal", False)
-    assert calibrates(options)
     assert [condition.threshold for condition in conditions(options)] == [0.1]
     assert [one.shown for one in options[EXPORT]] == ["mlflow", "prometheus:a.prom"]
-    assert [*options.settings.used] == ["max-data-wait", "max-steps", "no-py-spy", "calibrate"]
+    assert [*options.settings.used] == ["max-data-wait", "max-steps", "no-py-spy"]
     assert main(["run", "--place", "/tmp", "train.py"]) == 7  # a trial of `bdoc prove`
     assert (seen[1][OUTPUT], seen[1][EXPORT], seen[1][MAX_STEPS]) == ("profile.json", [], None)
-
-
-def test_whether_to_calibrate_is_said_by_the_line_then_by_the_settings(
-    seen: list[Options], folder: Path
-) -> None:
-    for line in ([], ["--no-calibrate"], ["--place", "/tmp"]):
-        main(["run", *line, "train.py"])
-    (folder / "pyproject.toml").write_text("[tool.bdoc]\nno-calibrate = true\n")
-    for line in ([], ["--calibrate"]):
-        main(["run", *line, "train.py"])
-    assert [calibrates(one) for one in seen] == [None, False, False, False, True]
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["--calibrate", "--no-calibrate", "t.py"], "give one of them"),
         (["--prove", "2", "t.py"], "--prove '2': expected a length of time"),
         (["--prove", "2m", "-"], "is to run several times"),
         (["-m"], "nothing to run"),

@@ -53,12 +53,11 @@ LAWS = {
     "findings": _law("model analyse", not_stdlib=WORLD),
     "prescribe": _law("model analyse findings"),
     "render": _law("model", "jinja2 plotly rich snakeviz tornado"),
-    "calibrate": _law("model"),
     "export": _law("model", "mlflow opentelemetry prometheus_client tensorboard wandb"),
     "prove": _law("model analyse launch sense", "psutil"),
     "fleet": _law("model", "duckdb fsspec"),
     "commands": _law(
-        "model launch sense assemble calibrate analyse prescribe prove render fleet export", "typer tomli"
+        "model launch sense assemble analyse prescribe prove render fleet export", "typer tomli"
     ),
 }
 

@@ -49,16 +49,12 @@ def placeless(text: str) -> str:
 
 def report_of(file: Path, without: Sequence[str] = ()) -> dict[str, Any]:
     """The report of a kept profile, drawn anew; ``without`` names facts of it that are left out, to see
-    what they are worth: all of a field, or those with this subject (``calibrations.product``)."""
+    what they are worth."""
     from bottleneck_doctor.model.codec import decode_profile, encode_report
     from bottleneck_doctor.prescribe.write_up import FAILED, write_up
 
     profile = decode_profile(gzip.decompress(file.read_bytes()))
-    for name in without:
-        field, _, subject = name.partition(".")
-        facts = getattr(profile, field)
-        left = [one for one in facts if one.subject != subject] if subject else type(facts)()
-        profile = replace(profile, **{field: left})
+    profile = replace(profile, **{name: type(getattr(profile, name))() for name in without})
     report = write_up(profile)
     assert not [one for one in report.abstentions if one.missing.startswith(FAILED)], file
     drawn: dict[str, Any] = json.loads(encode_report(report))

@@ -50,11 +50,10 @@ def plain(patient: Patient, folder: Path, length: list[str], *, cured: Sequence[
     return Plain(done.returncode, done.stdout, _read(truth))
 
 
-def watched(patient: Patient, folder: Path, length: list[str], *, calibrate: bool = False) -> Watched:
+def watched(patient: Patient, folder: Path, length: list[str]) -> Watched:
     """Run the sick script under bdoc, then ask for its report."""
     truth, profile = folder / "truth-watched.json", folder / "profile.json"
-    how = ["--calibrate"] if calibrate else []
-    command = [*BDOC, "run", "--quiet", *how, "-o", str(profile), *_call(patient, truth, length)]
+    command = [*BDOC, "run", "--quiet", "-o", str(profile), *_call(patient, truth, length)]
     with surroundings(patient) as prefix:
         done = execute([*prefix, *command])
     said = execute([*BDOC, "report", str(profile), "--format", "json"])

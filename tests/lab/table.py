@@ -9,7 +9,7 @@ from typing import TypeVar
 from tests.lab.judge import Judgement
 
 T = TypeVar("T")
-BASES = ("replay", "calibrated", "amdahl", "bound")  # of a promise
+BASES = ("replay", "amdahl", "bound")  # of a promise
 HEADER = (
     "| patient | bound | cause | first remedy | data wait: bdoc / truth | cured by "
     "| predicted: low – likely – high | by | measured | inside |\n"

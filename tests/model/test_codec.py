@@ -57,8 +57,19 @@ def test_an_empty_profile_survives_too() -> None:
     assert decode_profile(encode_profile(empty)) == empty
 
 
-def test_what_a_later_version_of_the_same_schema_adds_is_ignored() -> None:
-    assert decode_profile(changed("loaders", 0, "colour", to=[1, {"a": None}])) == PROFILE
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("loaders", 0, "colour"), [1, {"a": None}]),  # of a later version
+        (("calibrations",), [{"loader": "", "subject": "product", "variant": "now", "seconds": -1}]),
+        (("computing", "shapes"), {"products": [{"pid": 10, "m": 4}]}),
+        (("processes", 0, "executable"), "/usr/bin/python3"),
+    ],
+)
+def test_what_another_version_of_the_same_schema_holds_is_ignored(
+    path: tuple[str | int, ...], to: Any
+) -> None:
+    assert decode_profile(changed(*path, to=to)) == PROFILE
 
 
 def test_a_column_that_an_older_bdoc_did_not_write_was_not_measured() -> None:

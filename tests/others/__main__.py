@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=NAMES, choices=NAMES, metavar="NAME")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each cure (default 2)")
     parser.add_argument("--again", action="store_true", help="diagnose the kept profiles, start nothing")
-    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS[.SUBJECT]", help="with --again")
+    parser.add_argument("--without", nargs="+", default=(), metavar="FACTS", help="with --again")
     parser.add_argument("--keep", action="store_true", help="file profiles and measurements")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-others")
     given = parser.parse_args(argv)

@@ -8,7 +8,7 @@ from ...analyse import reads
 from ...analyse.causes import gain
 from ...analyse.loop_parts import is_users
 from ...analyse.predict import WORTH, best_setting, step_after
-from ...analyse.reads import UNSURE, Reads, serves_more
+from ...analyse.reads import UNSURE, Reads
 from ...analyse.steps import share_in
 from ...model.code import Location
 from ...model.derived import Rhythm
@@ -28,7 +28,6 @@ SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more
 MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (ours)
 BOOKS = "thread CPU clock, schedstat"
 TASK_IO = "io counters of the task"
-TIMED = "timed after the run"
 
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
@@ -107,7 +106,6 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
         title=title or f"wait side by side: make batches in {count}",
         change=replace(best.change, streams=streams),
         risk=WORKERS.risk + (ITERABLE if loader.dataset_kind == "iterable" else ""),
-        basis="calibrated" if scenario.served else "replay",
     )  # fmt: skip
     return [as_served(diagnosis, proposal)]
 
@@ -181,12 +179,6 @@ def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
         ("reads per second that it may make", "read_limit_iops", limit_reads, "control group"),
     )
     found = [Evidence(*part) for part in parts if part[2] is not None]
-    curve = diagnosis.scenario.served if diagnosis.scenario is not None else ()
-    if curve:
-        more = serves_more(curve, judged.readers)
-        found.append(
-            Evidence("reads a second for up to 8 readers, over the run's", "read_scaling_ratio", more, TIMED)
-        )
     if not inputs.blocked_samples:
         found.append(
             Evidence("no thread was sampled asleep: the bytes read alone say that the waits are for storage")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import fmean
 
 from ...analyse.predict import best_setting, best_split, split_change, step_after
 from ...analyse.replay import one_thread_longer, step_seconds
 from ...analyse.scenario import THREADS_MARK
 from ...analyse.threads import large_share
-from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
+from ...model.diagnosis import Change, Diagnosis, Proposal
 from ...model.report import Fix
 from ...model.run import Treatment
 from .advice import MOST, PAYS, loader_call, loader_with, making_s, on_loader, spread
-from .timed import LAYERS, as_timed, times_as_fast
 
 # Of a step that was measured beside workers, and is replayed without them: cautious, likely, at best (ours,
 # measured 0.26, 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers crowd the cores, what they send is mapped anew)
 LEFT_ALONE = (1.0, 0.6, 0.25)
-ONE = "1 threads"  # the way in which layers are timed for it
 
 FEWER = Proposal(
     id="workers-auto",
@@ -63,8 +60,7 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
         return []  # whoever makes batches sleeps, and leaves the model its cores
     large = large_share(diagnosis.profile, diagnosis.loop)
     wide = 1 + (1.0 if large is None else large) * (scenario.threads - 1)
-    timed = _timed(diagnosis, scenario, large)
-    longer = (timed,) * 3 if timed else (wide, one_thread_longer(wide), 1.0)
+    longer = (wide, one_thread_longer(wide), 1.0)
     best, threads = best_split(scenario, longer[1])
     changes = [split_change(scenario, best, threads, one) for one in longer]
     factor = spread(scenario, *changes)
@@ -84,17 +80,6 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
         title=f"keep cores for the model: {title}",
         treatments=treatments,
     )
-    if timed is not None:
-        return [as_timed(proposal, changes[0])]
     # what one thread takes is a guess, and it is ordered by the worst one
     worst = (min(1.0, factor[0]), factor[0], factor[2])
     return [replace(proposal, factor=worst, most=factor[2], basis="bound")]
-
-
-def _timed(diagnosis: Diagnosis, scenario: Scenario, large: float | None) -> float | None:
-    """Times as long as the model's computing takes with one thread, where that was timed."""
-    own_s = fmean(cost.compute for cost in scenario.costs)
-    faster = times_as_fast(diagnosis, LAYERS, ONE, own_s)
-    if faster is None:
-        return None
-    return 1 + (1.0 if large is None else large) * (1 / faster - 1)
