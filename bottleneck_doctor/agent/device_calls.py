@@ -16,7 +16,7 @@ import sys
 from time import monotonic_ns as now
 
 from . import device_clock, wire
-from .guard import quiet
+from .guard import from_signal, quiet
 from .hints import TYPE_CHECKING, Any, Callable, FrameType
 from .state import state
 from .tensor_hooks import ALWAYS, WINDOWS, aside, hook, patches
@@ -118,7 +118,9 @@ def begin(kind: str, frame: FrameType | None, describe: Callable[[int], Columns]
         if look is None or look.thread != state.thread() or not state.accelerator.ready():
             return None
         return SyncCall(kind, frame, describe)
-    except Exception:
+    except Exception as problem:
+        if from_signal(problem):
+            raise
         return None
 
 

@@ -11,6 +11,7 @@ from time import monotonic_ns as now
 
 from . import accelerator as accelerators
 from . import tensor_hooks, wire
+from .guard import from_signal
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import state
 
@@ -37,7 +38,9 @@ def note_allocator() -> None:
     _LastReading.last_ns = here
     try:
         retries, requests, peak, reserved = state.accelerator.memory()
-    except Exception:  # this device, or this version of torch, has no such books
+    except Exception as problem:  # this device, or this version of torch, has no such books
+        if from_signal(problem):
+            raise
         _LastReading.refused = True
         return
     emptied = wire.NOTHING if tensor_hooks.patches.compiled else state.emptied
@@ -95,6 +98,8 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return hook(*args)
         except Exception as refusal:
+            if from_signal(refusal):
+                raise
             give_up("%s: %s" % (type(refusal).__name__, refusal))
             return None
         finally:
@@ -128,6 +133,8 @@ def seek(optimizer: Any = None) -> None:
         if found is not None:
             adopt(found)
     except Exception as refusal:
+        if from_signal(refusal):
+            raise
         give_up("%s: %s" % (type(refusal).__name__, refusal))
 
 

@@ -7,7 +7,7 @@ import sys
 
 from . import optimizers, profiler_conflict, wire
 from .clocks import now, thread_cpu
-from .guard import at_fork, quiet, undo
+from .guard import at_fork, from_signal, quiet, undo
 from .hints import TYPE_CHECKING, Any
 from .state import OTHERS_AT_MOST, state
 
@@ -168,7 +168,9 @@ class ProfilerWindow:
             self.running = False
             if len(self.before) < AGAIN_AT_MOST and now() - self.begun < AGAIN_NS:
                 self._record()
-        except Exception:  # ended by somebody else
+        except Exception as problem:  # ended by somebody else
+            if from_signal(problem):
+                raise
             self.running = False
         self.short = not self.running
         if self.short:

@@ -14,10 +14,9 @@ the hooks go on is limited, and they do so ever more rarely.
 from __future__ import annotations
 
 import functools
-import sys
 from types import MethodType
 
-from . import importing, wire
+from . import compiler, importing, wire
 from .guard import at_fork, quiet, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import state
@@ -97,6 +96,7 @@ def install(compiled: bool) -> None:
     """Once, when all hooks are ready. ``compiled``: graphs have been traced already."""
     patches.compiled = compiled
     importing.before_search.append(hush)
+    compiler.starting.append(_compiles)
     at_fork(_forget)
     undo.append(_forget)
     if not compiled:
@@ -108,7 +108,7 @@ def listen() -> bool:
     rest()
     if not patches.hooks:
         return False
-    _watch_compiler()
+    compiler.watch()
     patches.looks += 1
     if not patches.left or patches.warns() or (patches.looks < patches.next and not _traced()):
         return False
@@ -183,16 +183,7 @@ def _take_off() -> None:
 
 
 @quiet
-def _watch_compiler() -> None:
-    """``torch._dynamo.reset`` forgets us."""
-    compiler: Any = sys.modules.get("torch._dynamo.callback")
-    if compiler is not None and _compiles not in compiler.callback_handler.start_callbacks:
-        compiler.callback_handler.register_start_callback(_compiles)
-        undo.append(lambda: compiler.callback_handler.remove_start_callback(_compiles))
-
-
-@quiet
-def _compiles(*args: object) -> None:
+def _compiles() -> None:
     """A graph is about to be traced."""
     if patches.on:
         patches.traced += 1

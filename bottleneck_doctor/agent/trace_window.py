@@ -20,6 +20,7 @@ import sys
 from . import profiler_conflict, wire
 from .clocks import now
 from .compiler import can_detach
+from .guard import from_signal
 from .hints import Any, Callable, FrameType
 from .state import OTHERS_AT_MOST, state
 
@@ -187,6 +188,8 @@ class TraceWindow:
             self.trace = trace
             trace.prepare()
         except Exception as refusal:
+            if from_signal(refusal):
+                raise
             self._give_up(refusal)
 
     def over(self, loader: int) -> bool:
@@ -198,6 +201,8 @@ class TraceWindow:
             try:
                 self._arrived(loader)
             except Exception as refusal:
+                if from_signal(refusal):
+                    raise
                 self._give_up(refusal)
         elif self.closing is not None and now() - self.closed >= DETACH_NS:
             self._close()
@@ -210,6 +215,8 @@ class TraceWindow:
             try:
                 self._save(goes_on)
             except Exception as refusal:
+                if from_signal(refusal):
+                    raise
                 self._give_up(refusal)
         if self.closing is not None:
             self._close()
@@ -223,7 +230,9 @@ class TraceWindow:
             stretch = self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame)))
             stretch.__enter__()
             return lambda: stretch.__exit__(None, None, None)
-        except Exception:
+        except Exception as problem:
+            if from_signal(problem):
+                raise
             return None
 
     def _arrived(self, loader: int) -> None:
@@ -281,8 +290,9 @@ class TraceWindow:
             state.writer.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
             if self.trace is not None:
                 self._end("", self._is_sound())
-        except Exception:  # ended by somebody else
-            pass
+        except Exception as problem:  # ended by somebody else
+            if from_signal(problem):
+                raise
         if self.closing is None:
             self._note()
 
@@ -290,7 +300,9 @@ class TraceWindow:
         """Whether CUDA's runtime may be asked to let CUPTI go: not after an error that the device keeps."""
         try:
             return bool(self.accelerator.ready())
-        except Exception:
+        except Exception as problem:
+            if from_signal(problem):
+                raise
             return False
 
     def _end(self, path: str, detach: bool) -> None:
