@@ -6,6 +6,7 @@ from dataclasses import replace
 from statistics import median
 
 from ..model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, Step
+from ..model.instruments import InstrumentCost
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.report import Overhead, Quality
@@ -171,19 +172,32 @@ def _share(part_s: float | None, whole_s: float) -> float | None:
     return part_s / whole_s if part_s is not None and whole_s >= 1e-9 else None
 
 
-def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis, slowed: list[Gap]) -> Quality:
-    cost, duration = profile.cost, profile.run.duration_s
-    per_step = cost.agent_s_per_step
-    overhead = Overhead(
-        agent_s_per_step=per_step,
-        share_of_step=_share(per_step, main.step_s),
-        supervisor_cpu_share=_share(cost.supervisor_cpu_s, duration),
+def _overhead(profile: Profile, main: Diagnosis) -> Overhead:
+    """What watching cost this run. CPU time of other processes delays a training as far as that keeps all cores
+    busy: its threads wait for the one that has lost its core."""
+    cost, cores = profile.cost, main.host.job_cores
+    busy = 1.0 if cores is None else min(1.0, cores / main.host.cores)
+    beside = busy * ((cost.supervisor_cpu_s or 0.0) + cost.stacks_cpu_s)
+    return Overhead(
+        agent_s_per_step=cost.agent_s_per_step,
+        share_of_step=_share(cost.agent_s_per_step, main.step_s),
+        supervisor_cpu_share=_share(cost.supervisor_cpu_s, profile.run.duration_s),
+        within_s=None if cost.agent_s is None else cost.agent_s + beside,
+        around_s=around_s(cost),
     )
+
+
+def around_s(cost: InstrumentCost) -> float | None:
+    """Seconds before the training's start and after its end."""
+    return None if cost.before_s is None or cost.after_s is None else cost.before_s + cost.after_s
+
+
+def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis, slowed: list[Gap]) -> Quality:
     return Quality(
         steady_steps=steps_in(main.steps),
         warmup_steps=window.warmup_steps,
         step_time_noise=_noise(main.steps) if main.steps else None,
-        overhead=overhead,
+        overhead=_overhead(profile, main),
         gaps=[*profile.gaps, *find_gaps(main.device), *slowed],
         set_aside=window.set_aside,
         uncontended_step=uncontended(

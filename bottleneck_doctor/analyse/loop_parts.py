@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ..model.code import Location
 from ..model.instruments import Stack
@@ -38,6 +39,7 @@ QUEUES = re.compile(r"(\w+\.)?(wait|get|put) \(.*/(threading|queue)\.py:")  # ev
 TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (ours)
 FEWEST = 3  # samples of a line, below which they may be torn (ours)
 MANY = 10  # samples, from which a single one among them may be torn (ours)
+FRAMES = 1 << 14  # and call paths, that are kept taken apart: they are asked for dozens of times
 OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
 
 
@@ -141,12 +143,20 @@ def _sample(stack: Stack, body: LoopBody | None) -> LoopSample | None:
             return None
         depth, line = places[-1]  # a closure that the loop defines runs below its optimizer
         frames = frames[depth + 1 :]
-    frames = [frame for frame in frames if not is_ours(frame)]
+    part, called = _below(tuple(frames))
+    return LoopSample(part, line, called, stack, depth)
+
+
+@lru_cache(maxsize=FRAMES)
+def _below(frames: tuple[str, ...]) -> tuple[str, Location | None]:
+    """The part of the loop that these frames below its line belong to, and the user's function among them
+    that it called."""
+    frames = tuple(frame for frame in frames if not is_ours(frame))
     parts = [part for frame in frames if (part := _part(frame))]
     part = next((one for one in parts if one != "compiled"), "forward" if parts else "")
     users = next((frame for frame in frames if not any(mark in frame for mark in (*LIBRARIES, "<"))), None)
     called = parse_frame(users) if users is not None else None
-    return LoopSample(part or ("user" if called is not None else "line"), line, called, stack, depth)
+    return part or ("user" if called is not None else "line"), called
 
 
 def _line_in(frame: str, body: LoopBody) -> int | None:
@@ -183,14 +193,20 @@ def is_users(file: str) -> bool:
     return not file.startswith("<") and not is_ours(file) and not any(mark in file for mark in LIBRARIES)
 
 
-def users_path(frames: Iterable[str]) -> list[Location]:
+def users_path(frames: Iterable[str]) -> tuple[Location, ...]:
     """The user's frames of a call path, outermost first."""
-    return [place for place in map(parse_frame, frames) if place is not None and is_users(place.file)]
+    return _users_path(tuple(frames))
+
+
+@lru_cache(maxsize=FRAMES)
+def _users_path(frames: tuple[str, ...]) -> tuple[Location, ...]:
+    return tuple(place for place in map(parse_frame, frames) if place is not None and is_users(place.file))
 
 
 LINE = re.compile(r"[0-9]{1,9}")  # digits of other scripts are digits to str.isdigit, and none to int
 
 
+@lru_cache(maxsize=FRAMES)
 def parse_frame(frame: str) -> Location | None:
     """``function (file:line)`` as a location."""
     function, _, rest = frame.partition(" (")

@@ -64,7 +64,7 @@ def purpose_of(sources: list[FunctionSource], stacks: list[Stack]) -> Purpose:
 
 def purpose_at(sources: list[FunctionSource], stack: Stack) -> Purpose:
     """What one call path is for."""
-    path = tuple(users_path(stack.frames))
+    path = users_path(stack.frames)
     found = _purpose(tuple(sources), path)
     if found.caller is None or found.what == LOG:  # not below the loop that trains, or a log's own flush
         return found

@@ -53,6 +53,8 @@ class Remains:
     windows: list[InstrumentWindow] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     supervisor_cpu_s: float | None = None
+    stacks_cpu_s: float = 0.0
+    before_s: float | None = None
     mask: Mask | None = None
     order: Order | None = None
     processes: list[Process] = field(default_factory=list)  # known without an agent
@@ -107,7 +109,7 @@ def assemble(remains: Remains) -> Profile:
         series=read_series(remains.samples, origin),
         windows=windows[:64],
         ranks=read_ranks(trainers),
-        cost=_cost(logs, remains.supervisor_cpu_s),
+        cost=_cost(logs, remains),
         gaps=[*settle(remains.gaps, drivers, found, processes), *silences],
         startups=read_startups(trainers, origin)[:64],
         elapsed=[one for one in lives if one is not None][:64],
@@ -173,11 +175,17 @@ def _loader_of(fetchers: dict[str, list[Fetcher]]) -> dict[int, str]:
     return {fetcher.log.pid: key for key, members in fetchers.items() for fetcher in members}
 
 
-def _cost(logs: list[ProcessLog], supervisor_cpu_s: float | None) -> InstrumentCost:
+def _cost(logs: list[ProcessLog], remains: Remains) -> InstrumentCost:
     busiest = max(logs, key=lambda log: log.board.get("steps", 0), default=None)
     steps = busiest.board.get("steps", 0) if busiest else 0
-    per_step = busiest.board["cost_ns"] * 1e-9 / steps if busiest and steps > 0 else None
-    return InstrumentCost(agent_s_per_step=per_step, supervisor_cpu_s=supervisor_cpu_s)
+    agent_s = busiest.board["cost_ns"] * 1e-9 if busiest and steps > 0 else None
+    return InstrumentCost(
+        agent_s_per_step=agent_s / steps if agent_s is not None else None,
+        supervisor_cpu_s=remains.supervisor_cpu_s,
+        agent_s=agent_s,
+        stacks_cpu_s=remains.stacks_cpu_s,
+        before_s=remains.before_s,
+    )
 
 
 def _silences(logs: list[ProcessLog], remains: Remains) -> list[Gap]:

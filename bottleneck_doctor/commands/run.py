@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -128,7 +129,7 @@ def run_command(options: Options) -> int:
             options = of_its_ranks(options, profile)
         kept = _keep(options, folder, cprofile)
         ours = session.limit is not None and session.limit.excuses(ended.exit_status)
-    status = _conclude(options, 0 if ours else ended.exit_status, profile, problem, kept)
+    status = _conclude(options, ended, 0 if ours else ended.exit_status, profile, problem, kept)
     if options[PROVE_S] is not None and profile is not None and (ours or ended.exit_status == 0):
         _prove(options)
     return status
@@ -237,7 +238,9 @@ def _profile(
         return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
 
 
-def _conclude(options: Options, status: int, profile: Profile | None, problem: str, kept: list[str]) -> int:
+def _conclude(
+    options: Options, ended: Ended, status: int, profile: Profile | None, problem: str, kept: list[str]
+) -> int:
     """Write the profile, print the report, judge; whatever fails of this, the script's status holds."""
     judged = CANNOT_SAY if conditions(options) else 0
     if profile is None:
@@ -245,7 +248,7 @@ def _conclude(options: Options, status: int, profile: Profile | None, problem: s
         return status or judged
     saved = _save(options, profile)
     try:
-        judged = _report(options, profile, saved, kept)
+        judged = _report(options, profile, ended.ended_ns, saved, kept)
     except Exception as error:
         rest = f"; the profile is in {options[OUTPUT]}" if saved else ""
         complain(f"the report could not be written: {type(error).__name__}: {error}{rest}")
@@ -271,16 +274,22 @@ def _save(options: Options, profile: Profile) -> bool:
     return True
 
 
-def _report(options: Options, profile: Profile, saved: bool, kept: list[str]) -> int:
-    """Show the report; the status of the gate."""
+def _report(options: Options, profile: Profile, ended_ns: int, saved: bool, kept: list[str]) -> int:
+    """Show the report; the status of the gate. The profile is written again, with the time that this took."""
     part = partly(profile)
     others = bool(part and part[0]) and not sys.stderr.isatty()  # of many runs the first rank's speaks
     quiet = options[QUIET] or others
     if quiet and not conditions(options):
         return 0
+    from ..analyse.diagnose import around_s
     from ..prescribe import write_up
 
     report = replace(write_up(profile), bdoc=__version__)
+    cost = replace(profile.cost, after_s=(time.monotonic_ns() - ended_ns) / 1e9)
+    if saved:
+        _save(options, replace(profile, cost=cost))
+    overhead = replace(report.quality.overhead, around_s=around_s(cost))
+    report = replace(report, quality=replace(report.quality, overhead=overhead))
     if not quiet:
         _tell(options, profile, report, saved, kept)
     return _judge(options, report)

@@ -226,6 +226,7 @@ class Session:
         from ..model.run import Run
         from ..sense.capabilities import describe_machine
         from ..sense.prices import fault_s, handed_s
+        from ..sense.proc_files import age_s
 
         spent, trial = self.spent_s(), self.options[TRIAL]
         machine, unknown = describe_machine()
@@ -260,6 +261,8 @@ class Session:
             windows=self.windows.windows if self.windows is not None else [],
             gaps=gaps + unknown,
             supervisor_cpu_s=spent,
+            stacks_cpu_s=self.windows.cpu_s if self.windows is not None else 0.0,
+            before_s=max(0.0, age_s() - (time.monotonic_ns() - ended.started_ns) / 1e9),
             mask=mask,
             order=trial.order if trial is not None else None,
         )

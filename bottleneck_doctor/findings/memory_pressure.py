@@ -160,7 +160,7 @@ def _evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) -> list[E
          shortage.limit_hits_per_s or None, "control group"),
         ("share of time in which some task waits for memory", "memory_pressure", shortage.stalled, "PSI"),
         ("private memory that each step adds, in bytes", "growth_bytes_per_step", growth or None,
-         "smaps_rollup"),
+         "/proc/PID/status, smaps_rollup"),
         ("bytes of memory left", "memory_left_bytes", memory_left(diagnosis), "meminfo, control group"),
     )  # fmt: skip
     return [Evidence(*one) for one in known if one[2] is not None]

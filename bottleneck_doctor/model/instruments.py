@@ -97,7 +97,13 @@ class InstrumentWindow:
 
 @dataclass(frozen=True)
 class InstrumentCost:
-    """What instrumentation cost: agent seconds per step in the training thread, supervisor CPU."""
+    """What instrumentation cost: of the training's thread, by the agent's own count (seconds in all, and per
+    step); CPU seconds of the supervisor and of py-spy while it ran; seconds before its start and after its
+    end."""
 
     agent_s_per_step: float | None = None
     supervisor_cpu_s: float | None = None
+    agent_s: float | None = None
+    stacks_cpu_s: float = 0.0
+    before_s: float | None = None
+    after_s: float | None = None

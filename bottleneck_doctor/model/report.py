@@ -32,11 +32,14 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What watching cost; ``None`` when it was not measured."""
+    """What watching cost; ``None`` when it was not measured. ``within_s``: seconds by which the training took
+    longer; ``around_s``: those before its start and after its end."""
 
     agent_s_per_step: float | None
     share_of_step: float | None
     supervisor_cpu_share: float | None
+    within_s: float | None = None
+    around_s: float | None = None
 
 
 @dataclass(frozen=True)

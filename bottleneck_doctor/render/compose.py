@@ -352,6 +352,9 @@ def _watching(report: Report) -> str:
         f", {words.counted(quality.warmup_steps, 'warm-up step')} excluded" if quality.warmup_steps else ""
     )
     cost = "overhead not measured"
+    if overhead.within_s is not None and overhead.around_s is not None:
+        within, around = words.seconds(overhead.within_s), words.seconds(overhead.around_s)
+        return f"{steps} · overhead: {within} while it trained, {around} before and after"
     if overhead.share_of_step is not None:
         cost = f"overhead: {words.percent(overhead.share_of_step)} of step time"
         if overhead.agent_s_per_step is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -34,6 +35,12 @@ def read_stat(proc: Path, pid: int) -> list[str]:
     The name before them may hold any character."""
     _, bracket, rest = (read_text(proc / str(pid) / "stat") or "").rpartition(")")
     return rest.split() if bracket else []
+
+
+def age_s() -> float:
+    """Seconds since this process was started, to a hundredth."""
+    started_s = int(read_stat(Path("/proc"), os.getpid())[19]) / TICKS_PER_S
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
 
 
 def children_of(proc: Path, pid: int) -> list[int]:

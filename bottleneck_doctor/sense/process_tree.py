@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from statistics import fmean
 
 from .host import Values
 from .proc_files import PAGE_BYTES, TICKS_PER_S, children_of, read_pairs, read_stat, read_text
@@ -237,7 +238,8 @@ def _ancestors(proc: Path, pid: int) -> list[int]:
 
 
 PERIOD_NS = 2_000_000_000
-MOST_MEASURED = 16  # the walk over one process's page tables takes milliseconds per gigabyte
+MOST_MEASURED = 16
+MOST_WALKED = 2  # a walk over a process's page tables takes 14 ms a gigabyte, and holds up its page faults
 MAPPED_AT = 3  # that reading, some seconds into the run: by then data sets are open
 NO_DATA = ("/dev/", "/memfd:", "/SYSV", "/usr/lib/locale/")  # shared memory and the C library's own files
 
@@ -264,15 +266,27 @@ class Holdings:
         return values
 
     def _memory(self, pids: list[int]) -> Values:
-        rollups = [read_pairs(self._proc / str(pid) / "smaps_rollup") for pid in pids]
-        known = [one for one in rollups if "Private_Dirty" in one]
+        """By the kernel's counters, which count what a forked worker shares with its parent as the worker's:
+        of workers the page tables are walked, of some that stand for all."""
+        read = {pid: read_pairs(self._proc / str(pid) / "status") for pid in pids}
+        known = {pid: one for pid, one in read.items() if "RssAnon" in one}
         if not known:
             return {}
+        private = {pid: one["RssAnon"] for pid, one in known.items()}
+        forked = [pid for pid, one in known.items() if self._is_forked(pid, one.get("PPid", 0))]
+        walked = [read_pairs(self._proc / str(pid) / "smaps_rollup") for pid in forked[:MOST_WALKED]]
+        own = [one["Private_Dirty"] for one in walked if "Private_Dirty" in one]
+        private |= dict.fromkeys(forked, round(fmean(own))) if own else {}
         return {
-            "job_private_bytes": 1024 * sum(one["Private_Dirty"] for one in known),
-            "job_swapped_bytes": 1024 * sum(one.get("Swap", 0) for one in known),
+            "job_private_bytes": 1024 * sum(private.values()),
+            "job_swapped_bytes": 1024 * sum(one.get("VmSwap", 0) for one in known.values()),
             "job_measured_processes": len(known),
         }
+
+    def _is_forked(self, pid: int, parent: int) -> bool:
+        """Whether it runs the program of its parent's, started by the same command."""
+        commands = [read_text(self._proc / str(one) / "cmdline") for one in (pid, parent)]
+        return bool(commands[0]) and commands[0] == commands[1]
 
     def _mapped(self, pid: int) -> int:
         """Bytes of files that are mapped and hold no code."""

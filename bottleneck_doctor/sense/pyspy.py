@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -159,6 +160,7 @@ class StackWindow:
         self, pids: Sequence[int], seconds: float, options: Sequence[str], program: str | None
     ) -> None:
         self.gaps: list[Gap] = []
+        self.cpu_s = 0.0  # of those that have ended
         self.by_target: dict[
             int, list[Stack]
         ] = {}  # of those that could be looked at; [] if nobody was there
@@ -181,11 +183,18 @@ class StackWindow:
     def poll(self) -> list[Stack] | None:
         """None while the window runs; then its stacks, which may be none: ``gaps`` says why."""
         if self._stacks is None:
-            running = any(spy.poll() is None for spy in self._spies.values())
+            running = any(self._runs(spy) for spy in self._spies.values())
             if running and time.monotonic() < self._deadline_s:
                 return None
             self._finish()
         return self._stacks
+
+    def _runs(self, spy: subprocess.Popen[bytes]) -> bool:
+        """Whether it has not ended; what it used is known when it is waited for."""
+        before_s = _reaped_cpu_s()
+        runs = spy.poll() is None
+        self.cpu_s += _reaped_cpu_s() - before_s
+        return runs
 
     def close(self) -> None:
         """Ends py-spy early if it still runs, and takes what it has seen until now."""
@@ -217,8 +226,10 @@ class StackWindow:
 
     def _finish(self) -> None:
         for pid, spy in self._spies.items():
-            overdue = spy.poll() is None
+            overdue = self._runs(spy)
+            before_s = _reaped_cpu_s()
             _end(spy)
+            self.cpu_s += _reaped_cpu_s() - before_s
             told = self._text(pid, "raw")
             found = parse_folded((told or "").splitlines(), pid)
             if told is not None:  # py-spy writes the file when it has looked, even if at nobody
@@ -247,21 +258,29 @@ def start_window(
     py_spy_path: str | None = None,
     idle: bool = True,
     gil: bool = False,
+    children: bool = True,
 ) -> StackWindow:
     """Starts py-spy on each process of ``pids`` and all their children for ``seconds``.
 
-    Name trainers, or the launcher, and not their workers: children are followed. ``idle`` keeps threads that
-    sleep, so that waits for locks and disks are seen with their lines; ``gil`` keeps only the thread that
-    holds the interpreter's lock: it is in Python, not in an operator, which lets the lock go.
+    Name trainers, or the launcher, and not their workers: ``children`` are followed, at 20 ms of CPU.
+    ``idle`` keeps threads that sleep, so that waits for locks and disks are seen with their lines; ``gil``
+    keeps only the thread that holds the interpreter's lock: it is in Python, not in an operator, which lets
+    the lock go.
     """
     assert seconds > 0 and rate_hz > 0
     seconds = min(seconds, LONGEST_WINDOW_S)
     # --subprocesses follows forked loader workers too; --nonblocking accepts a torn stack in a hundred
     # instead of stopping the training at every sample.
-    options = "--subprocesses --threads --nonblocking --full-filenames --format raw".split()
+    options = "--threads --nonblocking --full-filenames --format raw".split()
+    options += ["--subprocesses"] if children else []
     options += ["--rate", str(rate_hz), "--duration", str(math.ceil(seconds)), *(["--idle"] if idle else [])]
     options += ["--gil"] if gil else []
     return StackWindow(pids, seconds, options, find_py_spy(py_spy_path))
+
+
+def _reaped_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _end(spy: subprocess.Popen[bytes]) -> None:

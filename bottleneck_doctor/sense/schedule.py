@@ -11,7 +11,7 @@ from ..model.run import Gap, Progress
 from .capabilities import affinity_cores
 from .pyspy import StackWindow, add_up, compared, start_window
 
-MOST_CORE_SHARE = 0.01
+MOST_CORE_SHARE = 0.005
 SMOOTHING = 0.02  # weight of the newest reading: one expensive look must not starve, and so bias, the next
 
 
@@ -99,7 +99,7 @@ STACKS_AFTER_S = 0.7  # after the first batch: a run of two seconds has stacks, 
 STACKS_S = 1
 STACKS_HZ, CROWDED_HZ = 100, 30
 CROWDED = 2  # processes of the job for each core: with more, they are looked at less often (ours)
-RARER = 1.8  # times the run's age at a window's end, until the next: epochs and evaluation get their share
+RARER = 2.5  # times the run's age at a window's end, until the next: each costs 0.1 s of CPU
 
 
 @dataclass
@@ -112,6 +112,7 @@ class Windows:
     stacks: list[Stack] = field(default_factory=list)
     windows: list[InstrumentWindow] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    cpu_s: float = 0.0  # that py-spy has used
     _asked_ns: int = 0
     _looks: list[StackWindow] = field(default_factory=list)  # at all threads, those awake, those with the GIL
     _begun_ns: int = 0
@@ -137,7 +138,11 @@ class Windows:
             pids = [one.pid for one in progress]
             kinds = ((True, False), (False, False), (False, True))
             rate_hz = stacks_hz(processes, affinity_cores() or os.cpu_count() or 1)
-            self._looks = [start_window(pids, STACKS_S, rate_hz, idle=idle, gil=gil) for idle, gil in kinds]
+            children = processes > len(pids)
+            self._looks = [
+                start_window(pids, STACKS_S, rate_hz, idle=idle, gil=gil, children=children)
+                for idle, gil in kinds
+            ]
 
     def disturbs(self, progress: list[Progress]) -> bool:
         """Whether an instrument is at work right now."""
@@ -156,6 +161,7 @@ class Windows:
 
     def _file(self, now_ns: int, origin_ns: int) -> None:
         every, awake, holding = (look.by_target for look in self._looks)
+        self.cpu_s += sum(look.cpu_s for look in self._looks)
         self.stacks = add_up(self.stacks, compared(every, awake, holding))
         self.gaps += [gap for gap in self._looks[0].gaps if gap not in self.gaps]
         self.windows.append(

@@ -143,7 +143,8 @@ def once(name: str, bdoc: Sequence[str] = (), options: Sequence[str] = ()) -> Ru
         if done.returncode:
             raise SystemExit(f"{name} ended with status {done.returncode}:\n{done.stderr}")
         marks = json.loads(done.stdout.splitlines()[-1])
-        told = report_on(profile, bdoc)["quality"]["overhead"].get("run_s") if bdoc else None
+        cost = report_on(profile, bdoc)["quality"]["overhead"] if bdoc else {}
+        told = cost["within_s"] + cost["around_s"] if cost.get("around_s") else None
         return Run(marks["train_s"], ended_s - marks["ended_s"], ended_s - began_s, told)
 
 

@@ -8,6 +8,7 @@ from bottleneck_doctor.sense.process_tree import MAPPED_AT, PERIOD_NS, Holdings
 from tests.sense.conftest import Plant, Start
 
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
+STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\nVmSwap:\t4 kB\n"
 LIMITS = (
     "Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}                4096      files\n"
 )
@@ -16,7 +17,10 @@ LIMITS = (
 def planted(plant: Plant) -> Holdings:
     files = {"proc/7/fd/0": "", "proc/7/fd/1": "", "proc/8/fd/0": ""}
     files |= {"proc/7/limits": LIMITS.format(soft=1024), "proc/8/limits": LIMITS.format(soft=2)}
-    files |= {"proc/7/smaps_rollup": ROLLUP.format(dirty=100), "proc/8/smaps_rollup": ROLLUP.format(dirty=50)}
+    files |= {
+        "proc/7/status": STATUS.format(parent=1, own=100),
+        "proc/8/status": STATUS.format(parent=7, own=50),
+    }
     return Holdings(plant(files))
 
 
@@ -32,6 +36,16 @@ def test_a_fresh_reading_is_not_repeated(plant: Plant) -> None:
     assert holdings.read(1, [7])
     assert not holdings.read(PERIOD_NS, [7])
     assert holdings.read(PERIOD_NS + 1, [7])
+
+
+def test_of_forked_workers_some_are_walked_and_stand_for_all(plant: Plant) -> None:
+    files = {f"proc/{pid}/status": STATUS.format(parent=7 if pid > 7 else 1, own=900) for pid in range(7, 12)}
+    files |= {f"proc/{pid}/cmdline": "python\0train.py\0" for pid in range(7, 12)}
+    files |= {"proc/8/smaps_rollup": ROLLUP.format(dirty=10), "proc/9/smaps_rollup": ROLLUP.format(dirty=30)}
+    files["proc/12/status"] = STATUS.format(parent=7, own=5)  # another program: it shares nothing
+    files["proc/12/cmdline"] = "ffmpeg\0"
+    values = Holdings(plant(files)).read(1, range(7, 13))
+    assert values["job_private_bytes"] == (900 + 4 * 20 + 5) * 1024
 
 
 MAPS = """\

@@ -48,7 +48,14 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Look]:
     begun: list[Look] = []
     counts = {(True, False): 9, (False, False): 4, (False, True): 1}
 
-    def begin(pids: list[int], seconds: float, rate_hz: int, idle: bool = True, gil: bool = False) -> Look:
+    def begin(
+        pids: list[int],
+        seconds: float,
+        rate_hz: int,
+        idle: bool = True,
+        gil: bool = False,
+        children: bool = True,
+    ) -> Look:
         begun.append(Look([Stack(1, "", "T", ["f"], counts[idle, gil])]))
         return begun[-1]
 
