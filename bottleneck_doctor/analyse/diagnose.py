@@ -173,8 +173,8 @@ def _share(part_s: float | None, whole_s: float) -> float | None:
 
 
 def _overhead(profile: Profile, main: Diagnosis) -> Overhead:
-    """What watching cost this run. CPU time of other processes delays a training as far as that keeps all cores
-    busy: its threads wait for the one that has lost its core."""
+    """What watching cost this run. CPU time of other processes delays a training as far as
+    the training keeps all cores busy."""
     cost, cores = profile.cost, main.host.job_cores
     busy = 1.0 if cores is None else min(1.0, cores / main.host.cores)
     beside = busy * ((cost.supervisor_cpu_s or 0.0) + cost.stacks_cpu_s)
