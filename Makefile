@@ -33,7 +33,7 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz cluster gpu gpu-first format clean
+.PHONY: list demo test test-all quick check lint types house ratchet sizes docs links bench accuracy others proving random fuzz cluster gpu gpu-first format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,7 +62,13 @@ test-all: $(READY) ## run all tests, those too that watch whole trainings and tr
 quick: $(READY) ## run the tests that start no training
 	$(SIDE_BY_SIDE) -m "not slow and not alone" $(TEST_ARGS)
 
-check: lint types test-all ## all that CI checks: lint, format, types, house rules, tests
+check: sizes lint types test-all ## all that CI checks: lint, format, types, house rules, tests
+
+sizes: $(READY)
+	@$(BIN)/python -m tests.house.ratchet --keep
+
+ratchet: $(READY) ## print the sizes that may only go down, and lower tests/house/ratchet.json to them
+	@$(BIN)/python -m tests.house.ratchet
 
 lint: $(READY) ## check lint and format
 	$(BIN)/ruff check .
