@@ -5,6 +5,7 @@ The comment before a fence says where its text comes from; `make docs` puts it t
 `bdoc report` says of `tests/golden/quickstarts/plain.profile.json.gz` before the line that begins so;
 `<!-- proof: demo -->`: what `bdoc prove` says of `demo.proof.json.gz`, which `bdoc prove -o proof.json
 tests/patients/loader_in_main.py` has written (and tests/lab/kept.py has made placeless).
+`<!-- accuracy: own, live70 -->` stands before a table: these rows of tests/lab/sets.json; without names, all.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.proof import render_proof
 from tests.house.source import ROOT
+from tests.lab import sets
 
 KEPT = ROOT / "tests" / "golden" / "quickstarts"
 WIDTH = 80
@@ -34,10 +36,12 @@ REPORT = re.compile(
 PROOF = re.compile(r"(?P<mark><!-- proof: (?P<name>[\w-]+) -->)" + FENCED, re.MULTILINE | re.DOTALL)
 
 
-def anew(page: str) -> str | None:
-    """The page with its quotations as they are today; None for a page that quotes nothing."""
-    if not any(quotation.search(page) for quotation in (SCRIPT, REPORT, PROOF)):
-        return None
+TABLE = re.compile(r"(?P<mark><!-- accuracy:(?P<names>[\w, ]*) -->)\n(?:\|.*\n)*")
+
+
+def anew(page: str) -> str:
+    """The page with its quotations as they are today."""
+    page = TABLE.sub(lambda m: f"{m['mark']}\n{sets.table(re.findall(r'[^, ]+', m['names']))}\n", page)
     page = SCRIPT.sub(lambda m: f"{m['mark']}{m['open']}{script(m['file'])}```", page)
     page = PROOF.sub(lambda m: f"{m['mark']}{m['open']}{proof(m['name'])}```", page)
     return REPORT.sub(lambda m: f"{m['mark']}{m['open']}{report(m['name'], m['end'])}```", page)

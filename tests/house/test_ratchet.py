@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.house import ratchet, words
-from tests.house.source import Broken, Source, require_none
+from tests.house.source import ROOT, Broken, Source, house_files, require_none
+
+PAGES = [file for file in house_files() if file.endswith(".md") and not file.startswith("tests/")]
 
 
 def test_no_number_is_above_the_file() -> None:
@@ -18,6 +20,14 @@ def test_no_number_is_above_the_file() -> None:
         for do in [
             f"write: {words.INSTEAD[name]}" if name in words.INSTEAD else "take as much away elsewhere"
         ]
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_plain_words(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    require_none(
+        Broken(page, line, f"“{word}”", f"write: {words.INSTEAD[word]}") for line, word in words.found(text)
     )
 
 

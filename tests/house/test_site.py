@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.house import reference
 from tests.house.source import ROOT, Broken, house_files, require_none
 
 ADDRESS = re.compile(r"https?://[^\s)>\]`\"']+")
@@ -49,6 +50,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("furo")
     pytest.importorskip("myst_parser")
     out = tmp_path_factory.mktemp("site")
+    reference.write()
     build = ["-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-b", "html"]
     command = [sys.executable, *build, "-d", str(out / "read"), str(ROOT / "docs"), str(out / "site")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -60,6 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 def test_every_page_is_on_the_site(site: Path) -> None:
     pages = {file for file in house_files() if file.startswith("docs/") and file.endswith(".md")}
+    pages |= {f"docs/reference/{name}" for name in reference.reference()}
     missing = [page for page in pages if not (site / page[len("docs/") :]).with_suffix(".html").exists()]
     require_none(Broken(page, 1, "the site does not have it", "name it in a toctree") for page in missing)
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.lab import table
+from tests.house import generated
+from tests.lab import sets, table
 from tests.lab.judge import Judgement, Taken, judge
 from tests.lab.kept import placeless, put_profile, report_of
 from tests.lab.run import diagnose, in_turn, succeed
@@ -122,6 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="diagnose the kept profiles, start nothing")
     parser.add_argument("--without", nargs="+", default=(), metavar="FACTS", help="with --again")
     parser.add_argument("--keep", action="store_true", help="file profiles and measurements")
+    parser.add_argument("--write", action="store_true", help="renew this set's row in the table of sets")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-others")
     given = parser.parse_args(argv)
     print(table.HEADER, flush=True)
@@ -137,6 +139,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             promised = f"×{one.likely:.2f}" if one.likely else f"at most ×{one.most:.2f}" if one.most else "–"
             print(f"|   {one.remedy}: promised {promised}, measured ×{one.measured:.2f}", flush=True)
     print(*table.summary(judgements), sep="\n")
+    if given.write:
+        sets.put("others22-now", judgements)
+        generated.main()
     return 0
 
 
