@@ -44,8 +44,8 @@ The problem is known by construction, not by measurement.
   means that the likely value is off by at most 25 %.
 - Where the remedy is a number of workers, the twin has the number that the report advises.
 - The runs are kept in `tests/golden/accuracy`: `python -m tests.accuracy --again
-  tests/golden/accuracy` diagnoses them with the code at hand. So did this page: the diagnosis may be newer than the runs. A test
-  holds later versions against them.
+  tests/golden/accuracy` diagnoses them with the code at hand. So did this page: the diagnosis may be newer
+  than the runs. A test holds later versions against them.
 - Where the kernel allows it, the disk of two storage trainings is held to the limit named in their truth.
 """
 
