@@ -17,7 +17,7 @@ from tests.house.source import PACKAGE, Source, house_files, python_sources, tre
 
 FILE = Path(__file__).with_name("ratchet.json")
 # In the comment of a constant that was chosen by hand, without a source.
-UNSOURCED = re.compile(r"\((?:ours|heuristic)\b|\[catalogue")
+UNSOURCED = re.compile(r"\((?:ours|chosen)\b|\[catalogue")
 Numbers = dict[str, int]
 
 

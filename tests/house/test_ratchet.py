@@ -41,8 +41,8 @@ def test_the_file_only_goes_down() -> None:
     ("text", "names"),
     [
         ("SHARE = 0.3  # of the step (ours)", ["SHARE"]),
-        ("# Of the step (heuristic).\nLOW, HIGH = 1, 2", ["LOW", "HIGH"]),
-        ("class A:\n    share: float = 0.3  # (heuristic)", ["share"]),
+        ("# Of the step (chosen).\nLOW, HIGH = 1, 2", ["LOW", "HIGH"]),
+        ("class A:\n    share: float = 0.3  # (chosen)", ["share"]),
         ("SHARE = 0.3  # of the step (NVIDIA's guide)", []),
         ("NAME = 'x'  # (ours)", []),
         ("def f():\n    share = 0.3  # (ours)", []),
