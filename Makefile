@@ -33,7 +33,7 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test test-all quick check lint types house ratchet sizes docs links bench accuracy others proving random fuzz cluster gpu gpu-first format clean
+.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz cluster gpu gpu-first format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -64,6 +64,7 @@ quick: $(READY) ## run the tests that start no training
 
 check: sizes lint types test-all ## all that CI checks: lint, format, types, house rules, tests
 
+.PHONY: ratchet sizes
 sizes: $(READY)
 	@$(BIN)/python -m tests.house.ratchet --keep
 

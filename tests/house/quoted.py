@@ -22,7 +22,7 @@ from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.proof import render_proof
 from tests.house.source import ROOT
-from tests.lab import sets
+from tests.lab.sets import table
 
 KEPT = ROOT / "tests" / "golden" / "quickstarts"
 WIDTH = 80
@@ -41,7 +41,7 @@ TABLE = re.compile(r"(?P<mark><!-- accuracy:(?P<names>[\w, ]*) -->)\n(?:\|.*\n)*
 
 def anew(page: str) -> str:
     """The page with its quotations as they are today."""
-    page = TABLE.sub(lambda m: f"{m['mark']}\n{sets.table(re.findall(r'[^, ]+', m['names']))}\n", page)
+    page = TABLE.sub(lambda m: f"{m['mark']}\n{table(re.findall(r'[^, ]+', m['names']))}\n", page)
     page = SCRIPT.sub(lambda m: f"{m['mark']}{m['open']}{script(m['file'])}```", page)
     page = PROOF.sub(lambda m: f"{m['mark']}{m['open']}{proof(m['name'])}```", page)
     return REPORT.sub(lambda m: f"{m['mark']}{m['open']}{report(m['name'], m['end'])}```", page)

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.house import generated
-from tests.lab import sets, table
+from tests.lab import table
 from tests.lab.judge import Judgement, Taken, judge
 from tests.lab.kept import placeless, put_profile, report_of
 from tests.lab.run import diagnose, in_turn, succeed
+from tests.lab.sets import put as put_row
 from tests.patients.patient import Patient
 
 HERE = Path(__file__).parent / "trainings"
@@ -140,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"|   {one.remedy}: promised {promised}, measured ×{one.measured:.2f}", flush=True)
     print(*table.summary(judgements), sep="\n")
     if given.write:
-        sets.put("others22-now", judgements)
+        put_row("others22-now", judgements)
         generated.main()
     return 0
 
