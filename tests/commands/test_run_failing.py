@@ -111,7 +111,7 @@ def test_a_gate_that_lost_its_report_cannot_say(folder: Path) -> None:
     ("module", "name"), [("sense.sensors", "open_sensors"), ("launch.agent_counters", "Board.refresh")]
 )
 def test_without_eyes_the_run_goes_on_and_the_profile_says_so(module: str, name: str, folder: Path) -> None:
-    longer = script(folder, "import time; time.sleep(2); print('hello')")
+    longer = script(folder, "import time; time.sleep(4); print('hello')")
     told = bdoc(folder, longer, first=fails(module, name))
     assert (told.status, told.out) == (0, b"hello\n")
     assert "OSError: no [b]luck" in gaps(told)["watching"]
@@ -135,7 +135,7 @@ def test_files_of_proc_that_are_missing_are_gaps(folder: Path) -> None:
         f"mount --bind {nothing} /sys/fs/cgroup",
         *(f"mount --bind {null} /proc/{name}" for name in ("stat", "diskstats", "vmstat", "meminfo")),
     )
-    told = bdoc(folder, script(folder, "import time; time.sleep(2); print('hello')"), wrapper=world)
+    told = bdoc(folder, script(folder, "import time; time.sleep(4); print('hello')"), wrapper=world)
     assert (told.status, told.out) == (0, b"hello\n")
     assert {"pressure stall information", "disk counters"} <= set(gaps(told))
 
