@@ -87,12 +87,14 @@ format: $(READY) ## rewrite the code in the house's format, and mend what lint c
 
 # REPOSITORY: an address that pages link to where they speak of files outside docs/; empty, their paths are named.
 docs: $(READY) ## write quotations and docs/reference/ anew, and docs/ as a site into build/site
-	$(BIN)/python -m tests.house.generated
+	$(BIN)/python -m tests.house.quoted
+	$(BIN)/python -m tests.house.reference
 	$(SITE) -b html -d build/doctrees docs build/site
 	@echo "the site: build/site/index.html"
 
 links: $(READY) ## ask the network whether the addresses that pages name still answer
-	$(BIN)/python -m tests.house.generated
+	$(BIN)/python -m tests.house.quoted
+	$(BIN)/python -m tests.house.reference
 	$(SITE) -b linkcheck -d build/doctrees docs build/links
 
 accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md

@@ -13,6 +13,8 @@ from __future__ import annotations
 import functools
 import gzip
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 
@@ -69,3 +71,16 @@ def proof(name: str) -> str:
 def _rendered(name: str) -> str:
     profile = decode_profile(gzip.decompress((KEPT / f"{name}.profile.json.gz").read_bytes()))
     return render(write_up(profile), "terminal", width=WIDTH)
+
+
+def main(pages: Iterable[Path] = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))) -> None:
+    """Put today's quotations into pages, and name those that changed."""
+    for path in pages:
+        old = path.read_text(encoding="utf-8")
+        if (new := anew(old)) != old:
+            path.write_text(new, encoding="utf-8")
+            print(f"written anew: {path.name}")
+
+
+if __name__ == "__main__":
+    main()

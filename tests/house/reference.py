@@ -129,3 +129,7 @@ def _section(title: str, texts: Mapping[str, str]) -> list[str]:
         inset = inspect.cleandoc(text).replace("\n", "\n  ")
         lines += [f"- **{name}**: {inset}"]
     return [*lines, ""]
+
+
+if __name__ == "__main__":
+    print(f"docs/reference: {len(write())} pages written anew")

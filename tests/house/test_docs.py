@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import generated, pictures, quoted, reference
+from tests.house import pictures, quoted, reference
 from tests.house.law import LAWS
 from tests.house.source import ROOT, Broken, house_files, require_none
 from tests.lab import sets
@@ -88,7 +88,7 @@ def test_a_stale_page_is_written_anew_and_others_are_left_alone(
     quoting, written = tmp_path / "quoting.md", tmp_path / "written.md"
     quoting.write_text("<!-- accuracy: own -->\n| an old row |\n\nafter\n")
     written.write_text("by a person")
-    generated.main((quoting, written))
+    quoted.main((quoting, written))
     assert quoting.read_text() == f"<!-- accuracy: own -->\n{sets.table(['own'])}\n\nafter\n"
     assert written.read_text() == "by a person"
     assert capsys.readouterr().out == "written anew: quoting.md\n"

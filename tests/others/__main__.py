@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.house import generated
+from tests.house import quoted
 from tests.lab import table
 from tests.lab.judge import Judgement, Taken, judge
 from tests.lab.kept import placeless, put_profile, report_of
@@ -142,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(*table.summary(judgements), sep="\n")
     if given.write:
         put_row("others22-now", judgements)
-        generated.main()
+        quoted.main()
     return 0
 
 
