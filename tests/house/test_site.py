@@ -145,11 +145,6 @@ def test_the_rule_itself_knows_dead_links(link: str, leads: bool, tmp_path: Path
     assert leads_somewhere(first, link, known) is leads
 
 
-def test_the_rule_itself_tells_links_from_what_is_fetched() -> None:
-    page = Page('<a href="https://a.example/">x</a><script src="https://b.example/y.js"></script>')
-    assert (page.links, page.fetched) == (["https://a.example/"], ["https://b.example/y.js"])
-
-
 def pages(site: Path) -> Iterator[tuple[Path, Page]]:
     """Every page of a built site."""
     for path in sorted(site.rglob("*.html")):
