@@ -1,4 +1,4 @@
-"""What guides advise has an answer that exists: every id on docs/coverage.md is one that `bdoc explain` knows."""
+"""Every id that docs/coverage.md answers a guide with is one that `bdoc explain` knows."""
 
 from __future__ import annotations
 
