@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+import io
 import re
+import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from tests.house.source import Source, tree
+from tests.house.source import Source
 
 INSTEAD = {
     "told": "reported, given",
@@ -38,6 +39,10 @@ INSTEAD = {
 WORD = re.compile(
     r"(?<![\w`/.-])(%s)(?![\w`/-])" % "|".join(sorted(INSTEAD, key=len, reverse=True)), re.IGNORECASE
 )
+TEXT = {
+    tokenize.STRING,
+    getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING),
+}  # f-strings, from Python 3.12 on
 CODE = re.compile(r"^```.*?^```|``[^`]*``|`[^`\n]*`|\]\([^)\s]*\)|<!--.*?-->", re.MULTILINE | re.DOTALL)
 
 
@@ -50,10 +55,10 @@ def found(prose: str) -> Iterator[tuple[int, str]]:
 
 
 def counts(sources: Iterable[Source]) -> dict[str, int]:
-    """How often each stands in the texts and docstrings of Python files: their literals, without names."""
+    """How often each stands in the comments, docstrings and texts of Python files."""
     counted: Counter[str] = Counter()
     for source in sources:
-        for node in ast.walk(tree(source)):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-                counted.update(word for _, word in found(node.value))
+        for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+            if token.type == tokenize.COMMENT or (token.type in TEXT and " " in token.string):
+                counted.update(word for _, word in found(token.string))
     return dict(sorted(counted.items()))
