@@ -52,7 +52,6 @@ class Machine:
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
     shm_free_bytes: int | None = None
-    numa_nodes: int | None = None
     fault_s: float | None = None
     handed_s: float | None = None
     gpus: list[str] = field(default_factory=list)

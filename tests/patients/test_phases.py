@@ -14,7 +14,7 @@ from tests.patients.expected import PATIENTS
 
 RECORDED = Path(__file__).parents[1] / "golden" / "accuracy"
 BY_NAME = {patient.name: patient for patient in PATIENTS}
-FINDINGS = {"step-time-drift", "periodic-stalls"}
+FINDINGS = {"step-time-drift"}
 # name, whether its phases are I/O-bound, in order, and which of the findings about change it has
 TABLE: list[tuple[str, list[bool], set[str]]] = [
     ("cold-first-epoch", [True, False], set()),
