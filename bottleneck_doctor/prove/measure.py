@@ -20,7 +20,7 @@ from ..model.proof import Arm, Attempt, ComparedSteps
 from ..model.report import Metric
 from ..model.run import Trial
 from .gains import BELIEVED
-from .limits import first_batch_s, steps_table
+from .trial_limits import first_batch_s, steps_table
 
 
 def uncontended_step(profile: Profile, span: ComparedSteps) -> Metric | None:

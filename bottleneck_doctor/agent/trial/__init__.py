@@ -24,7 +24,7 @@ FILES = {
     "prefetch": ("ahead", "device_ahead", "nonblocking"),
     "ranks": ("ddp", "no_sync"),
     "reused_batches": ("replay",),
-    "sample_cache": ("cache", "decoded", "preload"),
+    "sample_cache": ("cache",),
     "settings": (
         "collector", "cudnn", "debug", "descriptors", "empty_cache", "precision", "sharing", "threads",
         "worker_threads",

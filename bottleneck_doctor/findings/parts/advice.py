@@ -146,13 +146,12 @@ def meant(loader: Loader) -> dict[str, object] | None:
     return {name: value for name, value in where.items() if name == "batch_size" or value}
 
 
-def keeping(diagnosis: Diagnosis, what: str = "cache") -> tuple[Treatment, ...]:
-    """The treatment that keeps this loader's finished samples in memory, or only what was "decoded", in as
-    much as they may take."""
+def keeping(diagnosis: Diagnosis) -> tuple[Treatment, ...]:
+    """The treatment that keeps this loader's finished samples in memory, in as much as they may take."""
     loader, room = diagnosis.loader, room_to_keep(diagnosis)
     if loader is None or not room:
         return ()
-    return (Treatment(what, {"where": meant(loader), "bytes": int(room)}),)
+    return (Treatment("cache", {"where": meant(loader), "bytes": int(room)}),)
 
 
 def judge_reads(diagnosis: Diagnosis) -> Reads:

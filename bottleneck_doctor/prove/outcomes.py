@@ -12,7 +12,7 @@ from ..launch import run_registry
 from ..launch.agent_counters import Board
 from ..launch.folder import PREFIX
 from ..model.profile import Profile
-from .limits import Limits
+from .trial_limits import Limits
 
 SETTLING_STEPS = 10  # in which compilers and tuners may take as long as a start
 

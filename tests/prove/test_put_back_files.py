@@ -11,8 +11,8 @@ import pytest
 
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.model.run import Order
-from bottleneck_doctor.prove.limits import Limits
-from bottleneck_doctor.prove.restore import HIDDEN, LIST, WHERE, Backups
+from bottleneck_doctor.prove.put_back_files import HIDDEN, LIST, WHERE, Backups
+from bottleneck_doctor.prove.trial_limits import Limits
 from bottleneck_doctor.prove.trials import PREFIX, Target, run_trial, trial_folder
 
 SCRIPT = Path(__file__).with_name("broken") / "overwrites.py"

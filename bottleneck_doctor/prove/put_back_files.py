@@ -1,6 +1,6 @@
 """Puts back, after each trial, what the user had before it and the script has overwritten or deleted.
 
-The agent (``agent/trial/backup_list.py``) puts each such file aside and lists it in the trial's folder before
+The agent (``agent/trial/backup.py``) puts each such file aside and lists it in the trial's folder before
 it is touched. Here the list is read, last line first; whatever is put back twice is put back once.
 """
 

@@ -6,7 +6,7 @@ import pytest
 
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
-from bottleneck_doctor.prove.endings import LETTERS_AT_MOST, RunEnd, outcome_of
+from bottleneck_doctor.prove.outcomes import LETTERS_AT_MOST, RunEnd, outcome_of
 
 RUN = Run(["train.py"], "train.py", "/", "2026-11-22T12:00:00+00:00", 1.0, 0)
 PROFILE = Profile(RUN, Machine("host", "kernel", "cpu", 2, 2))

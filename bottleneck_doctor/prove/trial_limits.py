@@ -1,4 +1,4 @@
-"""What one trial may take: time, silence and memory; and how these follow from a run that went well."""
+"""What one trial may take: time, silence and memory; and how these follow from the run that was watched."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SILENT_S = 20.0
 class Limits:
     """Bounds of one trial. ``steps`` are trained and then the training is ended; ``seconds`` are all that it
     may take, from its start to its end; ``first_batch_s`` from its start, ``silence_s`` between two batches
-    and after the last. ``memory_bytes``: what its processes together may hold, None for what there is.
+    and after the last.
 
     Where nothing is known of the training yet, it may load a large model, or evaluate, for minutes."""
 
@@ -39,7 +39,6 @@ class Limits:
     seconds: float
     first_batch_s: float = 600.0
     silence_s: float = 300.0
-    memory_bytes: int | None = None
 
 
 def limits_after(
@@ -117,10 +116,9 @@ SHOWN_IN = 1 << 20
 
 
 @dataclass
-class Memory:
-    """``peak_bytes`` of all processes together, shared pages counted once; None before the first look."""
+class MemoryWatch:
+    """``peak_bytes`` of all processes together, shared pages counted once; None before the first count."""
 
-    ceiling_bytes: int | None = None
     peak_bytes: int | None = None
     _cgroups: Cgroups = field(default_factory=find_cgroups)
     _floor_bytes: float = 0.0
@@ -129,31 +127,24 @@ class Memory:
 
     def __post_init__(self) -> None:
         left, whole = _room(self._cgroups)
-        self._floor_bytes = min(SCARCE_SHARE * whole, left / 2)  # it may have been scarce before we came
+        self._floor_bytes = min(SCARCE_SHARE * whole, left / 2)  # it may have been scarce before
         self._killed_before = _kills(self._cgroups)
 
     def look(self, processes: Callable[[], list[psutil.Process]], now_s: float) -> str:
         """Why the trial must end now; "" while it may go on. ``processes`` finds its processes."""
         left, _ = _room(self._cgroups)
         if left < self._floor_bytes:
-            return f"it left {left // SHOWN_IN} MiB of memory to everybody else"
+            return f"it left {left // SHOWN_IN} MiB of memory to other programs"
         if now_s >= self._next_s:
             began_s = time.thread_time()
-            self._count(processes())
+            used = sum(_proportional_bytes(one.pid) for one in processes())
+            self.peak_bytes = max(self.peak_bytes or 0, used) or None
             self._next_s = now_s + max(EVERY_S, REST * (time.thread_time() - began_s))
-        if self.ceiling_bytes is not None and (self.peak_bytes or 0) > self.ceiling_bytes:
-            held, may = (self.peak_bytes or 0) // SHOWN_IN, self.ceiling_bytes // SHOWN_IN
-            return f"its processes held {held} MiB, more than the {may} MiB they may"
         return ""
 
     def was_short(self) -> bool:
         """Whether the kernel has killed for want of memory since we began."""
         return _kills(self._cgroups) > self._killed_before
-
-    def _count(self, processes: list[psutil.Process]) -> None:
-        held = sum(_proportional_bytes(one.pid) for one in processes)
-        if held:
-            self.peak_bytes = max(self.peak_bytes or 0, held)
 
 
 def _proportional_bytes(pid: int) -> int:
