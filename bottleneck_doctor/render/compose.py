@@ -32,18 +32,6 @@ from .document import (
 )
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
 
-AGAIN = (
-    "let it run for 10 s or more after its first batch, without --no-py-spy; `bdoc env` says what may be seen"
-)
-
-
-def why_no_stacks(report: Report) -> str:
-    """What py-spy was refused, with what allows it; else that its window never opened."""
-    for gap in report.quality.gaps:
-        if "py-spy" in gap.what:
-            return words.plain(f"{gap.why}; {gap.do}" if gap.do else gap.why)
-    return f"py-spy's window did not open; {AGAIN}"
-
 
 def staircase(shown: list[Remedy]) -> str:
     """``together: 1 ×2.5 → with 2 ×2.6 → with 4 ×2.7``; nothing where there is but one stair."""
