@@ -233,7 +233,7 @@ def _profile(
 
     gaps = [Gap(what, why) for what, why in missing]
     try:
-        return assemble(session.remains(ended, list(command.argv), command.script, gaps)), ""
+        return assemble(session.remains(ended, gaps)), ""
     except Exception as error:
         return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
 
