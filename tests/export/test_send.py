@@ -10,7 +10,7 @@ import pytest
 
 from bottleneck_doctor.export import send
 from bottleneck_doctor.export.data import ExportData, export_data
-from bottleneck_doctor.export.targets import Destination
+from bottleneck_doctor.export.send import Destination
 from bottleneck_doctor.model.picture import Timeline
 from tests.house.source import ROOT
 from tests.render.reports import TYPICAL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.commands.options import EXPORT, Settings
-from bottleneck_doctor.export.targets import Destination, destinations, without_secrets
+from bottleneck_doctor.export.send import Destination, destinations, without_secrets
 from bottleneck_doctor.model.errors import UsageError
 
 
