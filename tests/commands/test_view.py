@@ -143,7 +143,7 @@ def test_what_there_is_not_is_said_in_one_line_with_what_gets_it(
 def test_times_are_a_page_in_a_file_that_asks_for_nothing(
     opened: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is drawn in it, tests/render/test_cprofile_in_browser.py sees."""
+    """What is drawn in it, tests/render/test_cprofile_in_browser.py checks."""
     profiler = cProfile.Profile()
     profiler.runcall(sorted, range(10))
     profiler.runcall(eval, compile("(lambda: 1)()", f"{ATTACK}.py", "eval"))
