@@ -21,10 +21,10 @@ from bottleneck_doctor.fleet import questions
 from bottleneck_doctor.fleet.reading import Reading, open_store, read, save
 from bottleneck_doctor.fleet.sources import find
 from bottleneck_doctor.model.fleet import Fleet
-from tests.fleet.made_up import RECORDED, SLOW_NODE, SLOWED_JOB, Plan, job_name, texts
+from tests.fleet.made_up import RECORDED, SLOWED_JOB, Plan, job_name, texts
 
 CORES = 2
-SICK = {"slow_node": 0.15, "slowed_job": 0.12}
+SLOWED = 0.12
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--profiles", type=int, default=40, help="diagnosed for the rate")
     parser.add_argument("--healthy", type=int, default=20, help="healthy fleets of 2,000 runs")
     given = parser.parse_args(argv)
-    plan = Plan(given.runs, max(8, given.runs // 200), 120, **SICK)
+    plan = Plan(given.runs, max(8, given.runs // 200), 120, slowed_job=SLOWED)
     with tempfile.TemporaryDirectory(prefix="bdoc-fleet-") as name:
         folder = Path(name)
         _as_lines(folder / "lines", plan)
@@ -50,15 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB of memory at most")
     for name in ("runs", "jobs", "nodes", "saving", "healthy", "unknown", "inconclusive"):
         assert getattr(again.totals, name) == getattr(fleet.totals, name)
-    nodes, jobs = [one.host for one in fleet.slow_nodes], [one.job for one in fleet.slowed]
-    print(
-        f"slow nodes: {nodes} (planted: {SLOW_NODE}); slower jobs: {jobs} (planted: {job_name(SLOWED_JOB)})"
-    )
+    jobs = [one.job for one in fleet.slowed]
+    print(f"slower jobs: {jobs} (planted: {job_name(SLOWED_JOB)})")
     accused = [seed for seed in range(1, given.healthy + 1) if _accuses(seed)]
     print(f"{len(accused)} of {given.healthy} healthy fleets are accused of anything")
-    return int(
-        nodes != [SLOW_NODE] or jobs != [job_name(SLOWED_JOB)] or len(accused) > 1 + given.healthy // 5
-    )
+    return int(jobs != [job_name(SLOWED_JOB)] or len(accused) > 1 + given.healthy // 5)
 
 
 def _as_lines(folder: Path, plan: Plan) -> None:
@@ -84,9 +80,9 @@ def _timed(what: str, folder: Path, *, questioned: bool = False) -> tuple[Fleet,
     print(f"{what}: {fleet.totals.runs} runs, {size:.2f} GiB, read and answered in {took_s:.1f} s")
     if questioned:
         questions.prepare(store, None, ())
-        for name in ("_totals", "_wasted", "_savings", "_slowed", "_slow_nodes"):
+        for name in ("_totals", "_wasted", "_savings", "_slowed"):
             began = time.monotonic()
-            getattr(questions, name)(store, *{"_wasted": ["job"], "_slowed": [[]]}.get(name, []))
+            getattr(questions, name)(store, *{"_wasted": ["job"]}.get(name, []))
             print(f"  {name.strip('_')}: {time.monotonic() - began:.2f} s")
     return fleet, store
 
@@ -114,7 +110,7 @@ def _accuses(seed: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="bdoc-fleet-") as name:
         (Path(name) / "all.ndjson").write_text("\n".join(texts(Plan(2000, 20, 24, seed), compact=True)))
         fleet, _ = _read(Path(name))
-    return bool(fleet.slow_nodes or fleet.slowed)
+    return bool(fleet.slowed)
 
 
 if __name__ == "__main__":

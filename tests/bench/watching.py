@@ -80,7 +80,7 @@ def execute(options: list[str], seconds: float, watched: bool) -> WatchedRun:
 
 
 def _watch(folder: Path, environ: dict[str, str]) -> tuple[float, float]:
-    """Watch the run in that folder to its end; the CPU seconds of the watcher and its judge, and how long."""
+    """Watch the run in that folder to its end; the CPU seconds of the watcher, and how long."""
     deadline = time.monotonic() + BEGINS_S
     while not (found := list(folder.glob(".bdoc-run-*/run.json"))) and time.monotonic() < deadline:
         time.sleep(0.05)

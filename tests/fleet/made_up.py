@@ -29,19 +29,18 @@ NOISE = 0.02  # between runs of a job, as the gate believes
 
 @dataclass(frozen=True)
 class Plan:
-    """A fleet: how many runs, jobs and nodes; one node that is slower by a share, one job that got slower."""
+    """A fleet: how many runs, jobs and nodes; one job that got slower by a share."""
 
     runs: int
     jobs: int
     nodes: int
     seed: int = 0
-    slow_node: float = 0.0
     slowed_job: float = 0.0
     noise: float = NOISE
     kinds: tuple[str, ...] = tuple(KINDS)
 
 
-SLOW_NODE, SLOWED_JOB = "node003", 2
+SLOWED_JOB = 2
 
 
 @cache
@@ -66,8 +65,6 @@ def texts(plan: Plan, compact: bool = False) -> Iterator[str]:
         node = draw.randrange(plan.nodes)
         days = draw.random() * DAYS
         factor = math.exp(draw.gauss(0, plan.noise))
-        if f"node{node:03}" == SLOW_NODE:
-            factor *= 1 + plan.slow_node
         if number == SLOWED_JOB and days < LAST_DAYS:
             factor *= 1 + plan.slowed_job
         began = ENDED - timedelta(days=days)

@@ -1,9 +1,10 @@
-"""The trace is in the format that Perfetto opens: by a schema, and by what viewers ask for beyond it."""
+"""Files for other programs: speedscope and Perfetto."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,60 @@ import pytest
 
 from bottleneck_doctor.analyse.lanes import PIECES_AT_MOST
 from bottleneck_doctor.analyse.timeline import POINTS_AT_MOST
-from bottleneck_doctor.model.picture import Curve, Lanes, Mark, Picture, Pieces, Timeline
+from bottleneck_doctor.model.picture import CallPath, CallPaths, Curve, Lanes, Mark, Picture, Pieces, Timeline
+from bottleneck_doctor.render.stacks import speedscope_file
 from bottleneck_doctor.render.trace import trace
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import TYPICAL
+from tests.render.scenes import SAMPLED, UNSAMPLED
 
-SCHEMA = json.loads((Path(__file__).parent / "trace_event_format.json").read_text())
+SCHEMA = json.loads((Path(__file__).parent / "speedscope" / "file-format-schema.json").read_text())
+
+
+def written(picture: Picture) -> dict[str, Any]:
+    """The file, valid."""
+    found: dict[str, Any] = json.loads(speedscope_file(TYPICAL, picture))
+    jsonschema.Draft7Validator({**SCHEMA, "$ref": "#/definitions/FileFormat.File"}).validate(found)
+    return found
+
+
+def test_each_role_is_a_profile_and_another_of_what_was_on_a_core() -> None:
+    profiles = written(SAMPLED)["profiles"]
+    assert [(one["name"], one["endValue"]) for one in profiles] == [
+        ("the training thread", 98),
+        ("the training thread, on CPU alone", 17),
+        ("the workers", 389),
+        ("the workers, on CPU alone", 188),
+        ("other threads", 98),
+    ]
+
+
+def test_paths_stand_outermost_first_with_file_and_line() -> None:
+    found = written(SAMPLED)
+    frames = found["shared"]["frames"]
+    first = [frames[place] for place in found["profiles"][0]["samples"][0]]
+    assert [(one["name"], one["file"], one["line"]) for one in first] == [
+        ("main", "train.py", 41),
+        ("__next__", "torch/utils/data/dataloader.py", 630),
+        ("wait", "python3.11/threading.py", 331),
+    ]
+    assert found["profiles"][0]["weights"] == [80, 18]
+
+
+def test_a_run_without_stacks_gives_a_valid_empty_file() -> None:
+    assert written(UNSAMPLED)["profiles"] == []
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_hostile_names_stay_names(attack: str) -> None:
+    path = CallPath([attack, f"{attack} ({attack}:7)", f"f (/a.py:{attack})"], 3)
+    found = written(replace(SAMPLED, stacks=[CallPaths(attack, 3, [path])]))
+    said = [one["name"] for one in [*found["shared"]["frames"], *found["profiles"]]]
+    assert said
+    assert [name for name in said if not name.isprintable()] == []
+
+
+TRACE_SCHEMA = json.loads((Path(__file__).parent / "trace_event_format.json").read_text())
 MOST_BYTES = 4 << 20
 
 # Worker 1 makes batch 7 while the loop waits for it; batch 8 was there already, batch 9 is still being made.
@@ -44,7 +93,7 @@ DRAWN = Picture(TIMELINE, LANES)
 def events(picture: Picture) -> list[dict[str, Any]]:
     """The events of the trace, valid by the schema."""
     whole = json.loads(trace(TYPICAL, picture))
-    jsonschema.Draft202012Validator(SCHEMA).validate(whole)
+    jsonschema.Draft202012Validator(TRACE_SCHEMA).validate(whole)
     found: list[dict[str, Any]] = whole["traceEvents"]
     return found
 
@@ -121,7 +170,7 @@ def test_foreign_words_stay_words(attack: str) -> None:
     text = trace(attacked(TYPICAL, attack), Picture(timeline, LANES))
     assert text.isascii()
     whole = json.loads(text)
-    jsonschema.Draft202012Validator(SCHEMA).validate(whole)
+    jsonschema.Draft202012Validator(TRACE_SCHEMA).validate(whole)
     names = [one["name"] for one in whole["traceEvents"]] + list(whole["otherData"].values())
     assert all(name.isprintable() and len(name) < 400 for name in names)
 
