@@ -7,7 +7,6 @@ lines, as single files, and as Parquet; then recorded profiles are diagnosed, fo
 from __future__ import annotations
 
 import argparse
-import gzip
 import resource
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from bottleneck_doctor.fleet.reading import Reading, open_store, read, save
 from bottleneck_doctor.fleet.sources import find
 from bottleneck_doctor.model.fleet import Fleet
 from tests.fleet.made_up import RECORDED, SLOW_NODE, SLOWED_JOB, Plan, job_name, texts
+from tests.lab import golden
 
 CORES = 2
 SICK = {"slow_node": 0.15, "slowed_job": 0.12}
@@ -102,8 +102,8 @@ def _read(folder: Path) -> tuple[Fleet, Any]:
 
 def _profiles(folder: Path, count: int) -> None:
     folder.mkdir()
-    for file in sorted(RECORDED.glob("*.profile.json.gz"))[:count]:
-        (folder / file.name.removesuffix(".gz")).write_bytes(gzip.decompress(file.read_bytes()))
+    for name in golden.names(RECORDED, ".profile.json")[:count]:
+        (folder / f"{name}.json").write_bytes(golden.read(RECORDED, f"{name}.profile.json"))
     seen: list[Reading] = []
     read(open_store(), find([str(folder)])[0], report_of_bytes, "bench", CORES, seen.append)
     rate = seen[-1].diagnosed / seen[-1].diagnosing_s

@@ -6,7 +6,6 @@ Ranks are drawn from a recorded one: each row's own time is varied, and all wait
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
 import random
 import resource
@@ -20,9 +19,10 @@ from pathlib import Path
 
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.profile import Profile
+from tests.lab.golden import GOLDEN, read
 from tests.lab.run import BDOC
 
-RECORDED = Path(__file__).parents[1] / "golden" / "accuracy" / "two-ranks-healthy.profile.json.gz"
+RECORDED = GOLDEN / "accuracy"
 ON_A_HOST = 8
 LATE_S = 0.02  # a step, of 53 ms
 CAUSES = {"wait_s": "waiting for data", "runq_s": "ready without a core", "": "in work of its own"}
@@ -69,7 +69,7 @@ def bdoc(*line: str) -> str:
 
 def put(folder: Path, count: int, late: Mapping[int, str], seed: int) -> None:
     """Write a profile for each rank; ``late`` ones spend more in each step, in that column."""
-    recorded = decode_profile(gzip.decompress(RECORDED.read_bytes()))
+    recorded = decode_profile(read(RECORDED, "two-ranks-healthy.profile.json"))
     for rank, profile in enumerate(drawn(recorded, count, late, random.Random(seed))):
         (folder / f"profile.{profile.machine.host}.{rank}.json").write_bytes(encode_profile(profile))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,9 @@ from bottleneck_doctor.commands.hide_paths import _each, _text, _word, pathless
 from bottleneck_doctor.model.codec import decode_profile, encode_profile, read_profile
 from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import bdoc, script
-from tests.house.source import ROOT
+from tests.lab.golden import GOLDEN, read
 
-KEPT = ROOT / "tests" / "golden" / "accuracy"
+KEPT = GOLDEN / "accuracy"
 SALT = b"salt"
 
 
@@ -60,7 +59,7 @@ def test_scripts_keep_their_names_and_libraries_their_place() -> None:
     "name", ["cold-each-epoch", "zip-reopened", "checkpoint-each-epoch", "asleep-in-line"]
 )
 def test_the_diagnosis_stays_as_it_was(name: str) -> None:
-    profile = decode_profile(gzip.decompress((KEPT / f"{name}.profile.json.gz").read_bytes()))
+    profile = decode_profile(read(KEPT, f"{name}.profile.json"))
     found = pathless(profile)
     before, after = write_up(profile), write_up(found)
     assert after.verdict == before.verdict
