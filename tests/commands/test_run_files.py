@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import pstats
 import subprocess
@@ -20,7 +19,7 @@ from bottleneck_doctor.model.codec import decode_profile, encode_profile, read_p
 from bottleneck_doctor.prescribe import write_up
 from tests.commands.conftest import Store
 from tests.commands.running import bdoc, gaps, plain, script
-from tests.house.source import ROOT
+from tests.lab.golden import GOLDEN, read
 
 CPROFILED = {
     "exits": "import sys; print(__name__, sys.argv, sys.path[0]); sys.exit(3)",
@@ -109,7 +108,7 @@ def test_without_an_accelerator_there_is_none_and_that_is_said(folder: Path) -> 
     assert not list(folder.glob("*.trace*.json"))
 
 
-KEPT = ROOT / "tests" / "golden" / "accuracy"
+KEPT = GOLDEN / "accuracy"
 SALT = b"salt"
 
 
@@ -156,7 +155,7 @@ def test_scripts_keep_their_names_and_libraries_their_place() -> None:
     "name", ["cold-each-epoch", "zip-reopened", "checkpoint-each-epoch", "asleep-in-line"]
 )
 def test_the_diagnosis_stays_as_it_was(name: str) -> None:
-    profile = decode_profile(gzip.decompress((KEPT / f"{name}.profile.json.gz").read_bytes()))
+    profile = decode_profile(read(KEPT, f"{name}.profile.json"))
     found = pathless(profile)
     before, after = write_up(profile), write_up(found)
     assert after.verdict == before.verdict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import random
@@ -10,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from bottleneck_doctor.model.codec import decode_profile, encode_report
 from bottleneck_doctor.prescribe import write_up
+from tests.lab.golden import GOLDEN, read
 
-RECORDED = Path(__file__).parents[1] / "golden" / "accuracy"
+RECORDED = GOLDEN / "accuracy"
 # Of each kind of judgement some: savings of several causes, only bounds, healthy, too short.
 KINDS = (
     "loader-in-main collate-bound augment-bound worker-respawn evaluation-heavy gc-pauses healthy-balanced"
@@ -46,7 +45,7 @@ SLOWED_JOB = 2
 @cache
 def recorded(kind: str) -> bytes:
     """The report of one recorded run, as `bdoc report --format json` prints it."""
-    profile = gzip.decompress((RECORDED / f"{kind}.profile.json.gz").read_bytes())
+    profile = read(RECORDED, f"{kind}.profile.json")
     return encode_report(write_up(decode_profile(profile)))
 
 
