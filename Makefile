@@ -34,7 +34,7 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## diagnose a small sick training and show the report
+demo: $(READY) ## diagnose a small training that is slow on purpose, and show the report
 	$(BIN)/bdoc run --output $(VENV)/demo.json $(DEMO)
 	@echo
 	@echo "that was: bdoc run $(DEMO)"
@@ -58,7 +58,14 @@ test-all: $(READY) ## run all tests, those too that watch whole trainings and tr
 quick: $(READY) ## run the tests that start no training
 	$(SIDE_BY_SIDE) -m "not slow and not alone" $(TEST_ARGS)
 
-check: lint types test-all ## all that CI checks: lint, format, types, house rules, tests
+check: sizes lint types test-all ## all that CI checks: lint, format, types, house rules, tests
+
+.PHONY: ratchet sizes
+sizes: $(READY)
+	@$(BIN)/python -m tests.house.ratchet --keep
+
+ratchet: $(READY) ## print the sizes that may only go down, and lower tests/house/ratchet.json to them
+	@$(BIN)/python -m tests.house.ratchet
 
 lint: $(READY) ## check lint and format
 	$(BIN)/ruff check .
@@ -75,12 +82,15 @@ format: $(READY) ## rewrite the code in the house's format, and mend what lint c
 	$(BIN)/ruff format .
 
 # REPOSITORY: an address that pages link to where they speak of files outside docs/; empty, their paths are named.
-docs: $(READY) ## write the generated pages anew, and docs/ as a site into build/site
-	$(BIN)/python -m tests.house.generated
+docs: $(READY) ## write quotations and docs/reference/ anew, and docs/ as a site into build/site
+	$(BIN)/python -m tests.house.quoted
+	$(BIN)/python -m tests.house.reference
 	$(SITE) -b html -d build/doctrees docs build/site
 	@echo "the site: build/site/index.html"
 
 links: $(READY) ## ask the network whether the addresses that pages name still answer
+	$(BIN)/python -m tests.house.quoted
+	$(BIN)/python -m tests.house.reference
 	$(SITE) -b linkcheck -d build/doctrees docs build/links
 
 accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md

@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.house import quoted
 from tests.lab import golden, table
 from tests.lab.judge import Judgement, Taken, judge
 from tests.lab.kept import PROFILE, TAKEN, placeless, report_of
 from tests.lab.run import diagnose, in_turn, succeed
+from tests.lab.sets import put as put_row
 from tests.patients.patient import Patient
 
 HERE = Path(__file__).parent / "trainings"
@@ -126,6 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="diagnose the kept profiles, start nothing")
     parser.add_argument("--without", nargs="+", default=(), metavar="FACTS", help="with --again")
     parser.add_argument("--keep", action="store_true", help="file profiles and measurements")
+    parser.add_argument("--write", action="store_true", help="renew this set's row in the table of sets")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-others")
     given = parser.parse_args(argv)
     print(table.HEADER, flush=True)
@@ -141,6 +144,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             promised = f"×{one.likely:.2f}" if one.likely else f"at most ×{one.most:.2f}" if one.most else "–"
             print(f"|   {one.remedy}: promised {promised}, measured ×{one.measured:.2f}", flush=True)
     print(*table.summary(judgements), sep="\n")
+    if given.write:
+        put_row("others22-now", judgements)
+        quoted.main()
     return 0
 
 
