@@ -131,7 +131,7 @@ class _Made:
 def made_anew(diagnosis: Diagnosis) -> MadeAnew | None:
     """The statement of that kind that takes most; None where there is none, or too little was seen."""
     loop, profile = diagnosis.loop, diagnosis.profile
-    inner = diagnosis.outside.body if diagnosis.outside is not None else loop.body if loop else None
+    inner = loop.body if loop else None
     if loop is None or inner is None or inner.outer is None or loop.thread != 0:
         return None
     stacks = [one for one in _trainers(profile, loop) if _loop_of(one, inner) is not None]

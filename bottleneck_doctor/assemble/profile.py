@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..model.instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Sample, Stack
-from ..model.loops import Loop, LoopBody, Outside
+from ..model.loops import Loop, LoopBody
 from ..model.profile import Profile
 from ..model.run import Gap, Machine, Order, Process, Run
 from .computing import hold_up, read_computing
@@ -145,7 +145,7 @@ def _outside(
     iterations: dict[int, list[Iteration]],
     bodies: dict[int, LoopBody | None],
     origin: int,
-) -> list[Outside]:
+) -> list[Loop]:
     """The loops without a loader."""
     every = (read_outside(log, iterations[log.pid], origin, bodies[log.pid]) for log in trainers)
     return [loop for found in every for loop in found]

@@ -201,7 +201,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
         return None
     reads = inputs.storage + inputs.reading + inputs.network
-    if diagnosis.outside is not None and reads >= inputs.cpu - inputs.reading:
+    if diagnosis.without_loader is not None and reads >= inputs.cpu - inputs.reading:
         return None  # the line reads
     lines = lines_of(diagnosis)
     line = lines.hottest
@@ -228,7 +228,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
         ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
     if not ways:
-        ways = [KEEP if is_fed_back(diagnosis.profile, diagnosis.outside) else LESS]
+        ways = [KEEP if is_fed_back(diagnosis.profile, diagnosis.without_loader) else LESS]
     shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
     proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
     return Finding(ID, "input.preprocess", evidence, proposals, line.location)

@@ -84,7 +84,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         risk=DRAWN if found.random else "",
     )
     verdict = diagnosis.verdict.cause  # a loop without a loader: what is built may be its batches
-    cause = verdict if diagnosis.outside is not None and verdict.startswith("input.") else CAUSE
+    cause = verdict if diagnosis.without_loader is not None and verdict.startswith("input.") else CAUSE
     return Finding(ID, cause, evidence, [proposal], found.place)
 
 
