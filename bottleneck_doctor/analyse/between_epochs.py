@@ -20,9 +20,9 @@ from ..model.diagnosis import Diagnosis
 from ..model.instruments import Stack
 from ..model.loops import Loop, LoopBody
 from ..model.profile import Profile
-from . import code
-from .code import Names
-from .loop_parts import is_users, parse_frame
+from ..source import code
+from ..source.code import Names
+from ..source.frames import is_users, parse_frame
 from .steps import SAMPLES_AT_LEAST
 
 BATCHES, MODELS, TORCH = "/torch/utils/data/", "/torch/nn/", "/torch/"

@@ -11,9 +11,10 @@ from typing import Any
 from ..model.code import FunctionSource, Location
 from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
-from . import code
-from .loop_parts import LoopSample, samples_in, training_samples, users_path
-from .purpose import BESIDE, LOG, MEASURE, purpose_of
+from ..source import code
+from ..source.frames import users_path
+from ..source.purpose import BESIDE, LOG, MEASURE, purpose_of
+from .loop_parts import LoopSample, samples_in, training_samples
 from .steps import SAMPLES_AT_LEAST, Z90
 
 CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise

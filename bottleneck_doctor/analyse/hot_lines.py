@@ -12,7 +12,7 @@ from ..model.diagnosis import Inputs
 from ..model.instruments import Operator, Stack
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
-from .loop_parts import is_ours, is_queued, is_users, parse_frame
+from ..source.frames import is_ours, is_queued, is_users, parse_frame
 from .loop_without_loader import gap_stacks
 from .steps import SAMPLES_AT_LEAST
 

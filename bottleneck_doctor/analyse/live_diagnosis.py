@@ -12,10 +12,11 @@ from ..model.instruments import Sample, Series
 from ..model.profile import Profile
 from ..model.report import Metric, Verdict
 from ..model.run import Machine, PacePoint, Progress, Surroundings
+from ..source.frames import is_queued
 from .causes import RESOURCE
 from .host import foreign_cores, measure_host, rate
 from .hot_lines import FETCH
-from .loop_parts import is_queued, training_samples
+from .loop_parts import training_samples
 from .metrics import cpu_busy
 from .steady import WARMUP_SHARE
 from .steps import Z90

@@ -13,20 +13,10 @@ from ..model.code import FunctionSource, Location
 from ..model.instruments import Stack
 from ..model.loops import Loop, LoopBody, StepTable
 from ..model.profile import Profile
-from . import code
+from ..source import code
+from ..source.frames import is_queued, parse_frame, users_path
 from .evaluation import find_evaluated
-from .loop_parts import (
-    FEWEST,
-    OWN,
-    TORN,
-    LoopSample,
-    data_samples,
-    is_queued,
-    parse_frame,
-    samples_in,
-    training_samples,
-    users_path,
-)  # fmt: skip
+from .loop_parts import FEWEST, OWN, TORN, LoopSample, data_samples, samples_in, training_samples  # fmt: skip
 from .steps import SAMPLES_AT_LEAST, Z90
 
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)

@@ -13,7 +13,7 @@ from ..model.diagnosis import Change, HostLoad, Inputs, Scenario, Step
 from ..model.instruments import Operator
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
-from . import code
+from ..source import code
 from .causes import gain
 from .host import busy_workers, strangers
 from .hot_lines import hot_lines

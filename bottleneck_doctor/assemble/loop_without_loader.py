@@ -15,9 +15,10 @@ from itertools import pairwise
 from ..agent import wire
 from ..model.code import Location
 from ..model.loops import Epochs, Loop, LoopBody, StepTable
+from ..source.loop_body import read_body
 from .facts import LoopFact
 from .loaders import Iteration
-from .loops import pieces, read_body
+from .loops import pieces
 from .rows import ProcessLog, Row, S, append
 from .steps import FIRST_ROWS, Marks, PartEstimate, Sums, estimate_rows, read_marks, sums, thin, used_between
 

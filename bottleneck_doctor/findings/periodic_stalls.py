@@ -40,13 +40,13 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.loop_cpu import own_stacks
-from ..analyse.purpose import BESIDE, LOG, MEASURE, purpose_at
 from ..analyse.steps import SAMPLES_AT_LEAST
 from ..model.code import FunctionSource, Location
 from ..model.derived import Rhythm, Whole
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
+from ..source.purpose import BESIDE, LOG, MEASURE, purpose_at
 from .parts.advice import TIMES, rhythm_evidence, rhythm_of, spread
 from .parts.entry import Case, Entry, given, patient, steady_steps
 from .parts.lines import STACKS, named, quoted, rarely

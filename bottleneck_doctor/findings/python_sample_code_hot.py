@@ -42,13 +42,11 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ..analyse import code
 from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
 from ..analyse.inputs import making_of
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import WORTH
-from ..analyse.purpose import is_shrunk_later
 from ..analyse.verdict import sends
 from ..model.code import FunctionSource, Location
 from ..model.diagnosis import (
@@ -66,6 +64,8 @@ from ..model.fetches import Repeats
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
+from ..source import code
+from ..source.purpose import is_shrunk_later
 from .parts.advice import EQUAL_SHARE, held_up, repeats_of, spread, wait_evidence
 from .parts.entry import Case, Entry, given, patient, steady_steps
 from .parts.lines import (

@@ -10,8 +10,6 @@ import pytest
 
 from bottleneck_doctor.analyse.between_epochs import MadeAnew, epoch_ends, made_anew
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.assemble.loops import read_body
-from bottleneck_doctor.assemble.sources import read_sources
 from bottleneck_doctor.findings.parts.entry import patient
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, StepCost
@@ -19,6 +17,8 @@ from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import LoopBody
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Elapsed
+from bottleneck_doctor.source.functions import read_sources
+from bottleneck_doctor.source.loop_body import read_body
 from tests.analyse.runs import run_of
 
 # A sample passes through the lines marked 1, 2, …, in this order; the line marked 0 runs the backward pass.

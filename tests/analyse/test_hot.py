@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.hot_lines import LISTED, hot_functions, hot_operators
-from bottleneck_doctor.analyse.loop_parts import is_users
 from bottleneck_doctor.analyse.steps import SAMPLES_AT_LEAST
 from bottleneck_doctor.model.instruments import Operator, Stack
 from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.source.frames import is_users
 from tests.analyse.runs import own_loop
 from tests.model.profiles import PROFILE
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
-from ...analyse import code
 from ...analyse.causes import helper_threads, too_many_feeders
 from ...analyse.hot_lines import HotLines, hot_lines
 from ...analyse.loop_without_loader import is_fed_back
 from ...model.code import FunctionSource, Location
 from ...model.diagnosis import Diagnosis
 from ...model.report import Evidence
+from ...source import code
 from .advice import place_of, waits
 
 STACKS = "stack samples"
