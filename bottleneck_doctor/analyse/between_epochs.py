@@ -10,8 +10,8 @@ from ..model.code import FunctionSource, Location
 from ..model.instruments import Stack
 from ..model.loops import Loop, LoopBody
 from ..model.profile import Profile
-from . import code
-from .loop_parts import parse_frame
+from ..source import code
+from ..source.frames import parse_frame
 
 BATCHES, TORCH = "/torch/utils/data/", "/torch/"
 ITERATES = ("__iter__", "__next__")

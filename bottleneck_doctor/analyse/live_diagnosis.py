@@ -11,10 +11,11 @@ from ..model.diagnosis import Diagnosis
 from ..model.profile import Profile
 from ..model.report import Metric, Verdict
 from ..model.run import Progress
+from ..source.frames import is_queued
 from .causes import RESOURCE
 from .host import measure_host
 from .hot_lines import FETCH
-from .loop_parts import is_queued, training_samples
+from .loop_parts import training_samples
 from .metrics import cpu_busy
 from .steady import WARMUP_SHARE
 from .steps import Z90

@@ -17,7 +17,7 @@ from ..model.computing import (
     ScriptSettings,
 )
 from ..model.instruments import Operator
-from ..model.loops import Loop, Outside
+from ..model.loops import Loop
 from ..model.run import Gap
 from .facts import DroppedFact, Fact, GraphFact, NoticedFact
 from .fetches import Fetcher, rows_of
@@ -30,7 +30,7 @@ WHAT = "one profiled step"
 LONGER = "let the training run longer"
 
 
-def is_step(anatomy: DispatchBreakdown, loops: list[Loop], outside: list[Outside]) -> bool:
+def is_step(anatomy: DispatchBreakdown, loops: list[Loop], outside: list[Loop]) -> bool:
     """Whether the window saw a training step, where the run trains."""
     trains = outside or any(one.backwards for one in loops)
     if not trains or anatomy.backwards is None:
@@ -70,7 +70,7 @@ def hold_up(
     anatomies: list[DispatchBreakdown],
     tables: dict[int, list[Operator]],
     loops: list[Loop],
-    outside: list[Outside],
+    outside: list[Loop],
 ) -> tuple[list[DispatchBreakdown], list[Operator], list[Gap]]:
     """Windows and tables (process -> operators) as one batch's, without those that saw no training step."""
     kept = {one.pid: one for one in anatomies if is_step(one, loops, outside)}

@@ -91,7 +91,7 @@ OWN_WORKERS = Proposal(
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when evaluating takes more than a fifth of the time."""
     whole = diagnosis.whole
-    if diagnosis.loop is None and diagnosis.outside is None:
+    if diagnosis.loop is None:
         return Abstention(ID, "a training loop")
     loops = evaluations_of(diagnosis.profile, diagnosis.loop)
     share = evaluation_share(whole)

@@ -40,17 +40,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from ..analyse import code
 from ..analyse.between_epochs import epoch_ends, stacks_between
 from ..analyse.causes import gain
 from ..analyse.loop_cpu import is_library, own_stacks, witnessed
-from ..analyse.loop_parts import parse_frame
-from ..analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
 from ..model.code import FunctionSource, Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator, Stack
 from ..model.report import Evidence, Fix
+from ..source import code
+from ..source.frames import parse_frame
+from ..source.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
 from .parts.advice import spread
 from .parts.computing import PROFILER, anatomy_like, case_of
 from .parts.entry import Case, Entry, given, profiled_cpu_step

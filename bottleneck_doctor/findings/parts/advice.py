@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from ...analyse import reads
 from ...analyse.causes import gain
-from ...analyse.loop_parts import is_users
 from ...analyse.predict import WORTH, best_setting, step_after
 from ...analyse.reads import UNSURE, Reads
 from ...analyse.steps import share_in
@@ -17,6 +16,7 @@ from ...model.instruments import Operation, Series
 from ...model.loops import Loader
 from ...model.report import Evidence
 from ...model.run import Treatment
+from ...source.frames import is_users
 from .remedies import WORKERS
 from .rewriting import loader_call as loader_call
 

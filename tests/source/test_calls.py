@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.assemble.source_calls import LARGEST_SOURCE, LONGEST_CALL, Site, read_call
 from bottleneck_doctor.launch.masking import mask
 from bottleneck_doctor.model.code import Argument, SourceCall
+from bottleneck_doctor.source.calls import LONGEST_CALL, Site, read_call
+from bottleneck_doctor.source.text import LARGEST_SOURCE
 
 HERE = "<here>"  # ends the call that is meant
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import TypeGuard
 
 from ..model.code import FunctionSource, Location
+from .text import INDENTED, parsed
 
-INDENTED = "if 1:\n"  # makes a method's text Python by itself
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
 ELEMENTWISE = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 BRANCHES = (*LOOPS, ast.If, ast.Try)
@@ -38,13 +38,10 @@ NO_NAMES: Names = frozenset()
 
 @lru_cache(maxsize=64)
 def tree_of(source: FunctionSource) -> ast.Module:
-    """The parsed text, its lines numbered as in the file; empty where it is no Python that we know."""
+    """The parsed text, its lines numbered as in the file; empty where it is not valid Python."""
     before = INDENTED if source.text[:1].isspace() else ""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the user's escapes
-            tree = ast.parse(before + source.text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(before + source.text)
+    if tree is None:
         return ast.Module([], [])
     ast.increment_lineno(tree, source.first - 1 - before.count("\n"))
     return tree
@@ -53,13 +50,10 @@ def tree_of(source: FunctionSource) -> ast.Module:
 def source_at(sources: Sequence[FunctionSource], place: Location) -> FunctionSource | None:
     """The kept source around a line, the innermost."""
     name = place.function.rpartition(".")[2]
-    found = [one for one in sources if one.file == place.file and _has(one, place.line)]
+    here = [one for one in sources if one.file == place.file]
+    found = [one for one in here if one.first <= place.line <= one.first + one.text.count("\n")]
     named = [one for one in found if one.function == name or name.startswith("<")]
     return max(named, key=lambda one: one.first, default=None)
-
-
-def _has(source: FunctionSource, line: int) -> bool:
-    return source.first <= line <= source.first + source.text.count("\n")
 
 
 def statements_around(tree: ast.AST, line: int) -> list[ast.stmt]:
@@ -67,8 +61,7 @@ def statements_around(tree: ast.AST, line: int) -> list[ast.stmt]:
     around: list[ast.stmt] = []
     inner: ast.AST | None = tree
     while inner is not None:
-        holding = (node for node in _inside(inner) if node.lineno <= line <= (node.end_lineno or node.lineno))
-        inner = next(holding, None)
+        inner = next((node for node in inside(inner) if holds(node, line)), None)
         if inner is not None:
             around.append(inner)
     return around
@@ -79,13 +72,19 @@ def statement_at(source: FunctionSource, line: int) -> ast.stmt | None:
     return next(reversed(statements_around(tree_of(source), line)), None)
 
 
-def _inside(node: ast.AST) -> Iterator[ast.stmt]:
+def holds(node: ast.AST, line: int) -> bool:
+    """Whether a node's text, decorators apart, covers the line."""
+    first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+    return first is not None and last is not None and first <= line <= last
+
+
+def inside(node: ast.AST) -> Iterator[ast.stmt]:
     """The statements directly below, those of handlers and cases included."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
             yield child
         elif isinstance(child, ast.ExceptHandler | ast.match_case):
-            yield from _inside(child)
+            yield from inside(child)
 
 
 def header(statement: ast.stmt) -> list[ast.AST]:
@@ -97,31 +96,45 @@ def header(statement: ast.stmt) -> list[ast.AST]:
     ]
 
 
-def names_read(node: ast.AST) -> Names:
-    """Names in it; of ``self.x.y`` the attribute ``self.x``, for all methods share ``self``."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-        return frozenset({f"self.{node.attr}"})
-    if isinstance(node, ast.Name):
-        return frozenset({node.id})
-    return frozenset().union(*map(names_read, ast.iter_child_nodes(node)))
+def is_own(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    """Whether it is an attribute of ``self``: it stands for itself, since all methods share ``self``."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def names_read(*nodes: ast.AST, context: type[ast.expr_context] = ast.expr_context) -> Names:
+    """Names in them, with this context; of ``self.x.y`` the attribute ``self.x``."""
+    found: set[str] = set()
+    for node in nodes:
+        if is_own(node) or isinstance(node, ast.Name):
+            if isinstance(node.ctx, context):
+                found.add(node.id if isinstance(node, ast.Name) else f"self.{node.attr}")
+        else:
+            found |= names_read(*ast.iter_child_nodes(node), context=context)
+    return frozenset(found)
+
+
+def roots(*nodes: ast.AST) -> Names:
+    """The names that targets or receivers of methods hang on; none of one that is what a call returned."""
+    found = NO_NAMES
+    for node in nodes:
+        while isinstance(node, ast.Subscript | ast.Attribute | ast.Starred) and not is_own(node):
+            node = node.value
+        found |= names_read(node) if isinstance(node, ast.Name | ast.Attribute) else NO_NAMES
+    return found
+
+
+def assigned(statement: ast.stmt) -> Names:
+    """Names that are given another value, or a part of whose value is, there."""
+    nodes = [one for part in header(statement) for one in ast.walk(part)]
+    targets = (one for one in nodes if isinstance(one, ast.Name | ast.Attribute | ast.Subscript))
+    return roots(*(one for one in targets if isinstance(one.ctx, ast.Store)))
 
 
 def names_bound(statement: ast.stmt) -> Names:
-    """Names that get another value or other content there: targets, and what methods are called on for their
-    effect alone."""
-    found: set[str] = set()
-    for node in header(statement):
-        targets = (
-            one for one in ast.walk(node)
-            if isinstance(one, ast.Name | ast.Attribute | ast.Subscript) and isinstance(one.ctx, ast.Store)
-        )  # fmt: skip
-        for target in targets:
-            found |= _root(target)
-    if isinstance(statement, ast.Expr):
-        for call in _outermost(statement.value):
-            if isinstance(call.func, ast.Attribute) and not is_output(call):
-                found |= _root(call.func.value)
-    return frozenset(found)
+    """The same with what methods are called on for their effect alone."""
+    alone = _outermost(statement.value) if isinstance(statement, ast.Expr) else ()
+    methods = [one.func for one in alone if isinstance(one.func, ast.Attribute) and not is_output(one)]
+    return assigned(statement) | roots(*(one.value for one in methods))
 
 
 def _outermost(node: ast.AST) -> Iterator[ast.Call]:
@@ -131,15 +144,6 @@ def _outermost(node: ast.AST) -> Iterator[ast.Call]:
         return
     for child in ast.iter_child_nodes(node):
         yield from _outermost(child)
-
-
-def _root(node: ast.AST) -> Names:
-    """The name that a target or the receiver of a method hangs on; none where it is what a call returned."""
-    while isinstance(node, ast.Subscript | ast.Attribute | ast.Starred):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-            break
-        node = node.value
-    return names_read(node) if isinstance(node, ast.Name | ast.Attribute) else NO_NAMES
 
 
 def calls_in(node: ast.AST) -> list[ast.Call]:
@@ -350,12 +354,9 @@ def is_seldom(source: FunctionSource, statement: ast.stmt, within: ast.stmt) -> 
     tree = tree_of(source)
     around = statements_around(tree, statement.lineno)
     loops = [one for one in statements_around(tree, within.lineno) if isinstance(one, LOOPS)]
-    nth = any(isinstance(one, ast.If) and _counts(one.test) for one in around)
+    tests = [node for one in around if isinstance(one, ast.If) for node in ast.walk(one.test)]
+    nth = any(isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod) for one in tests)
     return nth or (len(loops) > 1 and loops[-1] not in around and loops[0] in around)
-
-
-def _counts(test: ast.expr) -> bool:
-    return any(isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod) for one in ast.walk(test))
 
 
 def training_statement(source: FunctionSource, also: Names = NO_NAMES) -> ast.stmt | None:
@@ -381,15 +382,15 @@ def _changes(statement: ast.stmt, given: set[str]) -> bool:
     for part in header(statement):
         for node in ast.walk(part):
             stored = isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store)
-            if stored and _root(node) & given:
+            if stored and roots(node) & given:
                 return True
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 in_place = node.func.attr.endswith("_") and not node.func.attr.endswith("__")
-                if in_place and _root(node.func.value) & given:
+                if in_place and roots(node.func.value) & given:
                     return True
     return isinstance(statement, ast.Expr) and any(
         isinstance(call.func, ast.Attribute)
-        and _root(call.func.value) & given
+        and roots(call.func.value) & given
         and not is_output(call)
         and call.func.attr not in HARMLESS
         for call in _outermost(statement.value)

@@ -6,8 +6,10 @@ import ast
 
 import pytest
 
-from bottleneck_doctor.analyse import code
-from bottleneck_doctor.analyse.purpose import (
+from bottleneck_doctor.model.code import FunctionSource
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.source import code
+from bottleneck_doctor.source.purpose import (
     BESIDE,
     LOG,
     MEASURE,
@@ -17,8 +19,6 @@ from bottleneck_doctor.analyse.purpose import (
     purpose_at,
     purpose_of,
 )
-from bottleneck_doctor.model.code import FunctionSource
-from bottleneck_doctor.model.instruments import Stack
 
 PPO = """\
 def main():

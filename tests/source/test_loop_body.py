@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.assemble.loops import read_body
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.loops import LoopBody
+from bottleneck_doctor.source.loop_body import read_body
 
 FOR = """\
 for epoch in range(3):

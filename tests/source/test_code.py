@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from bottleneck_doctor.analyse import code
 from bottleneck_doctor.model.code import FunctionSource
+from bottleneck_doctor.source import code
 
 
 def test_what_python_says_of_the_users_escapes_is_not_said_again() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.purpose import is_shrunk_later
 from bottleneck_doctor.model.code import FunctionSource
+from bottleneck_doctor.source.purpose import is_shrunk_later
 
 
 def shrunk(text: str, line: int) -> bool:

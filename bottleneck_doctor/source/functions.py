@@ -5,40 +5,23 @@ from __future__ import annotations
 import ast
 import io
 import os
-import re
 import tokenize
 from collections import Counter
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from itertools import pairwise
 
-from ..model.code import FunctionSource
+from ..model.code import FunctionSource, Location
 from ..model.instruments import Operation, Stack
-from .source_calls import Mask, masked, parsed, source_of
+from . import code
+from .frames import is_users, parse_frame
+from .text import INDENTED, Mask, masked, parsed, tree_at
 
 FUNCTIONS_AT_MOST = 24  # with the most samples
 LETTERS_AT_MOST = 20_000  # of one function: a longer one is kept around the line that was seen
-LIBRARIES = (
-    "/site-packages/",
-    "/dist-packages/",
-    "/lib/python3.",
-    "/lib64/python3.",
-    "/bottleneck_doctor/agent/",
-)
-INDENTED = "if 1:\n"  # makes a method's text Python by itself
+LETTERS_A_LINE = 40  # about
 KINDS = ("checkpoint", "logging", "flush")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-LOOPS = (ast.For, ast.While, ast.AsyncFor)
-BLOCKS = (*LOOPS, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.If)
-
-
-@dataclass(frozen=True)
-class Place:
-    """A line of the user's that was seen, and the name of the function that it is in."""
-
-    file: str
-    line: int
-    function: str
+BLOCKS = (*code.LOOPS, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.If)
 
 
 def read_sources(
@@ -56,32 +39,31 @@ def read_sources(
     return [replace(one, alias=_alias(one, callers, cwd)) for one in found.values()]
 
 
-def _callers(stacks: list[Stack]) -> dict[tuple[str, str], Place]:
+def _callers(stacks: list[Stack]) -> dict[tuple[str, str], Location]:
     """By (file, function): the line that was seen most calling it; others may be torn stacks."""
-    pairs: Counter[tuple[Place, Place]] = Counter()
+    pairs: Counter[tuple[Location, Location]] = Counter()
     for stack in stacks:
-        for caller, called in pairwise(_place(frame) for frame in stack.frames):
+        for caller, called in pairwise(_users_place(frame) for frame in stack.frames):
             if caller is not None and called is not None:
                 pairs[caller, called] += stack.count
-    found: dict[tuple[str, str], Place] = {}
+    found: dict[tuple[str, str], Location] = {}
     for (caller, called), _ in pairs.most_common():
         found.setdefault((called.file, _last(called.function)), caller)
     return found
 
 
-def _alias(source: FunctionSource, callers: dict[tuple[str, str], Place], cwd: str) -> str:
+def _alias(source: FunctionSource, callers: dict[tuple[str, str], Location], cwd: str) -> str:
     """The variable that a call of the function was written with, if that is how it was called."""
     caller = callers.get((source.file, source.function))
     written = _calls_at(caller, cwd) if caller is not None else set()
     return "" if len(written) != 1 or source.function in written else written.pop()
 
 
-def _calls_at(place: Place, cwd: str) -> set[str]:
+def _calls_at(place: Location, cwd: str) -> set[str]:
     """The names that the innermost statement on a line calls, without attributes of other objects."""
-    text = source_of(os.path.join(cwd, place.file))
-    tree = _tree(text) if text is not None else None
-    nodes = ast.walk(tree) if tree is not None else ()
-    holding = [node for node in nodes if isinstance(node, ast.stmt) and _holds(node, place.line)]
+    found = tree_at(os.path.join(cwd, place.file))
+    nodes = ast.walk(found[1]) if found is not None else ()
+    holding = [node for node in nodes if isinstance(node, ast.stmt) and _spans(node, place.line)]
     innermost = max(holding, key=lambda node: node.lineno, default=None)
     if innermost is None or isinstance(innermost, BLOCKS):
         return set()
@@ -89,34 +71,27 @@ def _calls_at(place: Place, cwd: str) -> set[str]:
     return {func.id for func in calls if isinstance(func, ast.Name)}
 
 
-def _places(stacks: list[Stack], operations: list[Operation]) -> list[Place]:
+def _places(stacks: list[Stack], operations: list[Operation]) -> list[Location]:
     """A function's own samples count as those of what it calls: callers say what a result is for.
     Threads beside a main one count while they run: those that feed the loop do, others wait."""
-    seen: Counter[Place] = Counter()
+    seen: Counter[Location] = Counter()
     for stack in stacks:
         count = stack.count if "Main" in stack.thread else stack.running or 0
-        for place in {place for frame in stack.frames if count and (place := _place(frame))}:
+        for place in {place for frame in stack.frames if count and (place := _users_place(frame))}:
             seen[place] += count
     places = [place for place, _ in seen.most_common()]
     for one in operations:
         if one.kind in KINDS and one.location is not None and one.location.file:
-            places.append(Place(one.location.file, one.location.line, one.location.function))
+            places.append(one.location)
     return places
 
 
-def _place(frame: str) -> Place | None:
-    function, _, rest = frame.partition(" (")
-    file, _, line = rest.rstrip(")").rpartition(":")
-    if (
-        not re.fullmatch(r"[0-9]{1,9}", line)
-        or file.startswith("<")
-        or any(mark in file for mark in LIBRARIES)
-    ):
-        return None
-    return Place(file, int(line), function)
+def _users_place(frame: str) -> Location | None:
+    place = parse_frame(frame)
+    return place if place is not None and is_users(place.file) else None
 
 
-def _is_kept(place: Place, found: dict[tuple[str, int], FunctionSource]) -> bool:
+def _is_kept(place: Location, found: dict[tuple[str, int], FunctionSource]) -> bool:
     return any(
         one.file == place.file and one.first <= place.line < one.first + one.text.count("\n") + 1
         and one.function == _last(place.function)
@@ -124,14 +99,13 @@ def _is_kept(place: Place, found: dict[tuple[str, int], FunctionSource]) -> bool
     )  # fmt: skip
 
 
-def _read(place: Place, cwd: str, mask: Mask) -> FunctionSource | None:
-    text = source_of(os.path.join(cwd, place.file))
-    tree = _tree(text) if text is not None else None
-    node = _around(tree, place) if tree is not None else None
-    if text is None or node is None:
+def _read(place: Location, cwd: str, mask: Mask) -> FunctionSource | None:
+    found = tree_at(os.path.join(cwd, place.file))
+    node = _around(found[1], place) if found is not None else None
+    if found is None or node is None:
         return None
-    first, last = span(node)
-    lines = text.splitlines(keepends=True)[first - 1 : last]
+    first, last = _span(node)
+    lines = found[0].splitlines(keepends=True)[first - 1 : last]
     kept = _without_words("".join(lines))
     if kept is None or len(kept) > LETTERS_AT_MOST:
         return None
@@ -141,7 +115,7 @@ def _read(place: Place, cwd: str, mask: Mask) -> FunctionSource | None:
 
 
 def _hidden(text: str, mask: Mask) -> str | None:
-    """The text with secrets masked; None where that would move its lines, or what they are cannot be told."""
+    """The text with secrets masked; None where that would move its lines, or where it cannot be parsed."""
     before = INDENTED if text[:1].isspace() else ""
     if parsed(before + text) is None:
         return None
@@ -149,44 +123,31 @@ def _hidden(text: str, mask: Mask) -> str | None:
     return hidden if hidden.count("\n") == text.count("\n") else None
 
 
-@lru_cache(maxsize=8)
-def _tree(text: str) -> ast.Module | None:
-    return parsed(text)
-
-
-def _around(tree: ast.Module, place: Place) -> ast.stmt | None:
+def _around(tree: ast.Module, place: Location) -> ast.stmt | None:
     """The function of that name around the line, or the module's statement; of a long one the outermost loop
     around the line."""
-    holding = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _holds(node, place.line)]
+    holding = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _spans(node, place.line)]
     functions = [node for node in holding if isinstance(node, Function)]
     name = _last(place.function)
     chosen: ast.stmt | None = None
     if name == "<module>":
-        chosen = next((node for node in tree.body if _holds(node, place.line)), None)
+        chosen = next((node for node in tree.body if _spans(node, place.line)), None)
     elif functions:
-        inner = max(
-            functions, key=lambda node: node.lineno
-        )  # generators and lambdas have no name of their own
-        named = [node for node in functions if node.name == name]
-        chosen = (
-            max(named, key=lambda node: node.lineno) if named else inner if name.startswith("<") else None
-        )
+        named = [node for node in functions if node.name == name or name.startswith("<")]  # "<lambda>"
+        chosen = max(named, key=lambda node: node.lineno, default=None)
     if chosen is None:
         return None
-    loops = [node for node in ast.walk(chosen) if isinstance(node, LOOPS) and _holds(node, place.line)]
-    return loops[0] if loops and _letters(chosen) > LETTERS_AT_MOST else chosen
+    loops = [node for node in ast.walk(chosen) if isinstance(node, code.LOOPS) and _spans(node, place.line)]
+    first, last = _span(chosen)
+    return loops[0] if loops and LETTERS_A_LINE * (last - first) > LETTERS_AT_MOST else chosen
 
 
-def _letters(node: ast.stmt) -> int:
-    return 40 * (span(node)[1] - span(node)[0])  # a line has about as many
-
-
-def _holds(node: ast.stmt, line: int) -> bool:
-    first, last = span(node)
+def _spans(node: ast.stmt, line: int) -> bool:
+    first, last = _span(node)
     return first <= line <= last
 
 
-def span(node: ast.stmt) -> tuple[int, int]:
+def _span(node: ast.stmt) -> tuple[int, int]:
     """First and last line, decorators included."""
     decorators = getattr(node, "decorator_list", [])
     return min([node.lineno, *(one.lineno for one in decorators)]), node.end_lineno or node.lineno
@@ -198,7 +159,7 @@ def _last(function: str) -> str:
 
 
 def _without_words(text: str) -> str | None:
-    """The code with its comments and docstrings blanked: what was meant for people stays with them."""
+    """The code with its comments and docstrings blanked: a profile is passed on, and they may be private."""
     rows = [list(line) for line in text.splitlines(keepends=True)]
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.analyse.code import tree_of
-from bottleneck_doctor.analyse.purpose import trainers
-from bottleneck_doctor.assemble.sources import FUNCTIONS_AT_MOST, LETTERS_AT_MOST, read_sources
 from bottleneck_doctor.launch.masking import mask
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.source.code import tree_of
+from bottleneck_doctor.source.functions import FUNCTIONS_AT_MOST, LETTERS_AT_MOST, read_sources
+from bottleneck_doctor.source.purpose import trainers
 
 SCRIPT = '''\
 import torch
