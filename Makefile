@@ -6,8 +6,6 @@
 #   PIP_ARGS=...             passed to every pip install, e.g. an index of CPU-only builds
 #   TEST_ARGS=...            passed to pytest, e.g. -k replay
 #   GPU_ARGS=...             passed to the checks on a GPU, e.g. --only waits
-#   SEEDS=1-20               which random trainings are drawn, e.g. 100-219,7
-#   RANDOM_ARGS=...          passed to them, e.g. --truth build/truth --json rows.json
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -16,8 +14,6 @@ TORCH_SPEC ?= torch==2.13.0
 PIP_ARGS ?=
 TEST_ARGS ?=
 GPU_ARGS ?=
-SEEDS ?= 1-20
-RANDOM_ARGS ?=
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -33,7 +29,7 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz cluster gpu gpu-first format clean
+.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving fuzz cluster gpu gpu-first format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -106,9 +102,6 @@ others: $(READY) ## diagnose trainings that others wrote, and try each of their 
 
 proving: $(READY) ## prove remedies on test trainings, measure their twins by hand, write docs/accuracy-prove.md
 	$(BIN)/python -m tests.proving --keep tests/golden/proving --write docs/accuracy-prove.md
-
-random: $(READY) ## compose the trainings of SEEDS, measure what each part costs, hold bdoc against that
-	$(BIN)/python -m tests.random_trainings --seeds $(SEEDS) $(RANDOM_ARGS)
 
 fuzz: $(READY) ## try CASES hostile profiles and files of rows, from seed FIRST on
 	$(BIN)/python -m tests.fuzz --first $(or $(FIRST),0) --cases $(or $(CASES),10000)

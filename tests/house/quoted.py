@@ -2,8 +2,8 @@
 
 The comment before a fence says where its text comes from; `make docs` puts it there anew:
 `<!-- script: tests/quickstarts/plain.py -->`, or `<!-- report: plain, up to "why" -->`: what
-`bdoc report` says of `tests/golden/quickstarts/plain.profile.json.gz` before the line that begins so;
-`<!-- proof: demo -->`: what `bdoc prove` says of `demo.proof.json.gz`, which `bdoc prove -o proof.json
+`bdoc report` says of `plain.profile.json` in `tests/golden/quickstarts.zip` before the line that begins so;
+`<!-- proof: demo -->`: what `bdoc prove` says of `demo.proof.json`, which `bdoc prove -o proof.json
 tests/patients/loader_in_main.py` has written (and tests/lab/kept.py has made placeless).
 `<!-- accuracy: own, live70 -->` stands before a table: these rows of tests/lab/sets.json; without names, all.
 """
@@ -11,7 +11,6 @@ tests/patients/loader_in_main.py` has written (and tests/lab/kept.py has made pl
 from __future__ import annotations
 
 import functools
-import gzip
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,9 +23,10 @@ from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.proof import render_proof
 from tests.house.source import ROOT
+from tests.lab import golden
 from tests.lab.sets import table
 
-KEPT = ROOT / "tests" / "golden" / "quickstarts"
+KEPT = golden.GOLDEN / "quickstarts"
 WIDTH = 80
 FENCED = r"(?P<open>\n```\w*\n).*?^```$"
 SCRIPT = re.compile(r"(?P<mark><!-- script: (?P<file>\S+) -->)" + FENCED, re.MULTILINE | re.DOTALL)
@@ -63,13 +63,13 @@ def report(name: str, end: str | None = None) -> str:
 
 def proof(name: str) -> str:
     """What a terminal shows of a recorded proof."""
-    data = gzip.decompress((KEPT / f"{name}.proof.json.gz").read_bytes())
+    data = golden.read(KEPT, f"{name}.proof.json")
     return render_proof(msgspec.json.decode(data, type=Proof), "terminal", width=WIDTH)
 
 
 @functools.cache
 def _rendered(name: str) -> str:
-    profile = decode_profile(gzip.decompress((KEPT / f"{name}.profile.json.gz").read_bytes()))
+    profile = decode_profile(golden.read(KEPT, f"{name}.profile.json"))
     return render(write_up(profile), "terminal", width=WIDTH)
 
 
