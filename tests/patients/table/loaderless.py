@@ -155,7 +155,7 @@ PATIENTS = [
         group="ailment",
         bounds=ids("cpu"),
         causes=ids("host.memory"),
-        twin="reuse-buffers",
+        remedies=ids("keep-freed-memory"),
         never=LINES | ids("more-ram"),
         truth="three tensors of 41 MB a step are made anew, in memory that the kernel clears for each",
     ),
