@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from .. import __version__
 from .options import Option
@@ -16,6 +17,29 @@ from .output import say
 # Public in every typer, whichever click it brings: the base of what a wrong command line raises.
 WRONG_LINE: Any = typer.BadParameter.__base__
 GIVEN_UP: Any = typer.Abort
+
+
+LAUNCHED = "bottleneck_doctor.launched"  # in a context's meta: whether ``--`` stood before the target
+
+
+class StartCommand(TyperCommand):
+    """A command that starts a training: remembers the ``--`` before the target, which the parser swallows."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """``--`` directly before the first word that is no option makes it a command."""
+        before = list(args)
+        left = super().parse_args(ctx, args)
+        rest = len(ctx.params.get("target") or [])
+        ctx.meta[LAUNCHED] = rest < len(before) and before[len(before) - rest - 1] == "--"
+        return left
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The three forms stand in the help; one line cannot hold them."""
+        return ["[OPTIONS]", "SCRIPT", "[ARGS]..."]
+
+
+# Everything after the script is the script's, whatever it looks like.
+SPECIAL = {"cls": StartCommand, "context_settings": {"allow_interspersed_args": False}}
 
 
 def obey(arguments: Sequence[str], commands: dict[str, str]) -> int:
@@ -41,9 +65,21 @@ def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
         module = importlib.import_module(f".{file}", __package__)
         text = (module.__doc__ or "").strip()
         head = text.partition("\n")[0].rstrip(".")
-        special: dict[str, Any] = getattr(module, "SPECIAL", {})
-        app.command(name, help=text, short_help=head, **special)(module.main)
+        special, main = getattr(module, "SPECIAL", {}), module.main
+        if options := getattr(module, "OPTIONS", ()):
+            special, main = SPECIAL, _starting(module.main, options)
+        app.command(name, help=text, short_help=head, **special)(main)
     return app
+
+
+def _starting(main: Callable[..., int], options: Iterable[Option[Any]]) -> Callable[..., int]:
+    """What typer calls for a command that starts a training, whose module needs no typer."""
+
+    def start(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
+        return main(target or [], bool(context.meta.get(LAUNCHED)), typed)
+
+    start.__signature__ = signature(options)  # type: ignore[attr-defined]
+    return start
 
 
 def declared(option: Option[Any]) -> Any:

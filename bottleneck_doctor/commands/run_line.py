@@ -15,32 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
-from .cli import signature
+from .cli import LAUNCHED, SPECIAL, signature
 from .run_options import RUN, checked
 
-LAUNCHED = "bottleneck_doctor.launched"
-
-
-class RunCommand(TyperCommand):
-    """Remembers whether the target stood behind ``--``, which the parser swallows."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """``--`` directly before the first word that is no option makes it a command."""
-        before = list(args)
-        left = super().parse_args(ctx, args)
-        rest = len(ctx.params.get("target") or [])
-        ctx.meta[LAUNCHED] = rest < len(before) and before[len(before) - rest - 1] == "--"
-        return left
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The three forms stand in the help; one line cannot hold them."""
-        return ["[OPTIONS]", "SCRIPT", "[ARGS]..."]
-
-
-# Everything after the script is the script's, whatever it looks like.
-SPECIAL = {"cls": RunCommand, "context_settings": {"allow_interspersed_args": False}}
+__all__ = ["SPECIAL", "main"]
 
 
 def main(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
