@@ -13,6 +13,7 @@ from ..model.report import Overhead, Quality
 from ..model.run import Gap
 from .between_epochs import epoch_ends
 from .device import find_gaps, is_accelerated, look_aside, view_device
+from .drift import find_drift
 from .evaluation import find_evaluated
 from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NOBODY, find_feeders
@@ -30,11 +31,10 @@ from .inputs import (
 )
 from .live_diagnosis import by_samples
 from .loop_cpu import is_logged, own_samples, with_written
-from .loop_without_loader import as_loop, judge_gap
+from .loop_without_loader import judge_gap, with_waits
 from .memory import with_freed
 from .metrics import measure
 from .replay import step_seconds
-from .rhythms import find_drift, find_rhythms
 from .scenario import build_scenario, held_share
 from .steady import SteadyWindow, choose_loop, find_window, loader_of, split_at_window, steps_of, tell_apart
 from .steps import budget_of, mean_in, seconds_in, share_in, span_of, steps_in
@@ -45,11 +45,11 @@ from .whole_run import evaluations_of, judge_whole, measure_whole
 
 def diagnose(profile: Profile) -> Diagnosis:
     """Everything that can be concluded without naming a finding. Total: any valid profile has a diagnosis."""
-    loop, outside = choose_loop(profile)
-    loader = loader_of(profile, loop, outside)
-    gap = judge_gap(profile, outside) if outside is not None else None
-    if outside is not None and gap is not None:
-        loop = as_loop(profile, outside, gap)
+    loop = choose_loop(profile)
+    loader = loader_of(profile, loop)
+    gap = judge_gap(profile, loop) if loop is not None and not loop.loader else None
+    if loop is not None and gap is not None:
+        loop = with_waits(profile, loop, gap)
     if loop is not None:
         loop = find_evaluated(profile, loop).set_aside(loop)
     window, slowed = _window(loop, loader), list[Gap]()
@@ -58,15 +58,13 @@ def diagnose(profile: Profile) -> Diagnosis:
     stretches = [with_written(profile, loop, with_freed(profile, loop, one)) for one in window.stretches]
     window = replace(window, stretches=stretches)
     main, phases = tell_apart(window, lambda steps: _judge(profile, loop, loader, steps))
-    main = replace(main, outside=outside)
-    main = judge_whole(main, measure_whole(profile, loop, outside), _evaluation(profile, loop))
+    main = judge_whole(main, measure_whole(profile, loop), _evaluation(profile, loop))
     found = replace(
         main,
         metrics=measure(main, stretches, (gap.low, gap.high) if gap is not None else None),
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main, slowed),
         phases=phases,
-        rhythms=find_rhythms(profile, loop, main.steps),
         drift=find_drift(main.steps),
     )
     return by_samples(found) if profile.run.attached else found
@@ -115,7 +113,7 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
     samples = own_samples(profile, loop if loop is not None and loop.role == "train" else None)
     samples = [one for one in samples if not is_logged(profile, one.stack)]
     return Diagnosis(
-        profile=profile, loop=loop, outside=None, source=None, loader=loader, steps=steps, inputs=inputs,
+        profile=profile, loop=loop, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,
         wait_s=mean_in(steps, "wait"),
         model_error=error, metrics={},
@@ -132,7 +130,7 @@ def _evaluation(profile: Profile, loop: Loop | None) -> Diagnosis | None:
         return None
     kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)
     steps = [_forward_only(step) for step, flag in kept if flag != "instrument"]
-    judged = _judge(profile, longest, loader_of(profile, longest, None), steps)
+    judged = _judge(profile, longest, loader_of(profile, longest), steps)
     return replace(judged, metrics=measure(judged, [steps]))
 
 

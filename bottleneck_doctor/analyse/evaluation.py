@@ -9,11 +9,12 @@ from statistics import mean, median
 from typing import Any
 
 from ..model.code import FunctionSource, Location
-from ..model.loops import Loop, Outside, StepTable
+from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
-from . import code
-from .loop_parts import LoopSample, samples_in, training_samples, users_path
-from .purpose import BESIDE, LOG, MEASURE, purpose_of
+from ..source import code
+from ..source.frames import users_path
+from ..source.purpose import BESIDE, LOG, MEASURE, purpose_of
+from .loop_parts import LoopSample, samples_in, training_samples
 from .steps import SAMPLES_AT_LEAST, Z90
 
 CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise
@@ -94,7 +95,7 @@ def _less(table: StepTable, seconds: list[float]) -> StepTable:
     return replace(table, **columns)
 
 
-def find_evaluated(profile: Profile, loop: Loop | Outside | None) -> Evaluated:
+def find_evaluated(profile: Profile, loop: Loop | None) -> Evaluated:
     """What the loop evaluates itself; nothing where its source was not kept."""
     if loop is None or loop.thread != 0 or not profile.sources:
         return Evaluated()
@@ -116,13 +117,11 @@ def find_evaluated(profile: Profile, loop: Loop | Outside | None) -> Evaluated:
     return evaluated.clocked(*_as_recorded(profile, loop))
 
 
-def _as_recorded(profile: Profile, loop: Loop | Outside) -> tuple[list[float], list[int]]:
+def _as_recorded(profile: Profile, loop: Loop) -> tuple[list[float], list[int]]:
     """Seconds and steps of the loop's rows, with what it evaluates in them."""
-    if isinstance(loop, Loop) and loop.loader:
-        mine = (one for one in profile.loops if (one.pid, one.loader) == (loop.pid, loop.loader))
-        return next(((one.table.wall_s, one.table.steps) for one in mine), ([], []))
-    alone = (one for one in profile.outside if (one.pid, one.thread) == (loop.pid, loop.thread))
-    return next(((one.wall_s, one.steps) for one in alone), ([], []))
+    loops = profile.loops if loop.loader else profile.outside
+    mine = (one.table for one in loops if (one.pid, one.loader) == (loop.pid, loop.loader))
+    return next(((one.wall_s, one.steps) for one in mine), ([], []))
 
 
 def _call(one: LoopSample) -> Call:

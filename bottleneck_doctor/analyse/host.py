@@ -219,8 +219,7 @@ def _sharing(profile: Profile) -> int:
 def _training(profile: Profile, begin: float, end: float) -> set[int]:
     """Processes of which a training loop fills at least half of a stretch of time: ranks, or siblings that
     the script started."""
-    loops = [*((one.pid, one.table.t) for one in profile.loops if one.role == "train"),
-             *((one.pid, one.t) for one in profile.outside)]  # fmt: skip
+    loops = [(one.pid, one.table.t) for one in [*profile.loops, *profile.outside] if one.role == "train"]
     spans = [(pid, min(end, t[-1]) - max(begin, t[0])) for pid, t in loops if t]
     return {pid for pid, length in spans if length >= OVERLAP * (end - begin) > 0}
 

@@ -10,9 +10,9 @@ from ..model.code import Location
 from ..model.derived import HotFunction, HotOperator
 from ..model.diagnosis import Inputs
 from ..model.instruments import Operator, Stack
-from ..model.loops import Loader, Outside
+from ..model.loops import Loader, Loop
 from ..model.profile import Profile
-from .loop_parts import is_ours, is_queued, is_users, parse_frame
+from ..source.frames import is_ours, is_queued, is_users, parse_frame
 from .loop_without_loader import gap_stacks
 from .steps import SAMPLES_AT_LEAST
 
@@ -265,15 +265,14 @@ class HotLines:
     library: str = ""
 
 
-def hot_lines(profile: Profile, loader: Loader | None, outside: Outside | None = None) -> HotLines:
-    """Total: too few samples give no lines. A loop that makes its batches with a function of its own is an
-    ``outside``."""
+def hot_lines(profile: Profile, loader: Loader | None, loop: Loop | None = None) -> HotLines:
+    """Total: too few samples give no lines. A ``loop`` without a loader makes its batches itself."""
     if loader is not None and loader.kind == "dataloader":
         below = (_within_fetch(profile, loader, stack) for stack in profile.stacks)
         return _judge([stack for stack in below if stack.frames])
-    if outside is None:
+    if loop is None or loop.loader:
         return HotLines()
-    return _judge(list(find_feeders(profile, outside.pid).stacks) or gap_stacks(profile, outside))
+    return _judge(list(find_feeders(profile, loop.pid).stacks) or gap_stacks(profile, loop))
 
 
 def least_cpu_share(line: LineShare, inputs: Inputs) -> float:

@@ -17,11 +17,12 @@ from ..model.diagnosis import HostLoad, Step
 from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
-from . import code
+from ..source import code
+from ..source.frames import parse_frame, users_path
+from ..source.purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at
 from .between_epochs import epoch_ends, stacks_between
 from .evaluation import find_evaluated
-from .loop_parts import LoopSample, data_samples, parse_frame, samples_in, training_samples, users_path
-from .purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at
+from .loop_parts import LoopSample, data_samples, samples_in, training_samples
 from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)

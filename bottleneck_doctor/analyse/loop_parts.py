@@ -7,7 +7,6 @@ model's input comes from it and not the other way round.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,9 +16,8 @@ from ..model.code import Location
 from ..model.instruments import Stack
 from ..model.loops import LoopBody
 from ..model.profile import Profile
+from ..source.frames import FRAMES, is_ours, parse_frame, users_path
 
-LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.")
-OURS = ("/bottleneck_doctor/agent/", "/bottleneck_doctor/inject/")
 # By the first frame below the loop that matches: part, the name of its function, parts of its file.
 KNOWN = (
     ("data", "", ("/torch/utils/data/",)),
@@ -35,11 +33,9 @@ KNOWN = (
     ("loss", "", ("/torch/nn/functional.py",)),
     ("compiled", "", ("/torch/_dynamo/",)),  # a forward pass, where it is no wrapper of something known
 )
-QUEUES = re.compile(r"(\w+\.)?(wait|get|put) \(.*/(threading|queue)\.py:")  # events and futures wait, too
 TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (ours)
 FEWEST = 3  # samples of a line, below which they may be torn (ours)
 MANY = 10  # samples, from which a single one among them may be torn (ours)
-FRAMES = 1 << 14  # and call paths, that are kept taken apart: they are asked for dozens of times
 OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
 
 
@@ -154,8 +150,7 @@ def _below(frames: tuple[str, ...]) -> tuple[str, Location | None]:
     frames = tuple(frame for frame in frames if not is_ours(frame))
     parts = [part for frame in frames if (part := _part(frame))]
     part = next((one for one in parts if one != "compiled"), "forward" if parts else "")
-    users = next((frame for frame in frames if not any(mark in frame for mark in (*LIBRARIES, "<"))), None)
-    called = parse_frame(users) if users is not None else None
+    called = next(iter(users_path(frame for frame in frames if "<" not in frame)), None)
     return part or ("user" if called is not None else "line"), called
 
 
@@ -176,39 +171,3 @@ def _part(frame: str) -> str:
 def samples_in(some: Iterable[LoopSample]) -> int:
     """How many samples some call paths stand for."""
     return sum(one.stack.count for one in some)
-
-
-def is_queued(frames: Iterable[str]) -> bool:
-    """Whether the path waits for another thread, in a queue or for a future."""
-    return any(map(QUEUES.match, frames))
-
-
-def is_ours(place: str) -> bool:
-    """Whether a file, or a frame, is a hook of this package's."""
-    return any(mark in place for mark in OURS)
-
-
-def is_users(file: str) -> bool:
-    """Whether a file is the user's own: no library's, not Python's, no hook."""
-    return not file.startswith("<") and not is_ours(file) and not any(mark in file for mark in LIBRARIES)
-
-
-def users_path(frames: Iterable[str]) -> tuple[Location, ...]:
-    """The user's frames of a call path, outermost first."""
-    return _users_path(tuple(frames))
-
-
-@lru_cache(maxsize=FRAMES)
-def _users_path(frames: tuple[str, ...]) -> tuple[Location, ...]:
-    return tuple(place for place in map(parse_frame, frames) if place is not None and is_users(place.file))
-
-
-LINE = re.compile(r"[0-9]{1,9}")  # digits of other scripts are digits to str.isdigit, and none to int
-
-
-@lru_cache(maxsize=FRAMES)
-def parse_frame(frame: str) -> Location | None:
-    """``function (file:line)`` as a location."""
-    function, _, rest = frame.partition(" (")
-    file, _, line = rest.rstrip(")").rpartition(":")
-    return Location(file, int(line), function) if file and LINE.fullmatch(line) else None

@@ -1,4 +1,4 @@
-"""Judges which part of a step gets the batch, in a loop without a loader; and reads such a loop as a Loop."""
+"""Judges which part of a step gets the batch, in a loop without a loader."""
 
 from __future__ import annotations
 
@@ -11,22 +11,12 @@ from math import sqrt
 
 from ..model.code import FunctionSource, Location
 from ..model.instruments import Stack
-from ..model.loops import Epochs, Loop, LoopBody, Outside, StepTable
+from ..model.loops import Loop, LoopBody, StepTable
 from ..model.profile import Profile
-from . import code
+from ..source import code
+from ..source.frames import is_queued, parse_frame, users_path
 from .evaluation import find_evaluated
-from .loop_parts import (
-    FEWEST,
-    OWN,
-    TORN,
-    LoopSample,
-    data_samples,
-    is_queued,
-    parse_frame,
-    samples_in,
-    training_samples,
-    users_path,
-)  # fmt: skip
+from .loop_parts import FEWEST, OWN, TORN, LoopSample, data_samples, samples_in, training_samples  # fmt: skip
 from .steps import SAMPLES_AT_LEAST, Z90
 
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
@@ -53,19 +43,20 @@ class InputGap:
     busy: float | None = None
 
 
-def judge_gap(profile: Profile, outside: Outside) -> InputGap:
+def judge_gap(profile: Profile, loop: Loop) -> InputGap:
     """By stack samples. Of too few all of the gap is taken, half of a slight one; the interval says so."""
-    timed = [(gap, wall) for gap, wall in zip(outside.gap_s, outside.wall_s, strict=True) if gap is not None]
+    table = loop.table
+    timed = [(gap, wall) for gap, wall in zip(table.gap_s, table.wall_s, strict=True) if gap is not None]
     gap, wall = sum(one for one, _ in timed), sum(one for _, one in timed)
     of_step = min(1.0, gap / wall) if wall > 0 else 0.0
-    if any(loop.role == "prefetch" and loop.pid == outside.pid for loop in profile.loops):
+    if any(one.role == "prefetch" and one.pid == loop.pid for one in profile.loops):
         # The loop blocks on a background thread: in a queue or, where none is seen, where it has no CPU.
-        asleep = gap - _total(outside.gap_cpu_s) - _total(outside.gap_runq_s)
-        queued = _total(outside.queued_s) / max(sum(outside.wall_s), 1e-12) * wall
+        asleep = gap - _total(table.gap_cpu_s) - _total(table.gap_runq_s)
+        queued = _total(table.queued_s) / max(sum(table.wall_s), 1e-12) * wall
         share = min(1.0, max(0.0, queued or asleep) / max(gap, 1e-12))
         return InputGap(share, share * of_step, of_step)
-    body = body_of(profile, outside)
-    samples = training_samples(profile, outside.pid, body)
+    body = loop.body
+    samples = training_samples(profile, loop.pid, body)
     data = data_samples(samples, body)
     lines = {one.line for one in data}
     trains = _usual([one for one in samples if one.part in TRAINS and one.line not in lines])
@@ -74,12 +65,12 @@ def judge_gap(profile: Profile, outside: Outside) -> InputGap:
     inside = samples_in(one for one in data if not begin <= one.line <= end)
     later = samples_in(samples) - samples_in(early)
     beside, loose = _share(samples_in(data) - inside, later) if later else (0.0, 0.0)
-    own = find_evaluated(profile, outside).without(samples)
-    if not timed or _is_elsewhere(outside, samples, of_step, inside) or _measured_before(own, data):
+    own = find_evaluated(profile, loop).without(samples)
+    if not timed or _is_elsewhere(loop.table, samples, of_step, inside) or _measured_before(own, data):
         # samples alone can tell
         share, spread = _share(samples_in(data), samples_in(samples))
         return InputGap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
-    measured = _late_share(outside, samples, data, end)
+    measured = _late_share(loop.table, samples, data, end)
     if measured is not None:
         beside, loose = measured, loose / 2
     least, most = (one * (1 - of_step) for one in _interval(beside, loose))
@@ -124,11 +115,11 @@ def _innermost(one: LoopSample) -> tuple[str, int] | None:
     return (users[-1].file, users[-1].line) if users else None
 
 
-def _is_elsewhere(outside: Outside, samples: list[LoopSample], of_step: float, inside: int) -> bool:
+def _is_elsewhere(table: StepTable, samples: list[LoopSample], of_step: float, inside: int) -> bool:
     """Whether the timed gap is not where the batch is got: a measure calls the model before, or the batch is
     got in a closure that the optimizer calls, of whose many passes looks meet one gap."""
     seen, spread = _share(inside, samples_in(samples))
-    closures = not any(outside.optimizer_s) and any(one.part == "optimizer" for one in samples)
+    closures = not any(table.optimizer_s) and any(one.part == "optimizer" for one in samples)
     return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
 
 
@@ -145,11 +136,11 @@ def _measured_before(samples: list[LoopSample], data: list[LoopSample]) -> bool:
 
 
 def _late_share(
-    outside: Outside, samples: list[LoopSample], data: list[LoopSample], last: int
+    table: StepTable, samples: list[LoopSample], data: list[LoopSample], last: int
 ) -> float | None:
     """The share of the step beside the gap in which a batch is got between the model's return and the
     backward pass; None where no data line lies there, or nobody timed it."""
-    rows = zip(outside.late_s, outside.gap_s, outside.wall_s, strict=True) if outside.late_s else ()
+    rows = zip(table.late_s, table.gap_s, table.wall_s, strict=True) if table.late_s else ()
     timed = [(late, wall - (gap or 0.0)) for late, gap, wall in rows if late is not None]
     late_s, rest_s = sum(late for late, _ in timed), sum(rest for _, rest in timed)
     model = max((one.line for one in samples if one.part == "forward" and one.line < last), default=0)
@@ -161,106 +152,78 @@ def _late_share(
     return got / samples_in(between) * min(1.0, late_s / rest_s)
 
 
-def gap_stacks(profile: Profile, outside: Outside) -> list[Stack]:
+def gap_stacks(profile: Profile, loop: Loop) -> list[Stack]:
     """The samples in which the loop got its batch, from the loop's own line on."""
-    body = body_of(profile, outside)
-    data = data_samples(training_samples(profile, outside.pid, body), body)
+    data = data_samples(training_samples(profile, loop.pid, loop.body), loop.body)
     return [replace(one.stack, frames=one.stack.frames[one.depth :]) for one in data]
 
 
-def body_of(profile: Profile, outside: Outside) -> LoopBody | None:
+def body_of(profile: Profile, loop: Loop) -> LoopBody | None:
     """The innermost loop in which the training spends its time: where much of it passes outside of that, such
     as in collecting what the steps train on, the one around it."""
-    chosen = body = outside.body
-    seen = samples_in(training_samples(profile, outside.pid, chosen))
+    chosen = body = loop.body
+    seen = samples_in(training_samples(profile, loop.pid, chosen))
     while body is not None:
-        count = samples_in(training_samples(profile, outside.pid, body))
+        count = samples_in(training_samples(profile, loop.pid, body))
         if seen < INNER * count:
             chosen, seen = body, count
         body = body.outer
     return chosen
 
 
-def as_loop(profile: Profile, outside: Outside, gap: InputGap) -> Loop:
-    """The same loop as if a loader had been waited for."""
-    table = StepTable()
-    for place, wait in enumerate(_waits(profile, outside, gap)):
-        _append(table, outside, place, gap, wait)
-    return Loop(
-        loader="",
-        pid=outside.pid,
-        thread=outside.thread,
-        role="train",
-        steps=sum(outside.steps),
-        wall_s=sum(outside.wall_s),
-        wait_s=sum(table.wait_s),
-        epochs=Epochs(),
-        table=table,
-        backwards=outside.total,
-        body=body_of(profile, outside),
+def with_waits(profile: Profile, loop: Loop, gap: InputGap) -> Loop:
+    """The loop with the columns of one that waited for a loader."""
+    table = loop.table
+    waits = [min(wall, wait) for wall, wait in zip(table.wall_s, _waits(profile, loop, gap), strict=True)]
+    cpu, queue = ([one or 0.0 for one in column] for column in (table.cpu_s, table.runq_s))
+    got_cpu = map(min, waits, _got(table, cpu, table.gap_cpu_s, gap))
+    wait_cpu, wait_queue = [*got_cpu], _got(table, queue, table.gap_runq_s, gap)
+    table = replace(
+        table,
+        wait_s=waits,
+        wait_cpu_s=[*wait_cpu],
+        cpu_s=[max(0.0, whole - got) for whole, got in zip(cpu, wait_cpu, strict=True)],
+        wait_runq_s=[*wait_queue],
+        runq_s=[*map(max, wait_queue, queue)],
     )
+    return replace(loop, table=table, wait_s=sum(waits))
 
 
-def got_s(profile: Profile, outside: Outside) -> float:
+def _got(table: StepTable, whole: list[float], inside: list[float | None], gap: InputGap) -> list[float]:
+    """What getting the batch has of a column of whole steps, given what of it is ``inside`` of the gap."""
+    if gap.busy is not None:
+        return [gap.busy * one for one in whole]
+    found = []
+    for one, within, wall, gap_s in zip(whole, inside, table.wall_s, table.gap_s, strict=True):
+        beside = gap.beside if wall > (gap_s or 0.0) else 0.0
+        found.append(gap.share * (within or 0.0) + beside * max(0.0, one - (within or 0.0)))
+    return found
+
+
+def got_s(profile: Profile, loop: Loop) -> float:
     """Seconds of the whole loop in which it gets its batches."""
-    return sum(_waits(profile, outside, judge_gap(profile, outside)))
+    loop = replace(loop, body=body_of(profile, loop))
+    return sum(_waits(profile, loop, judge_gap(profile, loop)))
 
 
-def _waits(profile: Profile, outside: Outside, gap: InputGap) -> list[float]:
+def _waits(profile: Profile, loop: Loop, gap: InputGap) -> list[float]:
     """Seconds of each row in which the loop gets its batch: by the gap or, where queues are nearly all of
     that, in queues alone. Looks that tell the gap lengthen it; queues are timed in every step."""
-    rows = [(timed or 0.0, wall) for timed, wall in zip(outside.gap_s, outside.wall_s, strict=True)]
+    rows = [(timed or 0.0, wall) for timed, wall in zip(loop.table.gap_s, loop.table.wall_s, strict=True)]
     by_gap = [gap.share * timed + gap.beside * max(0.0, wall - timed) for timed, wall in rows]
-    share = _queued_for_data(profile, outside)
-    queued = [share * (one or 0.0) for one in outside.queued_s]
+    share = _queued_for_data(profile, loop)
+    queued = [share * (one or 0.0) for one in loop.table.queued_s]
     return queued if sum(queued) > NEARLY * sum(by_gap) else by_gap
 
 
-def _queued_for_data(profile: Profile, outside: Outside) -> float:
+def _queued_for_data(profile: Profile, loop: Loop) -> float:
     """The share of what the loop's thread waits in queues that is for batches; all, if nobody saw any."""
-    body = body_of(profile, outside)
-    samples = training_samples(profile, outside.pid, body)
+    samples = training_samples(profile, loop.pid, loop.body)
     waiting, data = (
         samples_in(one for one in some if is_queued(one.stack.frames[one.depth :]))
-        for some in (samples, data_samples(samples, body))
+        for some in (samples, data_samples(samples, loop.body))
     )
     return data / waiting if waiting else 1.0
-
-
-def _append(table: StepTable, outside: Outside, place: int, gap: InputGap, wait: float) -> None:
-    wall, timed = outside.wall_s[place], outside.gap_s[place] or 0.0
-    rest, wait = max(0.0, wall - timed), min(wall, wait)
-    cpu, queue = outside.cpu_s[place], outside.runq_s[place]
-    gap_cpu, gap_queue = outside.gap_cpu_s[place] or 0.0, outside.gap_runq_s[place] or 0.0
-    left = gap.beside * rest / max(rest, 1e-12)
-    if gap.busy is None:
-        wait_cpu = gap.share * gap_cpu + left * max(0.0, cpu - gap_cpu)
-        wait_queue = gap.share * gap_queue + left * max(0.0, queue - gap_queue)
-    else:
-        wait_cpu, wait_queue = gap.busy * cpu, gap.busy * queue
-    wait_cpu = min(wait, wait_cpu)
-    table.t.append(outside.t[place])
-    table.steps.append(outside.steps[place])
-    table.epoch.append(0)
-    table.wall_s.append(wall)
-    table.wait_s.append(wait)
-    table.cpu_s.append(max(0.0, cpu - wait_cpu))
-    table.wait_cpu_s.append(wait_cpu)
-    table.runq_s.append(max(wait_queue, queue))
-    table.wait_runq_s.append(wait_queue)
-    table.ready.append(None)
-    table.set_aside.append("")
-    for name in COPIED:
-        value = getattr(outside, name)[place]
-        getattr(table, name).append(UNKNOWN.get(name) if value is None else value)
-
-
-COPIED = (
-    "process_cpu_s backward_s optimizer_s checkpoint_s logging_s collect_s copy_s exchange_s system_s "
-    "minor_faults"
-).split()
-# A run that was seen by an older agent lacks these columns.
-UNKNOWN = {"checkpoint_s": 0.0, "logging_s": 0.0, "collect_s": 0.0, "copy_s": 0.0}
 
 
 def _usual(samples: list[LoopSample]) -> set[int]:
@@ -314,10 +277,10 @@ def _hottest(data: list[LoopSample]) -> Location | None:
 HANDS_OVER = re.compile(r"update|push|add|append|store|insert|put|extend|remember")  # in a method's name
 
 
-def is_fed_back(profile: Profile, outside: Outside | None) -> bool:
+def is_fed_back(profile: Profile, loop: Loop | None) -> bool:
     """Whether the loop around the line that gets a batch, as in ``log.sample(n)``, also hands something to
     the same object, as in ``log.update(index, error)``, or in a function that gets it, ``play(env, log)``."""
-    lines = {one.frames[0] for one in gap_stacks(profile, outside) if one.frames} if outside else set()
+    lines = {one.frames[0] for one in gap_stacks(profile, loop) if one.frames} if loop else set()
     for place in map(parse_frame, lines):
         source = code.source_at(profile.sources, place) if place is not None else None
         around = code.statements_around(code.tree_of(source), place.line) if source and place else []

@@ -129,7 +129,7 @@ def _startup(main: Diagnosis) -> Metric:
     """From the run's start to the first batch in the training loop; by its process's life where no loader
     tells of batches."""
     loop = main.loop
-    life = life_of(main.profile, loop, main.outside) if main.outside is not None else None
+    life = life_of(main.profile, loop) if loop is not None and not loop.loader else None
     if life is not None:
         return Metric(life.first_s, "s", n=1, source="run start to first step")
     if loop is None or not loop.epochs.t:

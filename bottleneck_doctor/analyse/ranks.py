@@ -16,15 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from statistics import fmean, median_low
-from typing import TypeVar
 
 from ..model.device import DeviceWindow
-from ..model.loops import Loop, Outside, RankSteps, SlowRank, StepTable
+from ..model.loops import Loop, RankSteps, SlowRank
 from ..model.profile import Profile
 from .host import measure_host
 
-Beat = Loop | Outside  # a loop of one rank, with or without a loader
-AnyBeat = TypeVar("AnyBeat", Loop, Outside)
 SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
 COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
 COMPARED_AT_LEAST = 8  # aligned stretches, or nothing is said about who waits for whom (ours)
@@ -56,17 +53,17 @@ class Balance:
         return (self.exchange / whole, self.behind.get(pid, 0.0) / whole) if whole > 0 else (1.0, 0.0)
 
 
-def exchanging(profile: Profile) -> list[Beat]:
+def exchanging(profile: Profile) -> list[Loop]:
     """The loops of all ranks that train together, one a process: empty where nothing is exchanged."""
     found = longest_loops(profile, lambda one: any(_column(one, "exchange_s")))
     most = max(map(_steps, found.values()), default=0)
     return [one for one in found.values() if _steps(one) >= SIMILAR * most]
 
 
-def longest_loops(profile: Profile, wanted: Callable[[Beat], bool] = lambda one: True) -> dict[int, Beat]:
+def longest_loops(profile: Profile, wanted: Callable[[Loop], bool] = lambda one: True) -> dict[int, Loop]:
     """The longest training loop of each process, by pid."""
     training = [loop for loop in profile.loops if loop.role == "train" and loop.table.t]
-    loops: list[Beat] = [*training] or [one for one in profile.outside if one.t]
+    loops = training or [one for one in profile.outside if one.table.t]
     return {one.pid: one for one in sorted(filter(wanted, loops), key=_steps)}
 
 
@@ -117,28 +114,26 @@ def watched_ranks(profile: Profile) -> list[RankSteps]:
     return list(known.values()) or loops
 
 
-def rank_steps(profile: Profile, one: Beat) -> RankSteps:
+def rank_steps(profile: Profile, one: Loop) -> RankSteps:
     """A loop's rows as far as ranks are compared by them."""
-    table, waiting = (one.table, "wait_s") if isinstance(one, Loop) else (one, "gap_s")
+    waiting = "wait_s" if one.loader else "gap_s"
     return RankSteps(
         one.pid,
         next((process.rank for process in profile.processes if process.pid == one.pid), None),
         profile.machine.host,
         ran=_steps(one),
-        steps=list(table.steps),
+        steps=list(one.table.steps),
         wall_s=_column(one, "wall_s"),
         wait_s=_column(one, waiting),
         runq_s=_column(one, "runq_s"),
         exchange_s=_column(one, "exchange_s"),
-        aside=[bool(why) for why in table.set_aside]
-        if isinstance(table, StepTable)
-        else [False] * len(table.t),
+        aside=[bool(why) for why in one.table.set_aside],
     )
 
 
-def with_host(profile: Profile, one: Beat) -> RankSteps:
+def with_host(profile: Profile, one: Loop) -> RankSteps:
     """The same with its profiled steps, and with how busy its machine was from the time it had set out."""
-    table = one.table if isinstance(one, Loop) else one
+    table = one.table
     ends = zip(table.t, accumulate(table.steps), strict=True)
     begin = next((t for t, steps in ends if steps >= SET_OUT), table.t[0])
     host = measure_host(profile, begin, table.t[-1])
@@ -186,7 +181,7 @@ def world_size(profile: Profile) -> int:
     return max(known, default=1)
 
 
-def pick(profile: Profile, ranks: Sequence[AnyBeat], data_s: Sequence[float]) -> AnyBeat:
+def pick(profile: Profile, ranks: Sequence[Loop], data_s: Sequence[float]) -> Loop:
     """The rank that a report is about."""
     seen = windows(profile)
     steps = [replace(rank_steps(profile, one), window=seen.get(one.pid)) for one in ranks]
@@ -219,10 +214,9 @@ def _behind(waits: list[float], busy: list[float], least: list[float], most: lis
     )
 
 
-def _column(one: Beat, name: str) -> list[float]:
-    table = one.table if isinstance(one, Loop) else one
-    column = getattr(table, name)
-    return [value or 0.0 for value in column] + [0.0] * (len(table.t) - len(column))
+def _column(one: Loop, name: str) -> list[float]:
+    column = getattr(one.table, name)
+    return [value or 0.0 for value in column] + [0.0] * (len(one.table.t) - len(column))
 
 
 def _slept(one: RankSteps) -> list[float]:
@@ -235,9 +229,9 @@ def _busy(one: RankSteps) -> list[float]:
     return [max(0.0, wall - slept - queue) for wall, slept, queue in columns]
 
 
-def _steps(one: Beat) -> int:
+def _steps(one: Loop) -> int:
     """In all, those too that no sampled step accounts for."""
-    return max(one.steps, sum(one.table.steps)) if isinstance(one, Loop) else sum(one.steps)
+    return max(one.steps, sum(one.table.steps))
 
 
 def shared_edges(ranks: Sequence[RankSteps], most: int = COMPARED_AT_MOST) -> list[int]:

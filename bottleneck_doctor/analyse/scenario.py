@@ -154,7 +154,7 @@ def build_scenario(
         threads=threads,
         operator_s=operator_s(profile),
         exchanging=exchanging,
-        making_threads=making_threads(profile, loader, steps, inputs) if not workers else 1.0,
+        making_threads=making_threads(profile, loop, loader, steps, inputs) if not workers else 1.0,
         hand_over=release + max(0.0, receive - (making.draw_cpu_s or 0.0) * bool(workers)),
         sampling=making.draw_s or 0.0,
         serialise=send,

@@ -9,11 +9,11 @@ from math import log
 from statistics import fmean, median
 
 from ..model.diagnosis import Diagnosis, Step
-from ..model.loops import Loader, Loop, Outside, StepTable
+from ..model.loops import Loader, Loop, StepTable
 from ..model.profile import Profile
 from ..model.report import Phase
 from ..model.run import Gap
-from .loop_without_loader import got_s
+from .loop_without_loader import body_of, got_s
 from .ranks import exchanging, pick
 from .steps import seconds_in, steps_in
 
@@ -147,32 +147,27 @@ class SteadyWindow:
     beginning: bool = False
 
 
-def choose_loop(profile: Profile) -> tuple[Loop | None, Outside | None]:
+def choose_loop(profile: Profile) -> Loop | None:
     """The loop that the report is about: the training loop that took longest, of the rank that waited most,
-    for data or for the other ranks.
-
-    A loop fed by a background thread or by a function of the user's own is an ``Outside``.
-    """
+    for data or for the other ranks. One without a loader has the body in which it spends its time."""
     training = [loop for loop in profile.loops if loop.role == "train" and loop.table.t]
-    outside = max(profile.outside, key=lambda one: sum(one.wall_s), default=None)
+    alone = max(profile.outside, key=lambda one: one.wall_s, default=None)
     best = max(training, key=lambda loop: (loop.wall_s, loop.wait_s), default=None)
-    if best is not None and (outside is None or best.wall_s > sum(outside.wall_s)):
+    if best is not None and (alone is None or best.wall_s > alone.wall_s):
         ranks = [loop for loop in training if loop is best or loop.steps >= 0.9 * best.steps]
-        return pick(profile, ranks, [loop.wait_s for loop in ranks]), None
-    together = [one for one in exchanging(profile) if isinstance(one, Outside)]
-    if len(together) < 2:
-        return None, outside
-    return None, pick(profile, together, [got_s(profile, one) for one in together])
+        return pick(profile, ranks, [loop.wait_s for loop in ranks])
+    together = [one for one in exchanging(profile) if not one.loader]
+    if len(together) > 1:
+        alone = pick(profile, together, [got_s(profile, one) for one in together])
+    return replace(alone, body=body_of(profile, alone)) if alone is not None else None
 
 
-def loader_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Loader | None:
-    """The loader behind the loop; for an outside loop the one that a background thread reads."""
-    if loop is not None:
-        return next((loader for loader in profile.loaders if loader.key == loop.loader), None)
-    if outside is None:
+def loader_of(profile: Profile, loop: Loop | None) -> Loader | None:
+    """The loader behind the loop; of a loop without one, the loader that a background thread reads."""
+    if loop is None:
         return None
-    threads = [one for one in profile.loops if one.role == "prefetch" and one.pid == outside.pid]
-    best = max(threads, key=lambda one: one.steps, default=None)
+    threads = [one for one in profile.loops if one.role == "prefetch" and one.pid == loop.pid]
+    best = loop if loop.loader else max(threads, key=lambda one: one.steps, default=None)
     return next((one for one in profile.loaders if best and one.key == best.loader), None)
 
 

@@ -13,7 +13,7 @@ from ..model.diagnosis import Change, HostLoad, Inputs, Scenario, Step
 from ..model.instruments import Operator
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
-from . import code
+from ..source import code
 from .causes import gain
 from .host import busy_workers, strangers
 from .hot_lines import hot_lines
@@ -26,11 +26,13 @@ from .steps import SAMPLES_AT_LEAST, seconds_in, share_in
 TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
 
 
-def making_threads(profile: Profile, loader: Loader | None, steps: list[Step], inputs: Inputs) -> float:
+def making_threads(
+    profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step], inputs: Inputs
+) -> float:
     """CPU of all threads over that of the loop's own, where the hottest line of the making is torch's.
 
     1 elsewhere: there the ratio only says that OpenMP's threads keep a core while they wait for work."""
-    if not _is_torchs(profile, loader):
+    if not _is_torchs(profile, loop, loader):
         return 1.0
     if inputs.cpu > 0 and inputs.other_cpu > 0:
         return 1 + inputs.other_cpu / inputs.cpu
@@ -38,9 +40,9 @@ def making_threads(profile: Profile, loader: Loader | None, steps: list[Step], i
     return max(1.0, seconds_in(steps, "process_cpu") / own) if own > 0 else 1.0
 
 
-def _is_torchs(profile: Profile, loader: Loader | None) -> bool:
+def _is_torchs(profile: Profile, loop: Loop | None, loader: Loader | None) -> bool:
     """Whether the hottest line of it is inside of torch, or calls it: compiled functions have no frame."""
-    lines = hot_lines(profile, loader, next(iter(profile.outside), None))
+    lines = hot_lines(profile, loader, loop)
     if lines.hottest is None or lines.library:
         return lines.library == "torch"
     source = code.source_at(profile.sources, lines.hottest.location)

@@ -84,7 +84,7 @@ def _passes(loop: Loop) -> Iterable[Mark]:
 
 def _checkpoints(diagnosis: Diagnosis) -> list[Mark]:
     """The longest checkpoints of the loop's own thread."""
-    loop = diagnosis.loop or diagnosis.outside
+    loop = diagnosis.loop
     if loop is None:
         return []
     return [

@@ -11,7 +11,7 @@ from statistics import median
 
 from ..model.derived import Whole
 from ..model.diagnosis import Diagnosis
-from ..model.loops import Loop, Outside, StepTable
+from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
 from ..model.report import LedgerPart, Verdict
 from ..model.run import Elapsed
@@ -35,13 +35,13 @@ def evaluations_of(profile: Profile, loop: Loop | None) -> list[Loop]:
     return sorted(found, key=lambda one: -one.wall_s)
 
 
-def measure_whole(profile: Profile, loop: Loop | None, outside: Outside | None) -> Whole:
+def measure_whole(profile: Profile, loop: Loop | None) -> Whole:
     """How the run's time divides. The first start of the workers is no part of what a run that was cut short
     would have taken."""
     training = loop.wall_s if loop is not None else 0.0
     loops = evaluations_of(profile, loop)
     times = sum(len(one.epochs.t) for one in loops)
-    life, beside = life_of(profile, loop, outside), find_evaluated(profile, loop)
+    life, beside = life_of(profile, loop), find_evaluated(profile, loop)
     evaluating = sum(one.wall_s for one in loops) + beside.share * training
     training *= 1 - beside.share
     if life is None:
@@ -155,7 +155,7 @@ def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
     profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
     if run_s <= 0:
         return []
-    life = life_of(profile, diagnosis.loop, diagnosis.outside)
+    life = life_of(profile, diagnosis.loop)
     parts = _parts(diagnosis, life) if life is not None else {}
     known = sum(parts.values())
     scale = min(1.0, run_s / known) if known > 0 else 1.0  # clocks of two processes may differ by a tick
@@ -191,26 +191,35 @@ def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
     }
 
 
-def life_of(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
+def life_of(profile: Profile, loop: Loop | None) -> Elapsed | None:
     """How the life of the process divides that the report is about. What its training loop evaluates without
     a loader is taken out of the training, as stack samples tell."""
-    life = _told(profile, loop, outside)
+    life = _told(profile, loop)
     if life is None:
         return None
     moved = find_evaluated(profile, loop).share * life.training_s
     return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
 
 
-def _told(profile: Profile, loop: Loop | None, outside: Outside | None) -> Elapsed | None:
+def _told(profile: Profile, loop: Loop | None) -> Elapsed | None:
     """What the process told; of a profile without it, what its tables tell."""
     if loop is None:
         return max(profile.elapsed, key=lambda one: one.training_s, default=None)
     told = next((one for one in profile.elapsed if one.pid == loop.pid), None)
     if told is not None:
         return told
-    if outside is not None:
-        return _told_by_steps(profile, outside) if outside.t else None
-    return _told_by_loops(profile, loop)
+    if not loop.table.t:
+        return None
+    if loop.loader:
+        return _told_by_loops(profile, loop) if loop.epochs.t else None
+    first = max(0.0, loop.table.t[0] - loop.table.wall_s[0])
+    return Elapsed(
+        pid=loop.pid,
+        first_s=first,
+        last_s=loop.table.t[-1],
+        preparing_s=max(0.0, first - _started_s(profile, loop.pid)),
+        training_s=loop.wall_s,
+    )
 
 
 def _started_s(profile: Profile, pid: int) -> float:
@@ -230,10 +239,8 @@ def _warmup_s(diagnosis: Diagnosis) -> float:
     return taken
 
 
-def _told_by_loops(profile: Profile, loop: Loop) -> Elapsed | None:
+def _told_by_loops(profile: Profile, loop: Loop) -> Elapsed:
     """The same from the tables of an older profile, whose ends of epochs are part of its steps."""
-    if not loop.epochs.t or not loop.table.t:
-        return None
     mine = [one for one in profile.loops if one.pid == loop.pid and one.thread == loop.thread]
     evaluated = [one for one in mine if one.role == "evaluation"]
     trained = one_after_another([one for one in mine if one.role == "train" and one.table.t])
@@ -275,15 +282,3 @@ def _starts(profile: Profile, loop: Loop) -> tuple[float, float]:
     begins = zip(loop.epochs.build_s, loop.epochs.first_wait_s, strict=True)
     first, *later = (max(0.0, build + wait - usual) for build, wait in begins)
     return first, sum(later)
-
-
-def _told_by_steps(profile: Profile, outside: Outside) -> Elapsed:
-    """The same of a loop without a loader."""
-    first = max(0.0, outside.t[0] - outside.wall_s[0])
-    return Elapsed(
-        pid=outside.pid,
-        first_s=first,
-        last_s=outside.t[-1],
-        preparing_s=max(0.0, first - _started_s(profile, outside.pid)),
-        training_s=sum(outside.wall_s),
-    )

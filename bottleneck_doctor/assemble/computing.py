@@ -10,7 +10,6 @@ from ..agent import wire
 from ..model.computing import (
     Compilation,
     Computing,
-    Denormals,
     DispatchBreakdown,
     GradientRows,
     Optimizer,
@@ -18,7 +17,7 @@ from ..model.computing import (
     ScriptSettings,
 )
 from ..model.instruments import Operator
-from ..model.loops import Loop, Outside
+from ..model.loops import Loop
 from ..model.run import Gap
 from .facts import DroppedFact, Fact, GraphFact, NoticedFact
 from .fetches import Fetcher, rows_of
@@ -31,7 +30,7 @@ WHAT = "one profiled step"
 LONGER = "let the training run longer"
 
 
-def is_step(anatomy: DispatchBreakdown, loops: list[Loop], outside: list[Outside]) -> bool:
+def is_step(anatomy: DispatchBreakdown, loops: list[Loop], outside: list[Loop]) -> bool:
     """Whether the window saw a training step, where the run trains."""
     trains = outside or any(one.backwards for one in loops)
     if not trains or anatomy.backwards is None:
@@ -71,7 +70,7 @@ def hold_up(
     anatomies: list[DispatchBreakdown],
     tables: dict[int, list[Operator]],
     loops: list[Loop],
-    outside: list[Outside],
+    outside: list[Loop],
 ) -> tuple[list[DispatchBreakdown], list[Operator], list[Gap]]:
     """Windows and tables (process -> operators) as one batch's, without those that saw no training step."""
     kept = {one.pid: one for one in anatomies if is_step(one, loops, outside)}
@@ -99,7 +98,6 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
         switches=[one for one in switches if one is not None][:AT_MOST],
         optimizers=_told(trainers, Optimizer),
         anatomies=_told(trainers, DispatchBreakdown),
-        denormals=_told(trainers, Denormals),
         gradient_rows=_told(trainers, GradientRows),
         paddings=[one for one in paddings if one is not None][:AT_MOST],
         compilations=[one for one in compilations if one.t][:AT_MOST],

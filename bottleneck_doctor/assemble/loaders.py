@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from ..agent import wire
 from ..model.code import Location
 from ..model.loops import Loader
+from ..source.calls import Site, read_call
+from ..source.text import Mask
 from .facts import LoaderFact, ParallelFact, SiteFact
 from .rows import ProcessLog, Row
-from .source_calls import Mask, Site, read_call
 
 Numbering = dict[tuple[int, int], str]  # (pid, the loader's number in that process) -> key
 IDENTITY = ("file", "line", "dataset", "length", "batch_size", "num_workers", "collate", "sampler")

@@ -9,32 +9,23 @@ still counts.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 
 from ..agent import wire
 from ..model.code import Location
-from ..model.loops import LoopBody, Outside
+from ..model.loops import Epochs, Loop, LoopBody, StepTable
+from ..source.loop_body import read_body
 from .facts import LoopFact
 from .loaders import Iteration
-from .loops import pieces, read_body
+from .loops import pieces
 from .rows import ProcessLog, Row, S, append
-from .steps import (
-    FIRST_ROWS,
-    ROWS_AT_MOST,
-    Marks,
-    PartEstimate,
-    Sums,
-    estimate_rows,
-    read_marks,
-    sums,
-    used_between,
-)
+from .steps import FIRST_ROWS, Marks, PartEstimate, Sums, estimate_rows, read_marks, sums, thin, used_between
 
 
 def read_outside(
     log: ProcessLog, iterations: list[Iteration], origin: int, body: LoopBody | None = None
-) -> list[Outside]:
+) -> list[Loop]:
     """The loop that trains without a loader on its thread, if there is one."""
     passes = log.of(wire.STEP)
     if len(passes) < 2:
@@ -42,19 +33,22 @@ def read_outside(
     thread = passes[0].thread
     marks, away = read_marks(log, thread), _evaluated(thread, iterations)
     stretches = list(_stretches(log, thread, marks, away))
-    result = Outside(log.pid, thread, passes[-1].steps - passes[0].steps, body=body)
-    unseen = Unseen.of(stretches)
+    table, unseen = StepTable(), Unseen.of(stretches)
     for one in stretches:
-        _append(result, one, unseen, marks, origin)
+        _append(table, one, unseen, marks, origin)
+    if not table.t:
+        return []
     own = [
-        wall - (gap or 0.0) - (saved or 0.0) - (logged or 0.0) for wall, gap, saved, logged
-        in zip(result.wall_s, result.gap_s, result.checkpoint_s, result.logging_s, strict=True)
+        wall - (gap or 0.0) - saved - logged for wall, gap, saved, logged
+        in zip(table.wall_s, table.gap_s, table.checkpoint_s, table.logging_s, strict=True)
     ]  # fmt: skip
-    for column in (result.backward_s, result.optimizer_s, result.copy_s, result.exchange_s):
-        estimate_rows(column, own, result.steps, range(FIRST_ROWS, len(own)))
-    while len(result.t) > ROWS_AT_MOST:
-        result = _halve(result)
-    return [result] if result.t else []
+    for column in (table.backward_s, table.optimizer_s, table.copy_s, table.exchange_s):
+        estimate_rows(column, own, table.steps, range(FIRST_ROWS, len(own)))
+    table, steps = thin(table), passes[-1].steps - passes[0].steps
+    wall_s = sum(table.wall_s)
+    return [
+        Loop("", log.pid, thread, "train", steps, wall_s, 0.0, Epochs(), table, backwards=steps, body=body)
+    ]
 
 
 def find_body(log: ProcessLog, cwd: str) -> LoopBody | None:
@@ -204,7 +198,9 @@ def _gap(one: SamplingInterval, unseen: Unseen | None) -> LoopGap | None:
     return LoopGap(taken, on, max(0, min(gap.queue * steps, taken - on)))
 
 
-def _append(result: Outside, one: SamplingInterval, unseen: Unseen | None, marks: Marks, origin: int) -> None:
+def _append(
+    table: StepTable, one: SamplingInterval, unseen: Unseen | None, marks: Marks, origin: int
+) -> None:
     before, row, wall = one.before, one.row, one.wall
     begin, end = before.t, row.t
     gap = _gap(one, unseen)
@@ -216,9 +212,15 @@ def _append(result: Outside, one: SamplingInterval, unseen: Unseen | None, marks
     closures = marks.passes.between(begin, end)  # an optimizer that calls its closure is no part beside it
     system, faults = used_between(marks, begin, end)
     append(
-        result,
+        table,
         t=(end - origin) * S,
         steps=one.steps,
+        epoch=0,
+        wait_s=0.0,
+        wait_cpu_s=None,
+        wait_runq_s=None,
+        ready=None,
+        set_aside="",
         wall_s=wall * S,
         gap_s=None if gap is None else gap.taken * S,
         gap_cpu_s=None if gap is None else gap.cpu * S,
@@ -238,18 +240,3 @@ def _append(result: Outside, one: SamplingInterval, unseen: Unseen | None, marks
         system_s=system,
         minor_faults=faults,
     )
-
-
-NOT_SUMMED = ("pid", "thread", "total", "body", "t")
-
-
-def _halve(outside: Outside) -> Outside:
-    """Neighbours merged; sums stay exact, as far as both are known."""
-    count = len(outside.t)
-    merged = Outside(outside.pid, outside.thread, outside.total, body=outside.body)
-    merged.t.extend(outside.t[1::2] + outside.t[count // 2 * 2 :])
-    for name in (one.name for one in fields(outside) if one.name not in NOT_SUMMED):
-        column = getattr(outside, name)
-        pairs = [column[place : place + 2] for place in range(0, count, 2)]
-        getattr(merged, name).extend(None if None in pair else sum(pair) for pair in pairs)
-    return merged

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..model.instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Sample, Stack
-from ..model.loops import Loop, LoopBody, Outside
+from ..model.loops import Loop, LoopBody
 from ..model.profile import Profile
 from ..model.run import Gap, Machine, Order, Process, Run
+from ..source.functions import read_sources
+from ..source.loop_body import around
+from ..source.text import Mask
 from .computing import hold_up, read_computing
 from .device import Traced, find_untraced, read_devices, read_drivers, read_traces, settle
 from .elapsed import read_elapsed, read_fetchers, read_startups
@@ -26,13 +29,11 @@ from .fetches import (
 )
 from .loaders import Iteration, read_iterations, read_loaders
 from .loop_without_loader import find_body, places_told, read_outside
-from .loops import around, read_loops
+from .loops import read_loops
 from .operations import read_collectives, read_operations, read_operators, read_ranks, read_windows
 from .processes import read_processes, read_trial
 from .rows import ProcessLog, read_logs
 from .samples import read_blocked, read_series, read_stacks
-from .source_calls import Mask
-from .sources import read_sources
 from .steps import ROWS_AT_MOST, flag, thin
 
 
@@ -145,7 +146,7 @@ def _outside(
     iterations: dict[int, list[Iteration]],
     bodies: dict[int, LoopBody | None],
     origin: int,
-) -> list[Outside]:
+) -> list[Loop]:
     """The loops without a loader."""
     every = (read_outside(log, iterations[log.pid], origin, bodies[log.pid]) for log in trainers)
     return [loop for found in every for loop in found]

@@ -288,17 +288,20 @@ def thin(table: StepTable, at_most: int = ROWS_AT_MOST) -> StepTable:
 
 
 LAST = ("t", "epoch", "ready")  # of two rows that are merged the later's, and of all other columns the sum
+WHOLE = ("gap_s", "gap_cpu_s", "gap_runq_s", "late_s")  # not known of a row where half of it is not
 
 
 def _halve(table: StepTable) -> StepTable:
     merged = StepTable()
     for column in fields(table):
         values, kept = getattr(table, column.name), getattr(merged, column.name)
-        for place in range(0, len(table.t), 2):
+        for place in range(0, len(values), 2):
             pair = values[place : place + 2]
             known = [value for value in pair if value is not None]
             if column.name == "set_aside":
                 kept.append(max(pair))
+            elif column.name in WHOLE and len(known) < len(pair):
+                kept.append(None)
             else:
                 kept.append(pair[-1] if column.name in LAST else sum(known) if known else None)
     return merged

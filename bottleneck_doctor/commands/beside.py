@@ -98,8 +98,8 @@ def _file(
     session: Session, ended: Ended, command: Command, told: Mapping[str, Any], says: TextIO, no_folder: str
 ) -> None:
     """Assemble the profile, write it, and say where it is."""
-    from ..assemble.source_calls import unsaved
     from ..model.codec import encode_profile
+    from ..source.text import unsaved
 
     missing = [("hooks", no_folder)] if no_folder else []
     missing += [("settings", sentence) for sentence in session.options.settings.ignored]

@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 from .. import __version__
 from .options import Option
 from .output import say
+from .run_options import PROVE, RUN, checked
 
 # Public in every typer, whichever click it brings: the base of what a wrong command line raises.
 WRONG_LINE: Any = typer.BadParameter.__base__
@@ -40,6 +41,7 @@ class StartCommand(TyperCommand):
 
 # Everything after the script is the script's, whatever it looks like.
 SPECIAL = {"cls": StartCommand, "context_settings": {"allow_interspersed_args": False}}
+STARTING = {"run": RUN, "prove": PROVE}  # the options of the commands that start a training
 
 
 def obey(arguments: Sequence[str], commands: dict[str, str]) -> int:
@@ -65,9 +67,10 @@ def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
         module = importlib.import_module(f".{file}", __package__)
         text = (module.__doc__ or "").strip()
         head = text.partition("\n")[0].rstrip(".")
-        special, main = getattr(module, "SPECIAL", {}), module.main
-        if options := getattr(module, "OPTIONS", ()):
-            special, main = SPECIAL, _starting(module.main, options)
+        special: dict[str, Any] = SPECIAL if name in STARTING else {}
+        main: Any = _run if name == "run" else module.main
+        if name in STARTING:
+            main = _starting(main, STARTING[name])
         app.command(name, help=text, short_help=head, **special)(main)
     return app
 
@@ -108,6 +111,13 @@ def signature(options: Iterable[Option[Any]]) -> inspect.Signature:
             inspect.Parameter(one.key, keyword, annotation=Annotated[kind, declared(one)], default=absent)
         )
     return inspect.Signature(read)
+
+
+def _run(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
+    options = checked(target, launched, typed)
+    from .run import run_command
+
+    return run_command(options)
 
 
 def _start(

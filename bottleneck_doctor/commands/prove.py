@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from ..model.report import Report
     from ..prove.trials import Target
 
-OPTIONS = PROVE
 INTERRUPTED = 130
 SEED = 0  # of every run: what the script does not seed draws the same each time
 LOSSES = 24  # first steps whose losses are compared
@@ -57,7 +56,7 @@ FIRST_RUN_STEPS = 2000
 def main(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
     """Try the remedies on your own training, and measure what each brings."""
     settings = read_settings()
-    options = read(OPTIONS, target, launched, typed, settings, "prove")
+    options = read(PROVE, target, launched, typed, settings, "prove")
     refuse_stdin(options.form)
     if not options[QUIET]:
         settings.tell()

@@ -40,17 +40,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from ..analyse import code
-from ..analyse.between_epochs import epoch_ends, made_anew, stacks_between
+from ..analyse.between_epochs import epoch_ends, stacks_between
 from ..analyse.causes import gain
 from ..analyse.loop_cpu import is_library, own_stacks, witnessed
-from ..analyse.loop_parts import parse_frame
-from ..analyse.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
 from ..model.code import FunctionSource, Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
 from ..model.instruments import Operator, Stack
 from ..model.report import Evidence, Fix
+from ..source import code
+from ..source.frames import parse_frame
+from ..source.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
 from .parts.advice import spread
 from .parts.computing import PROFILER, anatomy_like, case_of
 from .parts.entry import Case, Entry, given, profiled_cpu_step
@@ -145,14 +145,12 @@ def python_or_profile(diagnosis: Diagnosis) -> str | None:
 
 
 def hottest(diagnosis: Diagnosis) -> Hot | None:
-    """The user's function below which most samples outside of torch fell, with its line; what each epoch
-    makes again apart, which has a finding of its own."""
-    loop, anew = diagnosis.loop, made_anew(diagnosis)
+    """The user's function below which most samples outside of torch fell, with its line."""
+    loop = diagnosis.loop
     stacks = own_stacks(diagnosis.profile, loop) if loop is not None else []
     stacks += stacks_between(diagnosis.profile, loop)
-    apart = {id(one) for one in anew.stacks} if anew is not None else set()
     below: dict[str, list[tuple[str, Stack]]] = {}
-    for stack in (one for one in stacks if id(one) not in apart):
+    for stack in stacks:
         mine = [frame for frame in stack.frames if not any(mark in frame for mark in INSTALLED)]
         if mine and not is_library(stack.frames[-1]):
             below.setdefault(mine[-1].rpartition(":")[0], []).append((mine[-1], stack))

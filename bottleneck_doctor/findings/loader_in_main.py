@@ -130,7 +130,7 @@ STAGE_LOCALLY = replace(STAGE, title="copy the data to a local disk before train
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when a loader without workers makes the loop wait."""
     loader, scenario = diagnosis.loader, given(diagnosis.scenario)
-    if diagnosis.outside is not None or (loader is not None and loader.kind == "function"):
+    if diagnosis.without_loader is not None or (loader is not None and loader.kind == "function"):
         return _function_in_main(diagnosis)
     if loader is None or loader.kind != "dataloader" or loader.num_workers:
         return None
@@ -155,11 +155,11 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         return None  # a background thread reads it; the loop does not
     if not waits(diagnosis):
         return None
-    pid = diagnosis.outside.pid if diagnosis.outside is not None else 0
-    feeders = find_feeders(diagnosis.profile, pid)
+    loop = diagnosis.without_loader
+    feeders = find_feeders(diagnosis.profile, loop.pid if loop is not None else 0)
     if feeders.stacks:
         return _fed(diagnosis, feeders)
-    if is_fed_back(diagnosis.profile, diagnosis.outside):
+    if is_fed_back(diagnosis.profile, loop):
         return None  # the next batch depends on this step
     scenario, marked = given(diagnosis.scenario), diagnosis.loader
     place = marked.location if marked is not None else diagnosis.source

@@ -109,7 +109,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _batch_s(diagnosis: Diagnosis) -> float:
     """Seconds of the kernel's for pages, in making a batch."""
     if diagnosis.inputs.minor_faults is None:
-        return made_paging_s(diagnosis.steps) if diagnosis.outside is not None else 0.0
+        return made_paging_s(diagnosis.steps) if diagnosis.without_loader is not None else 0.0
     payload, loader = payload_of(diagnosis), diagnosis.loader
     shared = (
         payload.tensor_bytes if payload is not None and loader is not None and loader.num_workers else 0.0

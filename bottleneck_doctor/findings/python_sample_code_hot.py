@@ -42,13 +42,11 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ..analyse import code
 from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
 from ..analyse.inputs import making_of
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import WORTH
-from ..analyse.purpose import is_shrunk_later
 from ..analyse.verdict import sends
 from ..model.code import FunctionSource, Location
 from ..model.diagnosis import (
@@ -66,6 +64,8 @@ from ..model.fetches import Repeats
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Process
+from ..source import code
+from ..source.purpose import is_shrunk_later
 from .parts.advice import EQUAL_SHARE, held_up, repeats_of, spread, wait_evidence
 from .parts.entry import Case, Entry, given, patient, steady_steps
 from .parts.lines import (
@@ -201,7 +201,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
         return None
     reads = inputs.storage + inputs.reading + inputs.network
-    if diagnosis.outside is not None and reads >= inputs.cpu - inputs.reading:
+    if diagnosis.without_loader is not None and reads >= inputs.cpu - inputs.reading:
         return None  # the line reads
     lines = lines_of(diagnosis)
     line = lines.hottest
@@ -228,7 +228,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
         ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
     if not ways:
-        ways = [KEEP if is_fed_back(diagnosis.profile, diagnosis.outside) else LESS]
+        ways = [KEEP if is_fed_back(diagnosis.profile, diagnosis.without_loader) else LESS]
     shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
     proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
     return Finding(ID, "input.preprocess", evidence, proposals, line.location)

@@ -73,7 +73,7 @@ def seen_start(diagnosis: Diagnosis) -> str | None:
 
 
 def _start(diagnosis: Diagnosis) -> Startup | None:
-    loop = diagnosis.loop or diagnosis.outside
+    loop = diagnosis.loop
     return next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
 
 

@@ -96,7 +96,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _in_run(diagnosis: Diagnosis) -> Finding | None:
     """The run's own account of it: the steps were too few to be judged, or the workers started only once."""
     loader, whole = diagnosis.loader, diagnosis.whole
-    life = life_of(diagnosis.profile, diagnosis.loop, diagnosis.outside)
+    life = life_of(diagnosis.profile, diagnosis.loop)
     if loader is None or not loader.num_workers or life is None or whole.starting_s <= 0:
         return None
     started = sum(one.role == "worker" for one in diagnosis.profile.processes)

@@ -11,10 +11,11 @@ import msgspec
 
 from .errors import BadProfile as BadProfile
 from .fleet import Fleet
+from .loops import GAPS, StepTable
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
 from .proof import Plan, Proof
 from .report import Report
-from .run import Announcement, Ending, Handover, Order
+from .run import Announcement, Ending, Order, Snapshot
 
 LARGEST_FILE = 64 * 1024 * 1024
 # A sum over a million of these is still finite, and still fits a C long.
@@ -25,13 +26,14 @@ MAY_BE_NEGATIVE = frozenset(
     {"t", "started_s", "ended_s", "start_s", "end_s", "values", "exit_status", "worker", "rank", "thread"}
 )
 Made = TypeVar("Made")
-Told = TypeVar("Told", Announcement, Ending, Handover)
+Told = TypeVar("Told", Announcement, Ending, Snapshot)
 AGAIN = "run `bdoc run` again to get a new one"
 
 
 class _ProfileHeader(msgspec.Struct):
     schema: Any = None
     schema_version: Any = None
+    outside: Any = None
 
 
 _HEAD = msgspec.json.Decoder(_ProfileHeader)
@@ -93,18 +95,18 @@ def _indented(value: Report | Proof | Plan | Fleet, name: str) -> bytes:
     return msgspec.json.format(data, indent=2) + b"\n"
 
 
-def encode_live(value: Announcement | Ending | Handover) -> bytes:
+def encode_live(value: Announcement | Ending | Snapshot) -> bytes:
     """What a run tells while it goes on: msgpack where that is much, JSON where a person may look into it."""
-    write = msgspec.msgpack.encode if isinstance(value, Handover) else msgspec.json.encode
+    write = msgspec.msgpack.encode if isinstance(value, Snapshot) else msgspec.json.encode
     try:
         return write(value)
     except UnicodeEncodeError:  # a path that is no Unicode
-        return write(_writable(msgspec.to_builtins(value), "handover"))
+        return write(_writable(msgspec.to_builtins(value), "snapshot"))
 
 
 def decode_live(data: bytes, kind: type[Told]) -> Told | None:
     """The same again, or None: it may be cut, empty, or of another version."""
-    decode = msgspec.msgpack.decode if kind is Handover else msgspec.json.decode
+    decode = msgspec.msgpack.decode if kind is Snapshot else msgspec.json.decode
     try:
         return decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -140,8 +142,10 @@ def decode_profile(data: bytes) -> Profile:
     if len(data) > LARGEST_FILE:
         raise BadProfile(f"larger than {LARGEST_FILE >> 20} MiB, which no profile of bdoc is")
     try:
-        _check_head(_HEAD.decode(data))
-        profile = _PROFILE.decode(data)
+        head = _HEAD.decode(data)
+        _check_head(head)
+        old = head.schema_version == 1 and head.outside
+        profile = _of_version_1(data) if old else _PROFILE.decode(data)
     except msgspec.ValidationError as problem:
         raise BadProfile(f"not a bdoc profile: {_quoted(str(problem), '')}") from None
     except RecursionError:
@@ -153,6 +157,29 @@ def decode_profile(data: bytes) -> Profile:
     return profile
 
 
+# Columns of a loop without a loader that version 1 lacked, or wrote as null.
+_ZERO = "epoch wait_s checkpoint_s logging_s collect_s copy_s".split()
+
+
+def _of_version_1(data: bytes) -> Profile:
+    """Its loops without a loader had the columns of their table as fields."""
+    content = msgspec.json.decode(data)
+    names = {item.name for item in fields(StepTable)}
+    try:
+        for place, old in enumerate(content["outside"]):
+            table = {name: old.pop(name) for name in names & old.keys()}
+            rows = len(table["t"])
+            table |= {name: [cell or 0 for cell in table.get(name) or [0] * rows] for name in _ZERO}
+            table["set_aside"] = [""] * rows
+            known = {"steps": sum(table["steps"]), "wall_s": sum(table["wall_s"]), "wait_s": 0.0}
+            backwards = {"backwards": old.pop("total")}
+            loop = {"loader": "", "role": "train", "epochs": {}, "table": table, **known, **backwards, **old}
+            content["outside"][place] = loop
+    except (AttributeError, KeyError, TypeError):
+        raise BadProfile("not a bdoc profile: a loop in `outside` lacks columns") from None
+    return msgspec.convert(content, Profile)
+
+
 def _complete(value: object) -> None:
     """Columns that an older bdoc did not write were not measured: fill them, where ``None`` may stand."""
     if not is_dataclass(value):
@@ -161,7 +188,7 @@ def _complete(value: object) -> None:
     for item in fields(value):
         cells = getattr(value, item.name)
         if isinstance(rows, list) and cells == [] and "| None" in str(item.type):
-            cells.extend([None] * len(rows))
+            cells.extend([None] * len(rows) * (item.name not in GAPS))
         elif isinstance(cells, list) and cells and is_dataclass(cells[0]):
             for cell in cells:
                 _complete(cell)
@@ -236,7 +263,8 @@ def _check_columns(table: Any, where: str) -> None:
         column = getattr(table, item.name)
         columns = column if item.name == "values" else {item.name: column}
         for key, cells in columns.items():
-            if isinstance(cells, list) and len(cells) != len(rows):
+            unfilled = cells == [] and item.name in GAPS
+            if isinstance(cells, list) and len(cells) != len(rows) and not unfilled:
                 raise BadProfile(
                     f"{where}: column {_quoted(key)} has {len(cells)} rows, its time axis has {len(rows)}"
                 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from .code import Location
-from .derived import DeviceView, Drift, Rhythm, Whole
-from .loops import Loader, Loop, Outside
+from .derived import DeviceView, Drift, Whole
+from .loops import Loader, Loop
 from .profile import Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
 from .run import Treatment
@@ -268,12 +268,12 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that findings may look at. ``evaluation`` is the same about the steps of the longest evaluation;
+    """All that findings may look at. ``source`` is the line that gets the batches of a ``loop`` without a
+    loader, whose waits are estimated. ``evaluation`` is the same about the steps of the longest evaluation;
     ``subject`` says what the verdict is about: "training", "evaluation", or what in the "run" is neither."""
 
     profile: Profile
     loop: Loop | None
-    outside: Outside | None
     source: Location | None
     loader: Loader | None
     steps: list[Step]
@@ -290,11 +290,15 @@ class Diagnosis:
     phases: list[Phase] = field(default_factory=list)
     whole: Whole = field(default_factory=Whole)
     evaluation: Diagnosis | None = None
-    rhythms: list[Rhythm] = field(default_factory=list)
     drift: Drift | None = None
     causes: dict[str, float] = field(default_factory=dict)
     device: DeviceView | None = None
     subject: str = "training"
+
+    @property
+    def without_loader(self) -> Loop | None:
+        """The loop, where it uses no loader."""
+        return None if self.loop is None or self.loop.loader else self.loop
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,9 @@ class Epochs:
     batches: list[int] = field(default_factory=list)
 
 
+GAPS = ("gap_s", "gap_cpu_s", "gap_runq_s", "late_s", "queued_s")  # filled for loops without a loader alone
+
+
 @dataclass(frozen=True)
 class StepTable:
     """Steps of one loop. A row covers ``steps`` consecutive steps and ends at ``t``.
@@ -63,6 +66,13 @@ class StepTable:
     ``set_aside`` is "" or why the row does not count (instrument, stacks, unfinished).
     ``system_s`` is the kernel's part of ``process_cpu_s``, ``minor_faults`` the pages that were newly mapped.
     ``ready`` = batches finished and waiting when the loop asked, None for one process.
+
+    The last five columns are only filled for a loop without a loader, whose ``wait_s`` is 0 and whose
+    ``cpu_s`` and ``runq_s`` are those of the whole step until the analysis has found where it gets its batch.
+    ``gap_s`` is the time from the backward pass, or the optimizer step behind it, to the next call of a
+    module, of which ``gap_cpu_s`` on the CPU and ``gap_runq_s`` waiting for one; None where no module was
+    called. ``late_s`` is the time from that module's return to the next backward pass, ``queued_s`` the time
+    that the thread waited in queues, and for events and futures.
     """
 
     t: list[float] = field(default_factory=list)
@@ -86,6 +96,11 @@ class StepTable:
     exchange_s: list[float | None] = field(default_factory=list)
     system_s: list[float | None] = field(default_factory=list)
     minor_faults: list[int | None] = field(default_factory=list)
+    gap_s: list[float | None] = field(default_factory=list)
+    gap_cpu_s: list[float | None] = field(default_factory=list)
+    gap_runq_s: list[float | None] = field(default_factory=list)
+    late_s: list[float | None] = field(default_factory=list)
+    queued_s: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -116,9 +131,11 @@ class LoopBody:
 
 @dataclass(frozen=True)
 class Loop:
-    """A thread that consumes a loader. role: train, evaluation, prefetch (a background thread).
+    """A thread that consumes a loader; with ``loader`` "", one that trains without any, whose steps are its
+    backward passes. role: train, evaluation, prefetch (a background thread).
 
-    Of ``forwards`` forward passes that were looked at, ``recorded_forwards`` kept what a backward pass needs.
+    Of ``forwards`` forward passes that were sampled, ``recorded_forwards`` kept what a backward pass needs.
+    ``body`` is the innermost loop around the backward pass in the source.
     """
 
     loader: str
@@ -134,44 +151,6 @@ class Loop:
     optimizer_steps: int = 0
     forwards: int = 0
     recorded_forwards: int = 0
-    body: LoopBody | None = None
-
-
-@dataclass(frozen=True)
-class Outside:
-    """A loop whose thread uses no loader; its steps are backward passes.
-
-    A row covers ``steps`` steps and ends at ``t``; seconds are sums over them. ``gap_s`` is the time from the
-    pass, or the optimizer step behind it, to the next call of a module, of which ``gap_cpu_s`` on the CPU and
-    ``gap_runq_s`` waiting for one; None where no module was called. The other columns are those of
-    ``StepTable``, but ``cpu_s`` and ``runq_s`` are those of the whole step. ``late_s`` is the time from that
-    module's return to the next backward pass, ``queued_s`` what the thread waited in queues, and for events
-    and futures, by the clock. ``body`` is the innermost loop around the pass in the source.
-    """
-
-    pid: int
-    thread: int
-    total: int
-    t: list[float] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    wall_s: list[float] = field(default_factory=list)
-    gap_s: list[float | None] = field(default_factory=list)
-    gap_cpu_s: list[float | None] = field(default_factory=list)
-    gap_runq_s: list[float | None] = field(default_factory=list)
-    late_s: list[float | None] = field(default_factory=list)
-    queued_s: list[float | None] = field(default_factory=list)
-    cpu_s: list[float] = field(default_factory=list)
-    runq_s: list[float] = field(default_factory=list)
-    exchange_s: list[float | None] = field(default_factory=list)
-    process_cpu_s: list[float | None] = field(default_factory=list)
-    backward_s: list[float | None] = field(default_factory=list)
-    optimizer_s: list[float | None] = field(default_factory=list)
-    copy_s: list[float | None] = field(default_factory=list)
-    checkpoint_s: list[float | None] = field(default_factory=list)
-    logging_s: list[float | None] = field(default_factory=list)
-    collect_s: list[float | None] = field(default_factory=list)
-    system_s: list[float | None] = field(default_factory=list)
-    minor_faults: list[int | None] = field(default_factory=list)
     body: LoopBody | None = None
 
 

@@ -14,12 +14,12 @@ from .computing import Computing
 from .device import DeviceFacts
 from .fetches import Blocked, FetchTable, HotFiles, Making, Payload, Repeats
 from .instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
-from .loops import Loader, Loop, Outside, Ranks, RankSteps
+from .loops import Loader, Loop, Ranks, RankSteps
 from .picture import Excerpt
 from .run import Elapsed, Gap, Machine, Process, Run, Startup, Trial
 
 SCHEMA = "bottleneck-doctor/profile"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 had loops without a loader as flat tables of their own
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Profile:
     processes: list[Process] = field(default_factory=list)
     loaders: list[Loader] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
-    outside: list[Outside] = field(default_factory=list)
+    outside: list[Loop] = field(default_factory=list)
     fetches: list[FetchTable] = field(default_factory=list)
     payloads: list[Payload] = field(default_factory=list)
     repeats: list[Repeats] = field(default_factory=list)

@@ -11,7 +11,7 @@ from ..analyse.evaluation import find_evaluated
 from ..analyse.gate import CORRECTION_ERROR, NORMAL_95
 from ..analyse.host import measure_host, uncontended
 from ..analyse.inputs import measure_inputs, steady_fetches
-from ..analyse.loop_without_loader import as_loop, judge_gap
+from ..analyse.loop_without_loader import judge_gap, with_waits
 from ..analyse.steady import WARMUP_SHARE, choose_loop, loader_of, steps_of
 from ..analyse.steps import ratio_interval
 from ..model.diagnosis import Diagnosis, Step
@@ -28,10 +28,10 @@ def uncontended_step(profile: Profile, span: ComparedSteps) -> Metric | None:
 
     The same measure as the gate's: a run that shared its cores with another job is not slower for it.
     """
-    loop, outside = choose_loop(profile)
-    loader = loader_of(profile, loop, outside)
-    if outside is not None:
-        loop = as_loop(profile, outside, judge_gap(profile, outside))
+    loop = choose_loop(profile)
+    loader = loader_of(profile, loop)
+    if loop is not None and not loop.loader:
+        loop = with_waits(profile, loop, judge_gap(profile, loop))
         loop = find_evaluated(profile, loop).set_aside(loop)
     every = steps_of(loop.table) if loop is not None else []
     steps = _within(every, span)
@@ -61,6 +61,7 @@ WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 NOTED = 40  # the first steps, whose losses and batches are noted [agent/trial/losses], are left out
 NOTED_S = 2.0  # where they take no longer than this
 FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/trial/reused_batches.BATCHES]
+SAVES = 4  # checkpoints at least, or their distance is not known (ours)
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 
 
@@ -105,9 +106,14 @@ def _wanted(diagnosis: Diagnosis, arms: Sequence[Arm]) -> int:
 
 
 def _cycle(diagnosis: Diagnosis) -> int:
-    """The steps after which the course of the training repeats: an epoch, or the longest rhythm."""
-    rhythms = [round(one.every_steps) for one in diagnosis.rhythms if one.part != "epoch start"]
-    return max([_epoch(diagnosis), *rhythms])
+    """The steps after which the course of the training repeats: an epoch, or what a checkpoint ends."""
+    table, loop = steps_table(diagnosis), diagnosis.loop
+    saves = [
+        one.count for one in diagnosis.profile.operations
+        if one.kind == "checkpoint" and loop is not None and one.pid == loop.pid and one.count >= SAVES
+    ]  # fmt: skip
+    apart = round(sum(table.steps) / min(saves)) if saves and table is not None else 0
+    return max(_epoch(diagnosis), apart)
 
 
 def _evaluations_apart(diagnosis: Diagnosis) -> int:
@@ -209,10 +215,10 @@ def unapplied(arm: Arm, trial: Trial | None) -> str:
 def _rows(profile: Profile) -> tuple[list[float], list[float], list[float]]:
     """Of the training loop: steps, seconds within steps, and seconds on the clock, up to the end of each row;
     all begin with the beginning of the first row."""
-    loop, outside = choose_loop(profile)
-    table = loop.table if loop is not None else outside
-    if table is None or not table.t:
+    loop = choose_loop(profile)
+    if loop is None or not loop.table.t:
         return [0.0], [0.0], [0.0]
+    table = loop.table
     steps = [float(max(1, count)) for count in table.steps]
     begin = table.t[0] - table.wall_s[0]
     return (

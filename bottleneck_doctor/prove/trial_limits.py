@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from ..model.diagnosis import Diagnosis
-from ..model.loops import Outside, StepTable
+from ..model.loops import StepTable
 from ..model.proof import Arm, ComparedSteps, Missed, Plan
 from ..sense.cgroup import UNLIMITED_BYTES, Cgroups, find_cgroups, groups_with
 from ..sense.proc_files import read_number, read_pairs
@@ -104,9 +104,9 @@ def first_batch_s(diagnosis: Diagnosis) -> float:
     return max(0.0, table.t[0] - table.wall_s[0]) if table is not None and table.t else 0.0
 
 
-def steps_table(diagnosis: Diagnosis) -> StepTable | Outside | None:
+def steps_table(diagnosis: Diagnosis) -> StepTable | None:
     """The rows of the training loop, whether a loader feeds it or not."""
-    return diagnosis.loop.table if diagnosis.loop is not None else diagnosis.outside
+    return diagnosis.loop.table if diagnosis.loop is not None else None
 
 
 SCARCE_SHARE = 0.05  # of the memory: below that the kernel throws out the page cache and soon kills (ours)

@@ -11,7 +11,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.loop_without_loader import ALONE_FROM
 from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.launch.agent_counters import Board
-from bottleneck_doctor.model.loops import Outside
+from bottleneck_doctor.model.loops import Loop
 from tests.agent.watching import PRELUDE, Told, loops_over, plain, profile_of, said, watched
 
 STEPS = 40
@@ -163,7 +163,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return run
 
 
-def outside(told: Told) -> Outside:
+def outside(told: Told) -> Loop:
     (found,) = profile_of(told).outside
     return found
 
@@ -175,8 +175,8 @@ def test_each_backward_pass_is_a_step(runs: Any, name: str) -> None:
     found = outside(told)
     late = 20 if name == EVERY_FIFTH else 4  # behind the last look; evaluations make looks dearer, and rarer
     steps = range(STEPS - ALONE_FROM - late, STEPS - ALONE_FROM + 5)
-    assert sum(found.steps) == found.total
-    assert found.total in steps
+    assert sum(found.table.steps) == found.steps
+    assert found.steps in steps
     (log,) = read_logs(told.folder)
     assert log.board["trained"] in steps
 
@@ -209,25 +209,29 @@ for epoch in range(2):
 @pytest.mark.parametrize("name", sorted(GAPS))
 def test_the_batch_is_got_before_the_model_is_called(runs: Any, name: str) -> None:
     found = outside(runs(name))
-    known = [(gap, wall) for gap, wall in zip(found.gap_s, found.wall_s, strict=True) if gap is not None]
-    assert len(known) >= len(found.t) - 2
-    steps = sum(found.steps) - 2
+    known = [
+        (gap, wall)
+        for gap, wall in zip(found.table.gap_s, found.table.wall_s, strict=True)
+        if gap is not None
+    ]
+    assert len(known) >= len(found.table.t) - 2
+    steps = sum(found.table.steps) - 2
     assert sum(gap for gap, _ in known) > 0.9 * 0.002 * steps
     assert sum(gap for gap, _ in known) < sum(wall for _, wall in known)
 
 
 def test_the_next_batch_is_got_between_the_model_and_the_backward_pass(runs: Any) -> None:
     found = outside(runs("next batch ahead"))
-    late = [value for value in found.late_s if value is not None]
-    assert len(late) >= len(found.t) - 2
-    assert sum(late) > 0.9 * 0.002 * (sum(found.steps) - 2)
-    assert sum(gap or 0.0 for gap in found.gap_s) < 0.2 * sum(late)
+    late = [value for value in found.table.late_s if value is not None]
+    assert len(late) >= len(found.table.t) - 2
+    assert sum(late) > 0.9 * 0.002 * (sum(found.table.steps) - 2)
+    assert sum(gap or 0.0 for gap in found.table.gap_s) < 0.2 * sum(late)
     assert said(runs("next batch ahead"))["hooks"] == 0, "hooks come and go with a call"
 
 
 def test_waiting_for_a_queue_is_timed_in_every_step(runs: Any) -> None:
     """The thread that feeds it takes 6 ms a batch, the step about one."""
-    fed, alone = outside(runs("fed by a thread")), outside(runs("generator"))
+    fed, alone = outside(runs("fed by a thread")).table, outside(runs("generator")).table
     assert sum(fed.queued_s) > 0.6 * sum(fed.wall_s) > 0.5 * 0.006 * sum(fed.steps)
     assert sum(alone.queued_s) == 0
     assert said(runs("fed by a thread"))["waited"] == "Condition.wait"
@@ -244,7 +248,7 @@ def test_the_thread_that_wakes_the_loop_is_told_to_the_sensors(runs: Any) -> Non
 
 @pytest.mark.parametrize("name", ["no optimizer", "grad only"])
 def test_without_a_module_there_is_no_such_gap(runs: Any, name: str) -> None:
-    assert set(outside(runs(name)).gap_s) == {None}
+    assert set(outside(runs(name)).table.gap_s) == {None}
 
 
 def test_looks_do_not_fall_on_the_same_step_of_each_round(tmp_path: Any) -> None:

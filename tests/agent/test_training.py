@@ -238,10 +238,9 @@ def test_a_background_thread_that_iterates_is_not_the_training_loop(run: Any) ->
 
 
 def test_a_loop_without_a_loader_is_timed_between_optimizer_and_forward(run: Any) -> None:
-    outside = run[1].outside
-    assert outside
-    assert sum(outside[0].steps) > 20
-    assert all(gap <= wall for gap, wall in zip(outside[0].gap_s, outside[0].wall_s, strict=True))
+    (loop,) = run[1].outside
+    assert sum(loop.table.steps) > 20
+    assert all(gap <= wall for gap, wall in zip(loop.table.gap_s, loop.table.wall_s, strict=True))
 
 
 def test_most_steps_were_not_looked_at(run: Any) -> None:

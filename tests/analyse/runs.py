@@ -9,7 +9,7 @@ from typing import Any
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.fetches import Blocked, FetchTable
 from bottleneck_doctor.model.instruments import Operation, Series
-from bottleneck_doctor.model.loops import Epochs, Loader, Loop, LoopBody, Outside, StepTable
+from bottleneck_doctor.model.loops import Epochs, Loader, Loop, LoopBody, StepTable
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Process, Run
 
@@ -158,13 +158,12 @@ def _series(end: float, cores: float, foreign: float) -> Series:
     )
 
 
-def own_loop(count: int, body: LoopBody | None = None, **each: float | None) -> Outside:
-    """A loop of process 1 without a loader: rows of one step, with these values in each of them."""
-    outside = Outside(1, 0, count, body=body)
-    for item in fields(outside):
-        column = getattr(outside, item.name)
-        if isinstance(column, list):
-            column.extend([each.get(item.name, 0.0)] * count)
-    outside.steps[:] = [1] * count
-    outside.t[:] = [3 + (each["wall_s"] or 0.0) * (place + 1) for place in range(count)]
-    return outside
+def own_loop(count: int, body: LoopBody | None = None, pid: int = 1, **each: float | None) -> Loop:
+    """A loop of a process without a loader: rows of one step, with these values in each of them."""
+    table = StepTable(**{item.name: [each.get(item.name, 0.0)] * count for item in fields(StepTable)})  # type: ignore[arg-type]
+    wall_s = each.get("wall_s") or 0.0
+    table.steps[:], table.set_aside[:] = [1] * count, [""] * count
+    table.t[:] = [3 + wall_s * (place + 1) for place in range(count)]
+    return Loop(
+        "", pid, 0, "train", count, sum(table.wall_s), 0.0, Epochs(), table, backwards=count, body=body
+    )

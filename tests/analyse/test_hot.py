@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.hot_lines import LISTED, hot_functions, hot_operators
-from bottleneck_doctor.analyse.loop_parts import is_users
 from bottleneck_doctor.analyse.steps import SAMPLES_AT_LEAST
 from bottleneck_doctor.model.instruments import Operator, Stack
-from bottleneck_doctor.model.loops import Outside
 from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.source.frames import is_users
+from tests.analyse.runs import own_loop
 from tests.model.profiles import PROFILE
 
 MAIN = "main (/home/ann/train.py:9)"
@@ -68,7 +68,7 @@ def test_only_the_threads_that_train_or_make_batches_count(
 
 
 def test_a_loop_without_a_loader_counts_too() -> None:
-    profile = replace(seen((10, [MAIN]), pid=77), outside=[Outside(77, 77, 1)])
+    profile = replace(seen((10, [MAIN]), pid=77), outside=[own_loop(1, pid=77)])
     assert shares(profile) == {"main": (1.0, 1.0)}
 
 

@@ -8,9 +8,10 @@ from bottleneck_doctor.analyse.hot_lines import LineShare, hot_lines, least_cpu_
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import Inputs
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.model.loops import Feed, Loader, LoopBody, Outside
+from bottleneck_doctor.model.loops import Feed, Loader, LoopBody
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Process, Run
+from tests.analyse.runs import own_loop
 
 FETCH = "fetch (/x/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py:54)"
 GET = "Photos.__getitem__ (/data/train.py:20)"
@@ -86,12 +87,12 @@ BODY = LoopBody("/data/train.py", "main", 40, 46, [Feed(41, 41), Feed(43, 43, [0
 
 def gap(*stacks: tuple[list[str], int, int | None], body: LoopBody | None = BODY) -> list[str]:
     """The functions of a loop without a loader that are taken for the making of batches."""
-    outside = Outside(1, 0, 100, gap_s=[1.0], gap_cpu_s=[0.99], wall_s=[2.0], body=body)
+    loop = own_loop(1, body, gap_s=1.0, gap_cpu_s=0.99, wall_s=2.0)
     seen = [
         Stack(1, "trainer", "MainThread", ["<module> (/data/train.py:60)", *one[0]], *one[1:])
         for one in stacks
     ]
-    lines = hot_lines(profile(*seen), None, outside).lines
+    lines = hot_lines(profile(*seen), None, loop).lines
     return [line.location.function for line in lines]
 
 

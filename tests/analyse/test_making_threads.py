@@ -30,4 +30,4 @@ INPUTS = Inputs(cpu=0.010, other_cpu=0.008)
 def test_by_the_hottest_line(text: str, below: list[str], threads: float) -> None:
     stack = Stack(1, "trainer", "MainThread", [FETCH, "get (/data/train.py:2)", *below], 90, 90)
     profile = replace(run_of(), stacks=[stack], sources=[FunctionSource("/data/train.py", "get", 1, text)])
-    assert making_threads(profile, LOADER, [], INPUTS) == pytest.approx(threads)
+    assert making_threads(profile, None, LOADER, [], INPUTS) == pytest.approx(threads)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.loop_without_loader import InputGap, as_loop, judge_gap
+from bottleneck_doctor.analyse.loop_without_loader import InputGap, judge_gap, with_waits
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
 from bottleneck_doctor.analyse.step_costs import Beside, cost_of
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.instruments import Operation, Stack
-from bottleneck_doctor.model.loops import Feed, LoopBody, Outside
+from bottleneck_doctor.model.loops import Feed, Loop, LoopBody
 from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import own_loop, run_of
 from tests.analyse.test_loop_parts import profile, stack
@@ -32,8 +32,12 @@ BUSY = own_loop(
 SHORT = own_loop(100, BODY, wall_s=0.010, gap_s=0.0006)
 
 
-def judged(outside: Outside, *lines: tuple[int, str, int]) -> InputGap:
-    return judge_gap(profile(*[stack(*one) for one in lines]), outside)
+def with_columns(loop: Loop, **columns: list[float | None]) -> Loop:
+    return replace(loop, table=replace(loop.table, **columns))  # type: ignore[arg-type]
+
+
+def judged(loop: Loop, *lines: tuple[int, str, int]) -> InputGap:
+    return judge_gap(profile(*[stack(*one) for one in lines]), loop)
 
 
 def test_without_samples_all_of_the_gap_is_taken_and_nothing_of_it_is_sure() -> None:
@@ -55,7 +59,7 @@ def test_of_ranks_code_before_the_model_is_no_wait_for_data() -> None:
     looks = [(40, "batch", 1), (47, "act", 50), (42, "model", 5), (44, "backward", 5)]
     stacks = [replace(stack(*one), pid=pid) for one in looks for pid in (1, 2)]
     run = replace(profile(*stacks), loops=[], outside=[swift, slow])
-    assert choose_loop(run) == (None, swift)
+    assert choose_loop(run) == swift
 
 
 def test_a_line_that_zeroes_gradients_is_no_part_of_the_gap() -> None:
@@ -104,7 +108,7 @@ def test_of_few_samples_that_all_get_the_batch_the_clock_is_believed() -> None:
 def test_between_backward_pass_and_optimizer_no_batch_is_got() -> None:
     """Clipping gradients lies before the gap, though the optimizer itself takes little."""
     step = ((42, "model", 70), (44, "backward", 96), (46, "act", 15), (47, "step", 7))
-    timed = replace(BUSY, optimizer_s=[0.001] * 100)
+    timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
     assert judged(timed, (40, "batch", 8), *step).share == 1.0
 
 
@@ -148,7 +152,8 @@ def test_a_gap_that_looks_met_too_often_among_the_passes_of_closures_is_not_beli
     """The optimizer calls the model and the backward pass: one gap in several passes."""
     found = judged(BUSY, (40, "batch", 10), (44, "step", 90))
     assert (found.share, found.beside) == (0.1, 0.1)
-    assert judged(replace(BUSY, optimizer_s=[0.001] * 100), (40, "batch", 10), (44, "step", 90)).share == 1.0
+    timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
+    assert judged(timed, (40, "batch", 10), (44, "step", 90)).share == 1.0
 
 
 def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
@@ -157,7 +162,7 @@ def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
     quiet = own_loop(10, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.001, gap_runq_s=0.002, cpu_s=0.005)
     found = judge_gap(prefetching, quiet)
     assert (found.share, found.low, found.high) == pytest.approx((0.5, 0.3, 0.6))
-    synced = replace(quiet, queued_s=[0.0012] * 10)  # behind the backward pass it also sleeps in a log
+    synced = with_columns(quiet, queued_s=[0.0012] * 10)  # behind the backward pass it also sleeps in a log
     assert judge_gap(prefetching, synced).share == pytest.approx(0.2)
 
 
@@ -173,7 +178,7 @@ def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
 def test_as_a_loop_it_waits_for_its_batch_in_that_part(
     gap: InputGap, wait: float, wait_cpu: float, wait_queue: float
 ) -> None:
-    loop = as_loop(run_of(), BUSY, gap)
+    loop = with_waits(run_of(), BUSY, gap)
     table = loop.table
     assert (loop.loader, loop.role, loop.steps, loop.wall_s) == ("", "train", 100, pytest.approx(1.0))
     assert (table.wait_s[0], table.wait_cpu_s[0], table.wait_runq_s[0]) == pytest.approx(
@@ -185,32 +190,31 @@ def test_as_a_loop_it_waits_for_its_batch_in_that_part(
 
 def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
     """Samples took the gap for something else; of the waits themselves, a quarter were for another thing."""
-    queued = replace(BUSY, queued_s=[0.008] * 100)
+    queued = with_columns(BUSY, queued_s=[0.008] * 100)
     gap, unseen = InputGap(0.0, 0.0, 1.0), run_of()
-    assert as_loop(unseen, queued, gap).table.wait_s[0] == 0.008
+    assert with_waits(unseen, queued, gap).table.wait_s[0] == 0.008
     waits = [f"get ({QUEUE})", f"wait ({THREADING})"]
     seen = [
         Stack(1, "trainer", "MainThread", [*stack(40, "batch").frames, *waits], 30),
         Stack(1, "trainer", "MainThread", [*stack(47, "act").frames, *waits], 10),
     ]
-    assert as_loop(profile(*seen), queued, gap).table.wait_s[0] == pytest.approx(0.006)
-    uneven = replace(BUSY, queued_s=[0.0025, 0.0075] * 50)
-    told = as_loop(unseen, uneven, InputGap(1.0, 0.0, 1.0)).table.wait_s
+    assert with_waits(profile(*seen), queued, gap).table.wait_s[0] == pytest.approx(0.006)
+    uneven = with_columns(BUSY, queued_s=[0.0025, 0.0075] * 50)
+    told = with_waits(unseen, uneven, InputGap(1.0, 0.0, 1.0)).table.wait_s
     assert told[:2] == [0.0025, 0.0075], "a looked-at gap of 6 ms is a millisecond too long"
     awake = [replace(one, count=0) for one in seen]  # met only by the look at awake threads
-    assert as_loop(profile(*awake), queued, gap).table.wait_s[0] == 0.008
+    assert with_waits(profile(*awake), queued, gap).table.wait_s[0] == 0.008
 
 
 @pytest.mark.parametrize(
-    ("outside", "idle"),
+    ("loop", "idle"),
     [
         (BUSY, 0.0),  # waiting for a core is not sleep
         (own_loop(100, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.006, cpu_s=0.007), 0.003),
     ],
 )
-def test_what_is_neither_cpu_nor_queue_is_sleep(outside: Outside, idle: float) -> None:
-    loop = as_loop(run_of(), outside, InputGap(1.0, 0.0, 1.0))
-    step = steps_of(loop.table)[0]
+def test_what_is_neither_cpu_nor_queue_is_sleep(loop: Loop, idle: float) -> None:
+    step = steps_of(with_waits(run_of(), loop, InputGap(1.0, 0.0, 1.0)).table)[0]
     assert cost_of(step, Beside()).idle == pytest.approx(idle)
 
 

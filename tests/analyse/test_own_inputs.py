@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
-from bottleneck_doctor.analyse.loop_without_loader import InputGap, as_loop
+from bottleneck_doctor.analyse.loop_without_loader import InputGap, with_waits
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.diagnosis import Change, Scenario, StepCost
@@ -17,7 +17,7 @@ from tests.analyse.runs import own_loop, run_of
 
 MS = 1e-3
 # Steps of 10 ms: a gap of 6 with 2 on the CPU and 1 without a core; 3 more on the CPU beside it.
-LOOP = as_loop(
+LOOP = with_waits(
     run_of(),
     own_loop(100, wall_s=10 * MS, gap_s=6 * MS, gap_cpu_s=2 * MS, gap_runq_s=1 * MS, cpu_s=5 * MS,
              runq_s=1 * MS),

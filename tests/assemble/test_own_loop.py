@@ -31,9 +31,9 @@ def looked_at(gaps: list[float], own: list[float], evaluations: dict[int, float]
 
 
 def share(gaps: list[float], own: list[float], evaluations: dict[int, float] | None = None) -> float:
-    (outside,) = read_outside(log(looked_at(gaps, own, evaluations or {})), [], 0)
-    timed = [gap for gap in outside.gap_s if gap is not None]
-    return sum(timed) / sum(outside.wall_s)
+    table = read_outside(log(looked_at(gaps, own, evaluations or {})), [], 0)[0].table
+    timed = [gap for gap in table.gap_s if gap is not None]
+    return sum(timed) / sum(table.wall_s)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 18])
@@ -77,22 +77,22 @@ def test_steps_that_a_look_made_longer_are_not_taken_for_all() -> None:
         t += gap + work
         if number % EVERY == 0:
             rows.append(row(wire.NEXT_STEP, t, 0, number + 1, round(t * MS)))
-    (outside,) = read_outside(log(rows), [], 0)
-    timed = [gap for gap in outside.gap_s if gap is not None]
-    assert sum(timed) / sum(outside.wall_s) == pytest.approx(1 / 3, abs=0.005)
-    assert sum(outside.wall_s) / sum(outside.steps) == pytest.approx(0.00606, rel=0.02)
+    table = read_outside(log(rows), [], 0)[0].table
+    timed = [gap for gap in table.gap_s if gap is not None]
+    assert sum(timed) / sum(table.wall_s) == pytest.approx(1 / 3, abs=0.005)
+    assert sum(table.wall_s) / sum(table.steps) == pytest.approx(0.00606, rel=0.02)
 
 
 def test_a_loop_without_a_loader_stays_bounded_and_keeps_its_sums() -> None:
     count = 3 * ROWS_AT_MOST
     rows = [row(wire.STEP, 10 * n, 0, n, n * MS, 2 * n * MS) for n in range(1, count + 1)]
     rows += [row(wire.FORWARD, 10 * n + 1, 2, n, MS, 0) for n in range(1, count + 1)]
-    (outside,) = read_outside(log(rows), [], 0)
-    assert len(outside.t) <= ROWS_AT_MOST
-    columns = [column for column in vars(outside).values() if isinstance(column, list)]
-    assert {len(column) for column in columns} == {len(outside.t)}
-    assert sum(outside.steps) == outside.total == count - 1
-    assert sum(outside.wall_s) == pytest.approx(0.01 * (count - 1))
-    assert sum(outside.gap_s) == pytest.approx(0.002 * (count - 1))
-    assert sum(outside.cpu_s) == pytest.approx(0.001 * (count - 1))
-    assert outside.t[-1] == pytest.approx(0.01 * count)
+    (loop,) = read_outside(log(rows), [], 0)
+    table = loop.table
+    assert len(table.t) <= ROWS_AT_MOST
+    assert {len(column) for column in vars(table).values()} == {len(table.t)}
+    assert sum(table.steps) == loop.steps == count - 1
+    assert sum(table.wall_s) == pytest.approx(0.01 * (count - 1))
+    assert sum(table.gap_s) == pytest.approx(0.002 * (count - 1))
+    assert sum(table.cpu_s) == pytest.approx(0.001 * (count - 1))
+    assert table.t[-1] == pytest.approx(0.01 * count)

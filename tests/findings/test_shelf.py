@@ -309,7 +309,7 @@ def _unseen(diagnosis: Diagnosis) -> Diagnosis:
         operations=[], stacks=[],
     )  # fmt: skip
     return replace(
-        diagnosis, profile=profile, loop=None, outside=None, loader=None, steps=[], inputs=Inputs(),
+        diagnosis, profile=profile, loop=None, loader=None, steps=[], inputs=Inputs(),
         host=HostLoad(cores=2.0), scenario=None, step_s=0.0, wait_s=0.0, metrics={}, causes={},
     )  # fmt: skip
 

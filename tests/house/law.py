@@ -45,19 +45,20 @@ LAWS = {
     "": _law("commands model render inject", "IPython"),
     "inject": _law(not_stdlib=STDLIB - {"os", "sys"}),
     "agent": _law(not_stdlib=NETWORK),
+    "source": _law("model"),
     "model": _law("", "msgspec", not_stdlib=WORLD),
     "launch": _law("model agent.wire"),
     "sense": _law("model", "psutil pynvml"),
-    "assemble": _law("model agent.wire"),
-    "analyse": _law("model", not_stdlib=WORLD),
-    "findings": _law("model analyse", not_stdlib=WORLD),
+    "assemble": _law("model source agent.wire"),
+    "analyse": _law("model source", not_stdlib=WORLD),
+    "findings": _law("model source analyse", not_stdlib=WORLD),
     "prescribe": _law("model analyse findings"),
     "render": _law("model", "jinja2 plotly rich snakeviz tornado"),
     "export": _law("model", "mlflow opentelemetry prometheus_client tensorboard wandb"),
     "prove": _law("model analyse launch sense", "psutil"),
     "fleet": _law("model", "duckdb fsspec"),
     "commands": _law(
-        "model launch sense assemble analyse prescribe prove render fleet export", "typer tomli"
+        "model source launch sense assemble analyse prescribe prove render fleet export", "typer tomli"
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Files have at most 500 lines, functions at most 80."""
+"""No file is longer than 500 lines, no function longer than 80."""
 
 from __future__ import annotations
 

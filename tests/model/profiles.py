@@ -7,7 +7,7 @@ from dataclasses import replace
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.fetches import Blocked, FetchTable
 from bottleneck_doctor.model.instruments import InstrumentWindow, Operation, Series
-from bottleneck_doctor.model.loops import Epochs, Feed, Loader, Loop, LoopBody, Outside, StepTable
+from bottleneck_doctor.model.loops import Epochs, Feed, Loader, Loop, LoopBody, StepTable
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Gap, Machine, Process, Run
 
@@ -43,30 +43,24 @@ PROFILE = Profile(
     loaders=[Loader("L0", "DataLoader", 10, location=Location("train.py", 41))],
     loops=[Loop("L0", 10, 10, "train", 2, 0.2, 0.11, Epochs([0.0], [0.01], [0.06], [2]), STEPS)],
     outside=[
-        Outside(
+        Loop(
+            "",
             10,
             10,
+            "train",
             1,
-            t=[0.3],
-            steps=[1],
-            wall_s=[0.1],
-            gap_s=[0.01],
-            gap_cpu_s=[0.0],
-            gap_runq_s=[0.0],
-            late_s=[0.001],
-            queued_s=[0.001],
-            cpu_s=[0.05],
-            runq_s=[0.0],
-            exchange_s=[None],
-            process_cpu_s=[0.1],
-            backward_s=[0.02],
-            optimizer_s=[None],
-            copy_s=[0.0],
-            checkpoint_s=[0.0],
-            logging_s=[0.0],
-            collect_s=[0.0],
-            system_s=[0.01],
-            minor_faults=[4],
+            0.1,
+            0.0,
+            Epochs(),
+            replace(
+                StepTable(**{name: column[1:] for name, column in vars(STEPS).items()}),
+                gap_s=[0.01],
+                gap_cpu_s=[0.0],
+                gap_runq_s=[0.0],
+                late_s=[0.001],
+                queued_s=[0.001],
+            ),
+            backwards=1,
             body=LoopBody("train.py", "main", 30, 38, [Feed(31, 31), Feed(36, 36, [0])]),
         )
     ],

@@ -26,7 +26,7 @@ from bottleneck_doctor.model.run import Gap
 from tests.model.profiles import MACHINE, PROFILE, RUN, with_steps
 from tests.render.reports import TYPICAL
 
-HEAD = b'{"schema":"bottleneck-doctor/profile","schema_version":1,'
+HEAD = b'{"schema":"bottleneck-doctor/profile","schema_version":2,'
 
 
 def changed(*path: str | int, to: Any) -> bytes:
@@ -97,10 +97,10 @@ def test_a_column_that_an_older_bdoc_did_not_write_was_not_measured() -> None:
         (b'{"schema":"' + b"x" * 10_000 + b'"}', "xxx...'"),
         (b'{"schema":{"a":1},"schema_version":1}', "its schema is of type dict"),
         (b'{"schema":"bottleneck-doctor/profile"}', "schema_version is missing"),
-        (HEAD.replace(b":1,", b":true,") + b'"run":{}}', "schema_version is"),
-        (HEAD.replace(b":1,", b":0,") + b'"run":{}}', "schema_version is 0"),
-        (HEAD.replace(b":1,", b":7,") + b'"run":{}}', "newer bdoc: bottleneck-doctor/profile version 7"),
-        (HEAD.replace(b":1,", b":7,") + b'"run":{}}', "reads up to version 1; upgrade with `pip install"),
+        (HEAD.replace(b":2,", b":true,") + b'"run":{}}', "schema_version is"),
+        (HEAD.replace(b":2,", b":0,") + b'"run":{}}', "schema_version is 0"),
+        (HEAD.replace(b":2,", b":7,") + b'"run":{}}', "newer bdoc: bottleneck-doctor/profile version 7"),
+        (HEAD.replace(b":2,", b":7,") + b'"run":{}}', "reads up to version 2; upgrade with `pip install"),
         (HEAD + b'"machine":{"host":1}}', "Expected `str`, got `int` - at `$.machine.host`"),
         (HEAD + b'"run":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
         (HEAD + b'"deep":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001, "nested too deeply"),
@@ -128,7 +128,7 @@ def test_what_is_no_profile_is_refused(data: bytes, said: str) -> None:
         (("loops", 0, "table", "wall_s"), [0.1], "column 'wall_s' has 1 rows, its time axis has 2"),
         (("loops", 0, "table", "t"), [], "its time axis has 0"),
         (("loops", 0, "epochs", "batches"), [2, 2], "loops[0].epochs: column 'batches' has 2 rows"),
-        (("outside", 0, "gap_s"), [0.1, 0.1], "outside[0]: column 'gap_s' has 2 rows"),
+        (("outside", 0, "table", "gap_s"), [0.1, 0.1], "outside[0].table: column 'gap_s' has 2 rows"),
         (("fetches", 0, "wall_s"), [1.0], "fetches[0]: column 'wall_s' has 1 rows"),
         (("blocked", 0, "counts", 0, "storage"), -3, "blocked[0].counts[0]['storage'] is -3"),
         (("series", "values", "cpu"), [0.5], "series: column 'cpu' has 1 rows"),
@@ -249,3 +249,18 @@ def test_a_report_is_written_for_people_too() -> None:
 def test_a_report_never_holds_what_json_cannot_say() -> None:
     with pytest.raises(BadProfile, match=r"report\.metrics\.x\.value holds nan"):
         encode_report(replace(TYPICAL, metrics={"x": Metric(math.nan, "s")}))
+
+
+def test_loops_without_a_loader_of_version_1_are_read() -> None:
+    content = json.loads(encode_profile(PROFILE))
+    loop = content["outside"][0]
+    newer = ("epoch", "wait_s", "set_aside", "ready", "wait_cpu_s", "wait_runq_s")
+    flat = {name: cells for name, cells in loop["table"].items() if name not in newer}
+    old = {"pid": 10, "thread": 10, "total": 1, "body": loop["body"], **flat, "logging_s": [None]}
+    read = decode_profile(json.dumps({**content, "schema_version": 1, "outside": [old]}).encode())
+    (found,) = read.outside
+    assert (found.loader, found.steps, found.wall_s, found.table.gap_s) == ("", 1, 0.1, [0.01])
+    assert found.table.logging_s == [0.0]
+    del old["total"]
+    with pytest.raises(BadProfile, match="lacks columns"):
+        decode_profile(json.dumps({**content, "schema_version": 1, "outside": [old, 3]}).encode())

@@ -26,8 +26,8 @@ FILES = {
     "reused_batches": ("replay",),
     "sample_cache": ("cache",),
     "settings": (
-        "collector", "cudnn", "debug", "denormals", "descriptors", "empty_cache", "numa", "precision",
-        "sharing", "threads", "worker_threads",
+        "collector", "cudnn", "debug", "descriptors", "empty_cache", "precision", "sharing", "threads",
+        "worker_threads",
     ),
     "writing": ("rare_logging", "rare_saving", "saving_aside"),
 }  # fmt: skip

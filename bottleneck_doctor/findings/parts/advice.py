@@ -6,18 +6,17 @@ from dataclasses import replace
 
 from ...analyse import reads
 from ...analyse.causes import gain
-from ...analyse.loop_parts import is_users
 from ...analyse.predict import WORTH, best_setting, step_after
 from ...analyse.reads import UNSURE, Reads
 from ...analyse.steps import share_in
 from ...model.code import Location
-from ...model.derived import Rhythm
 from ...model.diagnosis import Change, Diagnosis, Inputs, Proposal, Scenario
 from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...model.loops import Loader
 from ...model.report import Evidence
 from ...model.run import Treatment
+from ...source.frames import is_users
 from .remedies import WORKERS
 from .rewriting import loader_call as loader_call
 
@@ -295,23 +294,6 @@ def lock_share(diagnosis: Diagnosis) -> float:
 def takes_turns(diagnosis: Diagnosis) -> bool:
     """Whether workers wait for each other, so that more of them would only queue."""
     return lock_share(diagnosis) >= LOCK_SHARE
-
-
-TIMES = "step times"
-
-
-def rhythm_of(diagnosis: Diagnosis, part: str) -> Rhythm | None:
-    """The most expensive of the stalls that lie in this part of a step."""
-    return next((one for one in diagnosis.rhythms if one.part == part), None)
-
-
-def rhythm_evidence(diagnosis: Diagnosis, part: str) -> list[Evidence]:
-    """At which distance they come, and how long each takes."""
-    one = rhythm_of(diagnosis, part)
-    if one is None:
-        return []
-    text = f"time that it takes, once in {round(one.every_steps)} steps"
-    return [Evidence(text, "stall_s", one.each_s, TIMES)]
 
 
 NOTHING = (1.0, 1.0, 1.0)  # a remedy that makes no step faster: it averts a failure, or shortens the run

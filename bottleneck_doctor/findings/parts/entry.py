@@ -165,7 +165,7 @@ def patient(
     processes = facts.processes or [Process(1, 0, "trainer", 0.0)]
     facts = replace(facts, operations=list(operations), loaders=[source], processes=processes)
     return Diagnosis(
-        profile=facts, loop=loop_of(steps), outside=None, source=None, loader=source, steps=[row] * steps,
+        profile=facts, loop=loop_of(steps), source=None, loader=source, steps=[row] * steps,
         inputs=made, host=HostLoad(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene,
         step_s=step_s, wait_s=wait,
         model_error=0.05, metrics={"data_wait_fraction": data_wait([row])}, budget=[],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
-from ...analyse import code
 from ...analyse.causes import helper_threads, too_many_feeders
 from ...analyse.hot_lines import HotLines, hot_lines
 from ...analyse.loop_without_loader import is_fed_back
 from ...model.code import FunctionSource, Location
 from ...model.diagnosis import Diagnosis
 from ...model.report import Evidence
+from ...source import code
 from .advice import place_of, waits
 
 STACKS = "stack samples"
@@ -39,7 +39,7 @@ NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its 
 
 def lines_of(diagnosis: Diagnosis) -> HotLines:
     """The user's lines in which the batches of the training loop are made."""
-    return hot_lines(diagnosis.profile, diagnosis.loader, diagnosis.outside)
+    return hot_lines(diagnosis.profile, diagnosis.loader, diagnosis.loop)
 
 
 def asks_or_parses(diagnosis: Diagnosis) -> bool:
@@ -94,7 +94,7 @@ def is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
     sources = [code.source_at(diagnosis.profile.sources, one) for one in places]
     known = [one for one in sources if one is not None]
     chance = any(RANDOM.search(one.text) for one in known)
-    fed_back = is_fed_back(diagnosis.profile, diagnosis.outside)
+    fed_back = is_fed_back(diagnosis.profile, diagnosis.without_loader)
     return len(known) == len(sources) > 0 and not chance and not fed_back
 
 

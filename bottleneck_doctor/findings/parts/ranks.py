@@ -101,8 +101,7 @@ WORTH_NAMING = 0.05  # of the time in exchanges
 
 def pid_of(diagnosis: Diagnosis) -> int | None:
     """The process that the diagnosis is about."""
-    one = diagnosis.loop or diagnosis.outside
-    return one.pid if one is not None else None
+    return diagnosis.loop.pid if diagnosis.loop is not None else None
 
 
 def wrapped(diagnosis: Diagnosis, kind: str = "ddp") -> Parallel | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from bottleneck_doctor.assemble.source_calls import quote
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.computing import Optimizer
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.report import Fix, Remedy, Speedup
 from bottleneck_doctor.model.run import Treatment
+from bottleneck_doctor.source.calls import quote
 from tests.model.profiles import PROFILE
 
 CWD = "/home/ann/cats"

@@ -1,0 +1,194 @@
+"""Keeps the source of the few functions in which the loop's thread and the batches' makers were seen most."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import tokenize
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+from ..model.code import FunctionSource, Location
+from ..model.instruments import Operation, Stack
+from . import code
+from .frames import is_users, parse_frame
+from .text import INDENTED, Mask, masked, parsed, tree_at
+
+FUNCTIONS_AT_MOST = 24  # with the most samples
+LETTERS_AT_MOST = 20_000  # of one function: a longer one is kept around the line that was seen
+LETTERS_A_LINE = 40  # about
+KINDS = ("checkpoint", "logging", "flush")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+BLOCKS = (*code.LOOPS, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.If)
+
+
+def read_sources(
+    stacks: list[Stack], operations: list[Operation], cwd: str, mask: Mask | None
+) -> list[FunctionSource]:
+    """The functions, most samples first, none twice. Without a ``mask`` for secrets nothing is kept."""
+    found: dict[tuple[str, int], FunctionSource] = {}
+    for place in _places(stacks, operations) if mask is not None else ():
+        if len(found) >= FUNCTIONS_AT_MOST:
+            break
+        source = _read(place, cwd, mask) if not _is_kept(place, found) and mask is not None else None
+        if source is not None:
+            found.setdefault((source.file, source.first), source)
+    callers = _callers(stacks) if found else {}
+    return [replace(one, alias=_alias(one, callers, cwd)) for one in found.values()]
+
+
+def _callers(stacks: list[Stack]) -> dict[tuple[str, str], Location]:
+    """By (file, function): the line that was seen most calling it; others may be torn stacks."""
+    pairs: Counter[tuple[Location, Location]] = Counter()
+    for stack in stacks:
+        for caller, called in pairwise(_users_place(frame) for frame in stack.frames):
+            if caller is not None and called is not None:
+                pairs[caller, called] += stack.count
+    found: dict[tuple[str, str], Location] = {}
+    for (caller, called), _ in pairs.most_common():
+        found.setdefault((called.file, _last(called.function)), caller)
+    return found
+
+
+def _alias(source: FunctionSource, callers: dict[tuple[str, str], Location], cwd: str) -> str:
+    """The variable that a call of the function was written with, if that is how it was called."""
+    caller = callers.get((source.file, source.function))
+    written = _calls_at(caller, cwd) if caller is not None else set()
+    return "" if len(written) != 1 or source.function in written else written.pop()
+
+
+def _calls_at(place: Location, cwd: str) -> set[str]:
+    """The names that the innermost statement on a line calls, without attributes of other objects."""
+    found = tree_at(os.path.join(cwd, place.file))
+    nodes = ast.walk(found[1]) if found is not None else ()
+    holding = [node for node in nodes if isinstance(node, ast.stmt) and _spans(node, place.line)]
+    innermost = max(holding, key=lambda node: node.lineno, default=None)
+    if innermost is None or isinstance(innermost, BLOCKS):
+        return set()
+    calls = (node.func for node in ast.walk(innermost) if isinstance(node, ast.Call))
+    return {func.id for func in calls if isinstance(func, ast.Name)}
+
+
+def _places(stacks: list[Stack], operations: list[Operation]) -> list[Location]:
+    """A function's own samples count as those of what it calls: callers say what a result is for.
+    Threads beside a main one count while they run: those that feed the loop do, others wait."""
+    seen: Counter[Location] = Counter()
+    for stack in stacks:
+        count = stack.count if "Main" in stack.thread else stack.running or 0
+        for place in {place for frame in stack.frames if count and (place := _users_place(frame))}:
+            seen[place] += count
+    places = [place for place, _ in seen.most_common()]
+    for one in operations:
+        if one.kind in KINDS and one.location is not None and one.location.file:
+            places.append(one.location)
+    return places
+
+
+def _users_place(frame: str) -> Location | None:
+    place = parse_frame(frame)
+    return place if place is not None and is_users(place.file) else None
+
+
+def _is_kept(place: Location, found: dict[tuple[str, int], FunctionSource]) -> bool:
+    return any(
+        one.file == place.file and one.first <= place.line < one.first + one.text.count("\n") + 1
+        and one.function == _last(place.function)
+        for one in found.values()
+    )  # fmt: skip
+
+
+def _read(place: Location, cwd: str, mask: Mask) -> FunctionSource | None:
+    found = tree_at(os.path.join(cwd, place.file))
+    node = _around(found[1], place) if found is not None else None
+    if found is None or node is None:
+        return None
+    first, last = _span(node)
+    lines = found[0].splitlines(keepends=True)[first - 1 : last]
+    kept = _without_words("".join(lines))
+    if kept is None or len(kept) > LETTERS_AT_MOST:
+        return None
+    hidden = _hidden(kept, mask)
+    name = node.name if isinstance(node, Function) else _last(place.function)  # never "<listcomp>"
+    return FunctionSource(place.file, name, first, hidden) if hidden else None
+
+
+def _hidden(text: str, mask: Mask) -> str | None:
+    """The text with secrets masked; None where that would move its lines, or where it cannot be parsed."""
+    before = INDENTED if text[:1].isspace() else ""
+    if parsed(before + text) is None:
+        return None
+    hidden = masked(before + text, mask).removeprefix(before)
+    return hidden if hidden.count("\n") == text.count("\n") else None
+
+
+def _around(tree: ast.Module, place: Location) -> ast.stmt | None:
+    """The function of that name around the line, or the module's statement; of a long one the outermost loop
+    around the line."""
+    holding = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _spans(node, place.line)]
+    functions = [node for node in holding if isinstance(node, Function)]
+    name = _last(place.function)
+    chosen: ast.stmt | None = None
+    if name == "<module>":
+        chosen = next((node for node in tree.body if _spans(node, place.line)), None)
+    elif functions:
+        named = [node for node in functions if node.name == name or name.startswith("<")]  # "<lambda>"
+        chosen = max(named, key=lambda node: node.lineno, default=None)
+    if chosen is None:
+        return None
+    loops = [node for node in ast.walk(chosen) if isinstance(node, code.LOOPS) and _spans(node, place.line)]
+    first, last = _span(chosen)
+    return loops[0] if loops and LETTERS_A_LINE * (last - first) > LETTERS_AT_MOST else chosen
+
+
+def _spans(node: ast.stmt, line: int) -> bool:
+    first, last = _span(node)
+    return first <= line <= last
+
+
+def _span(node: ast.stmt) -> tuple[int, int]:
+    """First and last line, decorators included."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)]), node.end_lineno or node.lineno
+
+
+def _last(function: str) -> str:
+    """``step`` of ``Pole.step``; ``main`` of ``main.<locals>.<lambda>`` stays what it is called there."""
+    return function.rpartition(".")[2]
+
+
+def _without_words(text: str) -> str | None:
+    """The code with its comments and docstrings blanked: a profile is passed on, and they may be private."""
+    rows = [list(line) for line in text.splitlines(keepends=True)]
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        return None
+    opens = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL}
+    before = tokenize.NEWLINE
+    for one in tokens:
+        if one.type == tokenize.COMMENT:
+            _blank(rows, one.start, one.end, "")
+        elif one.type == tokenize.STRING and before in opens and _is_alone(tokens, one):
+            _blank(rows, one.start, one.end, "...")
+        if one.type != tokenize.COMMENT:
+            before = one.type
+    return "".join("".join(row) for row in rows)
+
+
+def _is_alone(tokens: list[tokenize.TokenInfo], one: tokenize.TokenInfo) -> bool:
+    after = tokens[tokens.index(one) + 1]
+    return after.type in (tokenize.NEWLINE, tokenize.COMMENT)
+
+
+def _blank(rows: list[list[str]], begin: tuple[int, int], end: tuple[int, int], instead: str) -> None:
+    for line in range(begin[0], end[0] + 1):
+        row = rows[line - 1]
+        first = begin[1] if line == begin[0] else 0
+        last = end[1] if line == end[0] else len(row)
+        for place in range(first, min(last, len(row))):
+            if row[place] != "\n":
+                row[place] = " "
+    row = rows[begin[0] - 1]
+    row[begin[1] : begin[1] + len(instead)] = list(instead)

@@ -1,0 +1,109 @@
+"""The text of the user's files, its tree, and secrets masked in it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import stat
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from io import BytesIO
+from tokenize import detect_encoding
+
+Mask = Callable[[Sequence[str]], list[str]]
+
+INDENTED = "if 1:\n"  # makes a method's text Python by itself
+LARGEST_SOURCE = 1 << 20
+ENCODINGS = {"utf-8", "utf-8-sig", "iso-8859-1"}  # as `detect_encoding` names them
+unsaved: dict[str, str] = {}  # the text of code that no file holds, as a notebook's cells, by its path
+
+
+def source_of(path: str) -> str | None:
+    """The text of a source file, as Python reads it; None where it is gone, no text or too large."""
+    if path in unsaved:
+        return unsaved[path]
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None  # a pipe would make us wait
+        with open(path, "rb") as file:
+            data = file.read(LARGEST_SOURCE + 1)
+        encoding, _ = detect_encoding(BytesIO(data).readline)
+        if len(data) > LARGEST_SOURCE or encoding not in ENCODINGS or b"\0" in data:
+            return None
+        text = data.decode(encoding)
+    except (OSError, ValueError, SyntaxError):
+        return None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def tree_at(path: str) -> tuple[str, ast.Module] | None:
+    """The text of a file and its tree, which is shared; None where there is neither."""
+    text = source_of(path)
+    tree = _shared(text) if text is not None else None
+    return (text, tree) if text is not None and tree is not None else None
+
+
+@lru_cache(maxsize=8)
+def _shared(text: str) -> ast.Module | None:
+    return parsed(text)
+
+
+def parsed(source: str) -> ast.Module | None:
+    """None where the text is not Python, or is Python of a later version than the one that reads it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about invalid escapes: Python has warned the user
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+MASKED = b'"***"'
+LITERALS = (ast.JoinedStr, ast.Constant)
+
+
+def masked(whole: str, mask: Mask) -> str:
+    """The source, which must be valid Python, without what looks like a secret."""
+    tree, data = parsed(whole), whole.encode()
+    starts = [0]
+    for line in data.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    spans = [
+        (
+            starts[node.lineno - 1] + node.col_offset,
+            starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0),
+        )
+        for node in (_secrets(tree, "", mask) if tree else ())
+    ]
+    for begin, end in sorted(spans, reverse=True):
+        data = data[:begin] + MASKED + data[end:]
+    return data.decode()
+
+
+def _secrets(node: ast.AST, name: str, mask: Mask) -> Iterator[ast.expr]:
+    """Literals that look like secrets, or stand below a name that does."""
+    if isinstance(node, LITERALS):
+        if _is_secret(node, name, mask):
+            yield node
+        return
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            said = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else name
+            yield from _secrets(value, said, mask)
+        return
+    if isinstance(node, ast.keyword):
+        name = node.arg or name
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        yield from _secrets(node.value, ast.unparse(target), mask)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _secrets(child, name, mask)
+
+
+def _is_secret(node: ast.expr, name: str, mask: Mask) -> bool:
+    parts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+    said = [part.decode("latin-1") if isinstance(part, bytes) else part for part in parts]
+    texts = [text for text in said if isinstance(text, str) and text]
+    return any(mask([text]) != [text] or mask([f"{name}={text}"]) != [f"{name}={text}"] for text in texts)
