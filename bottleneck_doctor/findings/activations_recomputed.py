@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.loop_cpu import own_samples
+from ..analyse.attribution import attribute
 from ..analyse.steps import SAMPLES_AT_LEAST
 from ..model.diagnosis import Abstention, BatchCost, Diagnosis, Finding, StepCost
 from ..model.instruments import Series, Stack
@@ -52,7 +52,7 @@ PASS = "/torch/autograd/"  # within CheckpointFunction.backward: the backward pa
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when forward work is repeated while memory is left."""
     scenario = given(diagnosis.scenario)
-    samples = [one.stack for one in own_samples(diagnosis.profile, diagnosis.loop)]
+    samples = [one.stack for one in attribute(diagnosis.profile, diagnosis.loop).own]
     seen = sum(one.count for one in samples)
     if seen < SAMPLES_AT_LEAST:
         return Abstention(ID, "stack samples of the training loop (py-spy)")

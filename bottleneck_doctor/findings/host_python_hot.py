@@ -40,9 +40,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from ..analyse.attribution import attribute
 from ..analyse.between_epochs import epoch_ends, made_anew, stacks_between
 from ..analyse.causes import gain
-from ..analyse.loop_cpu import is_library, own_stacks, witnessed
+from ..analyse.loop_cpu import is_library, witnessed
 from ..model.code import FunctionSource, Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
@@ -148,7 +149,7 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
     """The user's function below which most samples outside of torch fell, with its line; what each epoch
     makes again apart, which has a finding of its own."""
     loop, anew = diagnosis.loop, made_anew(diagnosis)
-    stacks = own_stacks(diagnosis.profile, loop) if loop is not None else []
+    stacks = [one.stack for one in attribute(diagnosis.profile, loop).own]
     stacks += stacks_between(diagnosis.profile, loop)
     apart = {id(one) for one in anew.stacks} if anew is not None else set()
     below: dict[str, list[tuple[str, Stack]]] = {}

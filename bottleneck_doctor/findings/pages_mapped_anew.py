@@ -38,9 +38,9 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
+from ..analyse.attribution import attribute
 from ..analyse.causes import gain
 from ..analyse.hot_lines import users_line
-from ..analyse.loop_cpu import own_samples
 from ..analyse.memory import fetched_paging_s, made_paging_s
 from ..analyse.predict import WORTH
 from ..model.code import Location
@@ -160,7 +160,7 @@ def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Proposal:
 def _place(diagnosis: Diagnosis) -> tuple[Location | None, float]:
     """The line of the user's own code, outside of the model, with most samples; and the share of all such."""
     seen: Counter[Location] = Counter()
-    samples = own_samples(diagnosis.profile, diagnosis.loop)
+    samples = attribute(diagnosis.profile, diagnosis.loop).own
     for one in samples:
         if one.own and (line := users_line(one.stack)) is not None:
             seen[line] += one.stack.count

@@ -39,7 +39,7 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.loop_cpu import own_stacks
+from ..analyse.attribution import attribute
 from ..analyse.steps import SAMPLES_AT_LEAST
 from ..model.code import FunctionSource, Location
 from ..model.derived import Rhythm, Whole
@@ -97,7 +97,7 @@ def _seldom(diagnosis: Diagnosis, rhythm: Rhythm) -> tuple[Location, float] | No
     """The loop's line that is done now and then, beside the training, with the share of samples in it; None
     where none holds as much as the stalls would."""
     loop = diagnosis.loop
-    stacks = own_stacks(diagnosis.profile, loop) if loop is not None else []
+    stacks = [one.stack for one in attribute(diagnosis.profile, loop).own]
     total = sum(stack.count for stack in stacks)
     found: Counter[Location] = Counter()
     for stack in stacks:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.analyse.attribution import attribute
 from bottleneck_doctor.analyse.causes import side_of
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.loop_cpu import own_samples
-from bottleneck_doctor.analyse.loop_parts import training_samples
 from bottleneck_doctor.analyse.whole_run import UNEXPLAINED, ledger_of
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.model.diagnosis import Diagnosis
@@ -35,8 +34,9 @@ def seen(one: Diagnosis) -> tuple[int, int, int]:
     loop = one.loop
     if loop is None or loop.thread != 0:
         return 0, 0, 0
-    every = [sample.stack for sample in training_samples(one.profile, loop.pid, loop.body)]
-    own = sum(sample.stack.count for sample in own_samples(one.profile, loop))
+    found = attribute(one.profile, loop)
+    every = [sample.stack for sample in found.samples]
+    own = sum(sample.stack.count for sample in found.own)
     total = sum(stack.count for stack in every)
     return total, own, sum(stack.count - (stack.running or 0) for stack in every)
 
