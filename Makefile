@@ -6,8 +6,6 @@
 #   PIP_ARGS=...             passed to every pip install, e.g. an index of CPU-only builds
 #   TEST_ARGS=...            passed to pytest, e.g. -k replay
 #   GPU_ARGS=...             passed to the checks on a GPU, e.g. --only waits
-#   SEEDS=1-20               which random trainings are drawn, e.g. 100-219,7
-#   RANDOM_ARGS=...          passed to them, e.g. --truth build/truth --json rows.json
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -16,8 +14,6 @@ TORCH_SPEC ?= torch==2.13.0
 PIP_ARGS ?=
 TEST_ARGS ?=
 GPU_ARGS ?=
-SEEDS ?= 1-20
-RANDOM_ARGS ?=
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -33,12 +29,12 @@ SITE := $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving random fuzz cluster gpu gpu-first format clean
+.PHONY: list demo test test-all quick check lint types house docs links bench accuracy others proving fuzz cluster gpu gpu-first format clean
 
 list: ## list what make can do here
 	@awk -F ' *:.*## *' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## diagnose a small sick training and show the report
+demo: $(READY) ## diagnose a small training that is slow on purpose, and show the report
 	$(BIN)/bdoc run --output $(VENV)/demo.json $(DEMO)
 	@echo
 	@echo "that was: bdoc run $(DEMO)"
@@ -62,7 +58,14 @@ test-all: $(READY) ## run all tests, those too that watch whole trainings and tr
 quick: $(READY) ## run the tests that start no training
 	$(SIDE_BY_SIDE) -m "not slow and not alone" $(TEST_ARGS)
 
-check: lint types test-all ## all that CI checks: lint, format, types, house rules, tests
+check: sizes lint types test-all ## all that CI checks: lint, format, types, house rules, tests
+
+.PHONY: ratchet sizes
+sizes: $(READY)
+	@$(BIN)/python -m tests.house.ratchet --keep
+
+ratchet: $(READY) ## print the sizes that may only go down, and lower tests/house/ratchet.json to them
+	@$(BIN)/python -m tests.house.ratchet
 
 lint: $(READY) ## check lint and format
 	$(BIN)/ruff check .
@@ -79,12 +82,15 @@ format: $(READY) ## rewrite the code in the house's format, and mend what lint c
 	$(BIN)/ruff format .
 
 # REPOSITORY: an address that pages link to where they speak of files outside docs/; empty, their paths are named.
-docs: $(READY) ## write the generated pages anew, and docs/ as a site into build/site
-	$(BIN)/python -m tests.house.generated
+docs: $(READY) ## write quotations and docs/reference/ anew, and docs/ as a site into build/site
+	$(BIN)/python -m tests.house.quoted
+	$(BIN)/python -m tests.house.reference
 	$(SITE) -b html -d build/doctrees docs build/site
 	@echo "the site: build/site/index.html"
 
 links: $(READY) ## ask the network whether the addresses that pages name still answer
+	$(BIN)/python -m tests.house.quoted
+	$(BIN)/python -m tests.house.reference
 	$(SITE) -b linkcheck -d build/doctrees docs build/links
 
 accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md
@@ -96,9 +102,6 @@ others: $(READY) ## diagnose trainings that others wrote, and try each of their 
 
 proving: $(READY) ## prove remedies on patients, measure their twins by hand, write docs/accuracy-prove.md
 	$(BIN)/python -m tests.proving --keep tests/golden/proving --write docs/accuracy-prove.md
-
-random: $(READY) ## compose the trainings of SEEDS, measure what each part costs, hold bdoc against that
-	$(BIN)/python -m tests.random_trainings --seeds $(SEEDS) $(RANDOM_ARGS)
 
 fuzz: $(READY) ## try CASES hostile profiles and files of rows, from seed FIRST on
 	$(BIN)/python -m tests.fuzz --first $(or $(FIRST),0) --cases $(or $(CASES),10000)

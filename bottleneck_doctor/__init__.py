@@ -17,7 +17,7 @@ __all__ = ["__version__", "load", "load_ipython_extension", "watch"]
 def load(path: str | os.PathLike[str] = "profile.json") -> Report:
     """The report that this version draws from a profile: ``load("profile.json").verdict.bound``.
 
-    Its fields are those of ``bdoc report --format json`` (docs/reference/report.md), seconds and shares of 1.
+    Its fields are those of ``bdoc report --format json``, seconds and shares of 1.
     Raises ValueError where the file is missing or no profile, with the line that ``bdoc report`` would say.
     """
     from .commands.reading import report_of

@@ -1,4 +1,4 @@
-"""Says what each optimizer updates, and samples its numbers once for those too small to be normal."""
+"""Says what each optimizer updates, and of its largest tables how many rows got a gradient."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import sys
 import weakref
 
 from .guard import quiet, replace
-from .hints import Any, Callable, FrameType, Iterator
+from .hints import Any, Callable, FrameType
 from .overrides import dispatching, without_overrides
 from .state import _users_frame, state
 
-SMALLEST_NORMAL = 2.0**-126  # of float32
-TENSORS_AT_MOST = 64  # looked into, of each sort
-NUMBERS_AT_MOST = 16_384  # of all of them together, evenly spread
 DESCRIBED_AT_MOST = 10_000  # parameters
 ROWS_AT_LEAST, ROWS_AT_MOST = 4096, 1024  # of a matrix that is looked into, and looked at
 
@@ -114,42 +111,3 @@ def _rows(table: Any) -> dict[str, int]:
     some = table.grad.detach()[:: -(-len(table) // ROWS_AT_MOST)]
     touched = int((some != 0).any(dim=1).sum())
     return {"elements": table.numel(), "rows": len(table), "looked": len(some), "touched": touched}
-
-
-@quiet
-def sample() -> None:
-    """Look at some numbers of each optimizer, with no operator of ours inside a profiled step."""
-    for known in list(_known.values()):
-        optimizer = known()
-        if optimizer is not None:
-            for kind, tensors in _sorts(optimizer):
-                looked, tiny = _count(tensors)
-                if looked:
-                    state.writer.fact(fact="denormals", kind=kind, looked=looked, tiny=tiny)
-
-
-def _sorts(optimizer: Any) -> Iterator[tuple[str, list[Any]]]:
-    parameters = tensors(optimizer)
-    spread = parameters[:: -(-len(parameters) // TENSORS_AT_MOST) or 1]
-    yield "parameters", spread
-    yield "gradients", [one.grad for one in spread if one.grad is not None]
-    states = [optimizer.state[one] for one in spread if one in optimizer.state]
-    yield "optimizer state", [value for one in states for value in one.values()][: 2 * TENSORS_AT_MOST]
-
-
-def _count(tensors: list[Any]) -> tuple[int, int]:
-    """(numbers looked at, of these neither zero nor normal); only plain float32 tensors on the CPU."""
-    looked = tiny = 0
-    each = NUMBERS_AT_MOST // max(len(tensors), 1)
-    torch: Any = sys.modules["torch"]
-    for one in tensors:
-        plain = type(one) in (torch.Tensor, torch.nn.Parameter) and one.dtype == torch.float32
-        if not plain or one.device.type != "cpu" or one.layout != torch.strided or not one.dim():
-            continue
-        if not one.is_contiguous():  # flattening it would copy it
-            continue
-        flat = one.detach().reshape(-1)
-        numbers = flat[:: -(-len(flat) // each) or 1].tolist()
-        looked += len(numbers)
-        tiny += sum(0.0 < abs(number) < SMALLEST_NORMAL for number in numbers)
-    return looked, tiny

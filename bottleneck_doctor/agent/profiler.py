@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 
-from . import optimizers, profiler_conflict, wire
+from . import profiler_conflict, wire
 from .clocks import now, thread_cpu
 from .guard import at_fork, from_signal, quiet, undo
 from .hints import TYPE_CHECKING, Any
@@ -204,7 +204,6 @@ class ProfilerWindow:
             rows = sorted(table.items(), key=lambda row: -row[1][1])
             for name, (calls, microseconds) in rows[:OPERATORS_AT_MOST]:
                 state.writer.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
-            optimizers.sample()
             state.row(wire.PROFILER_WINDOW, self.begun, now() - self.begun)
 
 

@@ -14,6 +14,7 @@ from ..model.run import Gap
 from .attribution import attribute
 from .between_epochs import epoch_ends
 from .device import find_gaps, is_accelerated, look_aside, view_device
+from .drift import find_drift
 from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NOBODY, find_feeders
 from .inputs import (
@@ -34,7 +35,6 @@ from .loop_without_loader import judge_gap, with_waits
 from .memory import with_freed
 from .metrics import measure
 from .replay import step_seconds
-from .rhythms import find_drift, find_rhythms
 from .scenario import build_scenario, held_share
 from .steady import SteadyWindow, choose_loop, find_window, loader_of, split_at_window, steps_of, tell_apart
 from .steps import budget_of, mean_in, seconds_in, share_in, span_of, steps_in
@@ -65,7 +65,6 @@ def diagnose(profile: Profile) -> Diagnosis:
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main, slowed),
         phases=phases,
-        rhythms=find_rhythms(profile, loop, main.steps),
         drift=find_drift(main.steps),
     )
     return by_samples(found) if profile.run.attached else found

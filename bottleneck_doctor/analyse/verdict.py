@@ -179,7 +179,7 @@ def decide(
     if close > ALIKE and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     else:
-        words += _beside(cause, base, trust.waits)
+        words += _beside(cause, base, trust.waits, device)
     if not clocked:
         said = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
@@ -210,9 +210,17 @@ def bound_of_writing(stored: float) -> str:
     return "io" if stored >= 0.5 else "cpu"
 
 
-def _beside(cause: str, base: Scenario, waits: float) -> str:
-    """What else is to be said of a cause: of the data beside a slow model, and why an input that is hardly
-    waited for is the bottleneck."""
+def _beside(cause: str, base: Scenario, waits: float, device: DeviceView | None) -> str:
+    """Details of a cause: how fully a busy device works, how long a slow model also waits for data, and why
+    an input that is hardly waited for is the bottleneck."""
+    if cause == "device.compute" and device is not None:
+        power, filled = device.driver.power_share, device.facts.sm_active_share
+        parts = [
+            f"draws {100 * power:.0f} % of its power limit" if power is not None else "",
+            f"has work on {100 * filled:.0f} % of its multiprocessors" if filled is not None else "",
+        ]
+        known = " and ".join(one for one in parts if one)
+        return f"; while busy it {known}" if known else ""
     if cause in ("model.compute", "host.launch", "model.threads"):
         if waits < IN_TIME:
             return "; data is there in time"

@@ -10,7 +10,6 @@ from ..agent import wire
 from ..model.computing import (
     Compilation,
     Computing,
-    Denormals,
     DispatchBreakdown,
     GradientRows,
     Optimizer,
@@ -99,7 +98,6 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
         switches=[one for one in switches if one is not None][:AT_MOST],
         optimizers=_told(trainers, Optimizer),
         anatomies=_told(trainers, DispatchBreakdown),
-        denormals=_told(trainers, Denormals),
         gradient_rows=_told(trainers, GradientRows),
         paddings=[one for one in paddings if one is not None][:AT_MOST],
         compilations=[one for one in compilations if one.t][:AT_MOST],

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from ..model.codec import as_type
-from ..model.computing import Denormals, DispatchBreakdown, GradientRows, Optimizer, ScriptSettings
+from ..model.computing import DispatchBreakdown, GradientRows, Optimizer, ScriptSettings
 from ..model.instruments import Operator
 
 LARGEST = 1 << 62  # of anything that can be measured
@@ -277,7 +277,7 @@ KINDS: dict[type, str] = {
     DeviceFact: "device", DeviceSilentFact: "device_silent", TraceFact: "trace",
     TraceRefusedFact: "trace_refused", RanksFact: "ranks", ParallelFact: "parallel",
     DdpBooksFact: "ddp_books", TreatedFact: "treated", LossesFact: "losses", BatchesFact: "batches",
-    ScriptSettings: "switches", Optimizer: "optimizer", DispatchBreakdown: "anatomy", Denormals: "denormals",
+    ScriptSettings: "switches", Optimizer: "optimizer", DispatchBreakdown: "anatomy",
     GradientRows: "gradient_rows", Operator: "operator",
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from .output import complain
 USAGE = 2
 INTERRUPTED = 130
 COMMANDS = {
-    "run": "run_line",
+    "run": "run_options",
     "prove": "prove",
     "watch": "watch",
     "attach": "attach",

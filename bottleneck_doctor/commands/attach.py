@@ -13,13 +13,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import replace
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import __version__
 from ..model.errors import UsageError
 from .cli import declared
 from .options import FORMAT, OUTPUT, positive, read_settings
@@ -28,7 +25,7 @@ from .output import complain, say, screen, with_folder, write
 if TYPE_CHECKING:
     from ..model.instruments import Stack
     from ..model.profile import Profile
-    from ..model.run import Process, Run
+    from .session import Session
 
 HOOKS = "steps, waits, operators and predictions"
 FIRST_LOOK_S = 0.5
@@ -79,17 +76,18 @@ def looked_at(pid: int, seconds: float) -> Profile:
     """The profile of so many seconds of a running job; it ends earlier with the job, or on Ctrl-C."""
     from ..assemble.profile import Remains, assemble
     from ..launch.masking import mask
-    from ..model.run import Gap, Progress
-    from ..sense.capabilities import describe_machine
+    from ..model.run import Gap, Process, Progress
     from ..sense.schedule import Windows
     from ..sense.sensors import open_sensors
 
-    run, origin_ns = _described(pid), time.monotonic_ns()
+    session, origin_ns = _session(pid), time.monotonic_ns()
     trainers, workers = {pid}, set[int]()
     windows = Windows(profiler=False, py_spy=True, ask_for_profile=lambda _: None)
     sensors = open_sensors(
         pid, lambda: [(one, one) for one in workers], lambda: [(one, one) for one in trainers]
     )
+    session.windows, session.sensors = windows, sensors
+    session.gaps.append(Gap(HOOKS, "the training was started without bdoc", "start it with `bdoc run`"))
     progress, windows_seen = [Progress(pid, 1, 0, 0, origin_ns, origin_ns)], 0
     try:
         while (now := time.monotonic_ns()) < origin_ns + seconds * 1e9 and os.path.exists(f"/proc/{pid}"):
@@ -104,31 +102,20 @@ def looked_at(pid: int, seconds: float) -> Profile:
     end_ns = time.monotonic_ns()
     windows.close(end_ns, origin_ns)
     sensors.close()
-    machine, unknown = describe_machine()
-    hooks = Gap(HOOKS, "the training was started without bdoc", "start it with `bdoc run`")
-    return assemble(
-        Remains(
-            folder=None,
-            run=replace(run, duration_s=(end_ns - origin_ns) / 1e9),
-            machine=machine,
-            origin_ns=origin_ns,
-            samples=sensors.samples,
-            stacks=windows.stacks,
-            windows=windows.windows,
-            gaps=[hooks, *windows.gaps, *sensors.gaps(), *unknown],
-            mask=mask,
-            processes=_processes(windows.stacks, pid),
-        )
-    )
+    seen = session.snapshot((end_ns - origin_ns) / 1e9, pid=pid, attached=True)
+    trainers, workers = _told_apart(windows.stacks, pid)
+    roles = {**dict.fromkeys(sorted(trainers), "trainer"), **dict.fromkeys(sorted(workers), "worker")}
+    processes = [Process(one, pid if one != pid else 0, role, 0.0) for one, role in roles.items()]
+    return assemble(Remains(None, **vars(seen), mask=mask, processes=processes))
 
 
-def _described(pid: int) -> Run:
+def _session(pid: int) -> Session:
+    """Of a training that has no agent, hence no run folder."""
     from pathlib import Path
 
-    from ..launch.masking import mask
-    from ..model.run import Run
     from ..sense.proc_files import read_text
-    from .session import bounded
+    from .run_options import Form, Options
+    from .session import Session
 
     words = (read_text(Path(f"/proc/{pid}/cmdline")) or "").rstrip("\0").split("\0")
     script = next((word for word in words[1:] if word.endswith(".py")), None)
@@ -136,8 +123,7 @@ def _described(pid: int) -> Run:
         cwd = os.readlink(f"/proc/{pid}/cwd")
     except OSError:
         cwd = "/"
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return Run(bounded(mask(words)), script, cwd, started, 0.0, 0, bdoc=__version__, pid=pid, attached=True)
+    return Session(Options(Form(script), {}), None, command=words, script=script, cwd=cwd)
 
 
 def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:
@@ -148,11 +134,3 @@ def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:
     workers = {one.pid for one in placed if one.role == "worker"}
     inside = {one.pid for one in placed if any("/torch/" in frame for frame in one.frames)}
     return inside - workers or {pid}, workers
-
-
-def _processes(stacks: list[Stack], pid: int) -> list[Process]:
-    from ..model.run import Process
-
-    trainers, workers = _told_apart(stacks, pid)
-    roles = {**dict.fromkeys(sorted(trainers), "trainer"), **dict.fromkeys(sorted(workers), "worker")}
-    return [Process(one, pid if one != pid else 0, role, 0.0) for one, role in roles.items()]

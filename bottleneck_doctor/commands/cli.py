@@ -8,14 +8,39 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from .. import __version__
 from .options import Option
 from .output import say
+from .run_options import RUN, checked
 
 # Public in every typer, whichever click it brings: the base of what a wrong command line raises.
 WRONG_LINE: Any = typer.BadParameter.__base__
 GIVEN_UP: Any = typer.Abort
+
+
+LAUNCHED = "bottleneck_doctor.launched"  # in a context's meta: whether ``--`` stood before the target
+
+
+class StartCommand(TyperCommand):
+    """A command that starts a training: remembers the ``--`` before the target, which the parser swallows."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """``--`` directly before the first word that is no option makes it a command."""
+        before = list(args)
+        left = super().parse_args(ctx, args)
+        rest = len(ctx.params.get("target") or [])
+        ctx.meta[LAUNCHED] = rest < len(before) and before[len(before) - rest - 1] == "--"
+        return left
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The three forms stand in the help; one line cannot hold them."""
+        return ["[OPTIONS]", "SCRIPT", "[ARGS]..."]
+
+
+# Everything after the script is the script's, whatever it looks like.
+SPECIAL = {"cls": StartCommand, "context_settings": {"allow_interspersed_args": False}}
 
 
 def obey(arguments: Sequence[str], commands: dict[str, str]) -> int:
@@ -41,8 +66,9 @@ def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
         module = importlib.import_module(f".{file}", __package__)
         text = (module.__doc__ or "").strip()
         head = text.partition("\n")[0].rstrip(".")
-        special: dict[str, Any] = getattr(module, "SPECIAL", {})
-        app.command(name, help=text, short_help=head, **special)(module.main)
+        special: dict[str, Any] = SPECIAL if name == "run" else getattr(module, "SPECIAL", {})
+        main: Any = _run if name == "run" else module.main  # the module of run does not import typer
+        app.command(name, help=text, short_help=head, **special)(main)
     return app
 
 
@@ -72,6 +98,16 @@ def signature(options: Iterable[Option[Any]]) -> inspect.Signature:
             inspect.Parameter(one.key, keyword, annotation=Annotated[kind, declared(one)], default=absent)
         )
     return inspect.Signature(read)
+
+
+def _run(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
+    options = checked(target or [], bool(context.meta.get(LAUNCHED)), typed)
+    from .run import run_command
+
+    return run_command(options)
+
+
+_run.__signature__ = signature(RUN)  # type: ignore[attr-defined]
 
 
 def _start(

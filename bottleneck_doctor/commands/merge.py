@@ -35,7 +35,10 @@ def main(
 
     path = with_folder(read_settings().of(OUTPUT, output), "--output")
     files = [
-        file for one in profiles for file in _files(one) if os.path.realpath(file) != os.path.realpath(path)
+        file
+        for one in profiles
+        for file in (sorted(map(str, Path(one).glob(PATTERN))) if os.path.isdir(one) else [one])
+        if os.path.realpath(file) != os.path.realpath(path)
     ]
     if not files:
         raise UsageError(f"no {PATTERN} in {', '.join(profiles)}")
@@ -47,7 +50,3 @@ def main(
     lines.append(f"profile in {path}; `bdoc report {path}` shows it")
     say("\n".join(lines) + "\n", screen(sys.stdout).encoding)
     return 0
-
-
-def _files(path: str) -> list[str]:
-    return sorted(map(str, Path(path).glob(PATTERN))) if os.path.isdir(path) else [path]

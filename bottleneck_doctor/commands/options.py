@@ -18,7 +18,7 @@ from .output import complain
 from .reading import printed_format
 
 if TYPE_CHECKING:
-    from ..export.targets import Destination
+    from ..export.send import Destination
     from ..model.gate import Condition
 
 
@@ -116,7 +116,7 @@ def thresholds(data_wait: list[Condition], fail_if: list[Condition]) -> list[Con
 
 def targets(texts: list[str], origin: str) -> list[Destination]:
     """Where else the report goes."""
-    from ..export.targets import destinations
+    from ..export.send import destinations
 
     return destinations(texts, origin)
 

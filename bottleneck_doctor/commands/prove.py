@@ -17,9 +17,8 @@ from typing import Any
 
 import typer
 
-from .cli import signature
+from .cli import LAUNCHED, SPECIAL, signature
 from .options import QUIET, read_settings
-from .run_line import LAUNCHED, SPECIAL
 from .run_options import PROVE, read, refuse_stdin
 
 __all__ = ["SPECIAL", "main"]

@@ -16,7 +16,7 @@ from ..model.profile import Profile
 from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, ProofCost
 from ..model.report import Report
 from ..model.run import Order
-from ..prove.restore import Backups
+from ..prove.put_back_files import Backups
 from .options import DATA_FN, FORMAT, OUTPUT, PYTHON, QUIET
 from .output import Screen, StatusLine, complain, say, screen, write
 from .run_options import (
@@ -167,7 +167,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     """The baseline's diagnosis, from the profile that was given or from a first run; else the status."""
     from ..analyse.diagnose import diagnose
     from ..model.codec import read_profile
-    from ..prove.limits import budget_of
+    from ..prove.trial_limits import budget_of
 
     options = proving.options
     if (given := options[PROFILE]) is not None:
@@ -175,8 +175,8 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         proving.window_s = profile.run.duration_s
         proving.budget_s = budget_of(options[BUDGET_S], float("inf"))
         return diagnose(profile), 0
-    from ..prove.limits import Limits
     from ..prove.proof import FATES
+    from ..prove.trial_limits import Limits
     from ..prove.trials import watch_baseline
 
     steps = min(FIRST_RUN_STEPS, options[LONGEST] or FIRST_RUN_STEPS)
@@ -226,9 +226,9 @@ def _report(proving: Proving, diagnosis: Diagnosis) -> Report:
 
 def _plan(proving: Proving, diagnosis: Diagnosis, report: Report) -> Plan:
     from ..prescribe.registry import offered
-    from ..prove.limits import plan_of
     from ..prove.measure import span_of
     from ..prove.plan import choose_arms
+    from ..prove.trial_limits import plan_of
 
     options = proving.options
     expected = [one.id for one in proving.expected if one.id in offered()]
@@ -239,9 +239,9 @@ def _plan(proving: Proving, diagnosis: Diagnosis, report: Report) -> Plan:
 
 def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm], bool]:
     """Every arm that was tried, and whether somebody ended it."""
-    from ..prove.limits import limits_of
     from ..prove.measure import attempt_of
     from ..prove.plan import try_out
+    from ..prove.trial_limits import limits_of
     from ..prove.trials import run_trial
 
     def run(arm: Arm) -> Attempt:

@@ -23,7 +23,7 @@ ENDINGS = {
 
 ANY_FORMAT = replace(
     FORMAT,
-    help="terminal (the default), markdown, json; to a file html, trace, flamegraph, speedscope.",
+    help="terminal (the default), markdown, json; to a file html, trace, speedscope.",
     read=known_format,
 )
 # The variable is for runs: looking at a report again must not send it again.
@@ -69,7 +69,7 @@ def main(
     settings.tell()
     if to:
         from ..model.codec import read_profile
-        from .exporting import export as send
+        from .reading import export as send
 
         send(read_profile(path), to)
     return 0

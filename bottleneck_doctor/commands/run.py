@@ -28,6 +28,10 @@ if TYPE_CHECKING:  # the training waits for what is imported here
     from ..model.report import Report
     from ..model.run import Order
 
+PACKAGE = Path(__file__).resolve().parent.parent
+UNDER_CPROFILE = PACKAGE / "launch" / "under_cprofile.py"
+CPROFILE_DRAFT = "cprofile"
+CANNOT_SAY = 3
 TRACES = "*.trace.json"  # as the agent names them, each after the process that wrote it
 
 
@@ -67,16 +71,6 @@ def partly(profile: Profile) -> list[int]:
     return seen if len(seen) < max((one.world_size or 1 for one in trainers), default=1) else []
 
 
-RUNNER = Path(__file__).resolve().parent.parent / "launch" / "under_cprofile.py"
-NAME = "cprofile"
-
-
-def under_cprofile(command: Command, folder: RunFolder) -> Command:
-    """The command with our runner between Python and the script."""
-    python, *rest = command.argv
-    return Command((python, str(RUNNER), _draft(folder), *rest), command.script, command.kind)
-
-
 def why_not(command: Command, folder: RunFolder) -> str:
     """What keeps the command from being run so; "" when nothing does."""
     if command.kind == "launcher":
@@ -84,6 +78,11 @@ def why_not(command: Command, folder: RunFolder) -> str:
     if command.script == "-":
         return "the script comes from stdin"
     return "" if folder.path is not None else "there is no run folder to write to"
+
+
+def _draft(folder: RunFolder) -> str:
+    """Where cProfile writes; asked for only where `why_not` has nothing to say."""
+    return os.path.join(folder.path or "", CPROFILE_DRAFT)
 
 
 def keep_cprofile(output: str, folder: RunFolder) -> str:
@@ -100,15 +99,6 @@ def keep_cprofile(output: str, folder: RunFolder) -> str:
     return ""
 
 
-def _draft(folder: RunFolder) -> str:
-    assert folder.path is not None, "asked for only where why_not has nothing to say"
-    return os.path.join(folder.path, NAME)
-
-
-PACKAGE = Path(__file__).resolve().parent.parent
-CANNOT_SAY = 3
-
-
 def run_command(options: Options) -> int:
     """Run the training to its end and say what limited it; the exit status of the contract."""
     if sys.stderr is None:  # started with stderr closed, as some daemons start their jobs
@@ -120,7 +110,10 @@ def run_command(options: Options) -> int:
     with run_folder([place, *places] if place else places) as folder:
         refusal = why_not(command, folder) if options[CPROFILE] else ""
         cprofile = options[CPROFILE] and not refusal
-        started = under_cprofile(command, folder) if cprofile else command
+        started = command
+        if cprofile:
+            python, *rest = command.argv
+            started = replace(command, argv=(python, str(UNDER_CPROFILE), _draft(folder), *rest))
         session, ended = _train(options, command, started, folder)
         missing = [("hooks", folder.reason)] if folder.path is None else []
         missing += [("cProfile", refusal)] if refusal else []
@@ -233,7 +226,7 @@ def _profile(
 
     gaps = [Gap(what, why) for what, why in missing]
     try:
-        return assemble(session.remains(ended, list(command.argv), command.script, gaps)), ""
+        return assemble(session.remains(ended, gaps)), ""
     except Exception as error:
         return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
 
@@ -253,7 +246,7 @@ def _conclude(
         rest = f"; the profile is in {options[OUTPUT]}" if saved else ""
         complain(f"the report could not be written: {type(error).__name__}: {error}{rest}")
     if options[EXPORT] and not any(partly(profile)[:1]):  # of many runs the first rank's is sent
-        from .exporting import export
+        from .reading import export
 
         export(profile, options[EXPORT], options[QUIET])
     return status or judged

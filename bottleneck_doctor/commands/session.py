@@ -23,8 +23,8 @@ from .run_options import TRIAL, UNTIL_STEADY
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
     from ..launch.limits import Enough
-    from ..launch.run_registry import Watchers
-    from ..model.run import Gap, Handover, Machine, Progress
+    from ..launch.run_registry import SnapshotWriter
+    from ..model.run import Gap, Machine, Progress, Snapshot
     from .run_options import Options
 
 
@@ -52,7 +52,7 @@ class Session:
     cwd: str = field(default_factory=lambda: here())
     command: Sequence[str] = ()
     script: str | None = None
-    watchers: Watchers | None = None
+    snapshots: SnapshotWriter | None = None
     described: tuple[Machine, list[Gap]] | None = None
     _opening: Iterator[None] | None = None
     _next_look_ns: int = 0
@@ -125,13 +125,13 @@ class Session:
             _prepare_to_show(self.options[FORMAT])
 
     def _register(self, child: int) -> None:
-        """Let others find this run, and be handed what it has measured while they watch."""
+        """Let `bdoc watch` find this run, and ask it for snapshots."""
         if self.folder is None:
             return
-        from ..launch.run_registry import Watchers, announce, lifetime, machine_here
+        from ..launch.run_registry import SnapshotWriter, announce, lifetime, machine_here
         from ..model.run import Announcement
 
-        self.watchers = Watchers(self.folder)
+        self.snapshots = SnapshotWriter(self.folder)
         ourselves = lifetime(os.getpid())
         if ourselves is None:  # without /proc nobody could tell us from a later process
             return
@@ -153,24 +153,37 @@ class Session:
             ),
         )
 
-    def _handover(self, now_ns: int) -> Handover:
-        """What a watcher needs to say the same as the report would."""
-        from ..model.run import Handover
+    def snapshot(self, duration_s: float, **ending: Any) -> Snapshot:
+        """What was measured until now; ``ending`` are the fields of ``Run`` that only the end knows."""
+        from ..model.run import Run, Snapshot
         from ..sense.capabilities import describe_machine
 
         if self.described is None:
             self.described = describe_machine()
         machine, unknown = self.described
-        gaps = [*self.gaps, *unknown]
-        gaps += self.windows.gaps if self.windows is not None else []
-        gaps += self.sensors.gaps() if self.sensors is not None else []
-        return Handover(
-            now_ns,
+        windows, sensors = self.windows, self.sensors
+        return Snapshot(
+            Run(
+                command=bounded(mask(self.command)),
+                script=self.script,
+                cwd=self.cwd,
+                started_at=self.started_at,
+                duration_s=duration_s,
+                exit_status=ending.pop("exit_status", 0),
+                bdoc=__version__,
+                **ending,
+            ),
             machine,
-            samples=self.sensors.samples if self.sensors is not None else [],
-            stacks=self.windows.stacks if self.windows is not None else [],
-            windows=self.windows.windows if self.windows is not None else [],
-            gaps=gaps,
+            self.origin_ns,
+            samples=sensors.samples if sensors is not None else [],
+            stacks=windows.stacks if windows is not None else [],
+            windows=windows.windows if windows is not None else [],
+            gaps=[
+                *self.gaps,
+                *(windows.gaps if windows is not None else []),
+                *(sensors.gaps() if sensors is not None else []),
+                *unknown,
+            ],
             supervisor_cpu_s=self.spent_s(),
         )
 
@@ -179,7 +192,7 @@ class Session:
         try:
             from ..launch.run_registry import announce_end, leavings, sweep
 
-            if self.folder is not None and self.watchers is not None:
+            if self.folder is not None and self.snapshots is not None:
                 from ..model.run import Ending
 
                 stopped_by = self.limit.stopped() if self.limit is not None else None
@@ -201,8 +214,8 @@ class Session:
             over = self.limit.due is not None  # a window that runs is finished, none is begun
             processes = self.sensors.processes if self.sensors is not None else 1
             self.windows.look([] if over else progress, now_ns, self.origin_ns, processes)
-        if self.watchers is not None:
-            self.watchers.look(now_ns, lambda: self._handover(now_ns))
+        if self.snapshots is not None:
+            self.snapshots.look(now_ns, lambda: self.snapshot((now_ns - self.origin_ns) / 1e9))
         if self.line is not None:
             self.line.show(progress, now_ns, self.origin_ns)
 
@@ -220,47 +233,36 @@ class Session:
         before = self._cpu_before_ns
         return (time.process_time_ns() - before) / 1e9 if before is not None else None
 
-    def remains(self, ended: Ended, argv: list[str], script: str | None, gaps: list[Gap]) -> Remains:
+    def remains(self, ended: Ended, gaps: list[Gap]) -> Remains:
         """Everything that the profile is assembled from."""
         from ..assemble.profile import Remains
-        from ..model.run import Run
-        from ..sense.capabilities import describe_machine
         from ..sense.prices import fault_s, handed_s
         from ..sense.proc_files import age_s
 
-        spent, trial = self.spent_s(), self.options[TRIAL]
-        machine, unknown = describe_machine()
-        machine = replace(machine, fault_s=fault_s(), handed_s=handed_s())
-        gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
-        gaps += self.board.gaps() if self.board is not None else []
+        self.gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
+        self.gaps += self.board.gaps() if self.board is not None else []
+        spent_s = self.spent_s()
         if self.windows is not None:
             self.windows.close(ended.ended_ns, self.origin_ns)
-            gaps += self.windows.gaps
         if self.sensors is not None:
             self.sensors.close()  # the last answers, and what did not answer
-            gaps += self.sensors.gaps()
-        run = Run(
-            command=bounded(mask(argv)),
-            script=script,
-            cwd=self.cwd,
-            started_at=self.started_at,
-            duration_s=(ended.ended_ns - ended.started_ns) / 1e9,
+        seen = self.snapshot(
+            (ended.ended_ns - ended.started_ns) / 1e9,
             exit_status=ended.exit_status,
             signal=ended.signal,
             stopped_by=self.limit.stopped() if self.limit is not None else None,
-            bdoc=__version__,
             pid=ended.pid,
         )
+        whole = {
+            **vars(seen),
+            "machine": replace(seen.machine, fault_s=fault_s(), handed_s=handed_s()),
+            "origin_ns": ended.started_ns,
+            "supervisor_cpu_s": spent_s,
+        }
+        trial = self.options[TRIAL]
         return Remains(
-            folder=self.folder,
-            run=run,
-            machine=machine,
-            origin_ns=ended.started_ns,
-            samples=self.sensors.samples if self.sensors is not None else [],
-            stacks=self.windows.stacks if self.windows is not None else [],
-            windows=self.windows.windows if self.windows is not None else [],
-            gaps=gaps + unknown,
-            supervisor_cpu_s=spent,
+            self.folder,
+            **whole,
             stacks_cpu_s=self.windows.cpu_s if self.windows is not None else 0.0,
             before_s=max(0.0, age_s() - (time.monotonic_ns() - ended.started_ns) / 1e9),
             mask=mask,

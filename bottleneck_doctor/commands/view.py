@@ -1,4 +1,4 @@
-"""Open what a profile has in the browser: the report, the flame graph, or cProfile's times.
+"""Open what a profile has in the browser: the report, or cProfile's times.
 
 Takes a profile, or a .prof file that cProfile wrote. Pages are written into a private folder below TMPDIR, or
 to the file given with -o; their path is printed, and they stay. A .prof is read by Python's marshal, which is
@@ -38,9 +38,6 @@ def main(
             metavar="PROFILE", help="The profile, or a .prof file of cProfile's.", show_default="profile.json"
         ),
     ] = None,
-    flame_graph: Annotated[
-        bool, typer.Option("--flame-graph", help="The flame graph of the stacks.")
-    ] = False,
     cprofile: Annotated[
         bool, typer.Option("--cprofile", help="The .prof of the same name, as snakeviz draws it.")
     ] = False,
@@ -51,7 +48,7 @@ def main(
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write the page here.")
     ] = None,
 ) -> int:
-    """Open what a profile has in the browser: the report, the flame graph, or cProfile's times."""
+    """Open what a profile has in the browser: the report, or cProfile's times."""
     import tempfile  # `bdoc --help` need not pay for these
     import webbrowser
     from pathlib import Path
@@ -59,15 +56,13 @@ def main(
     path = profile or read_settings().of(OUTPUT)
     opens = not no_browser and has_browser()
     is_prof = path.endswith(".prof")
-    if flame_graph and (cprofile or is_prof):
-        raise UsageError(
-            "--flame-graph is of stacks, and cProfile's times have a page of their own: leave one out"
-        )
     if cprofile or is_prof:
         name, page = "cprofile.html", _times_page(path if is_prof else _beside(path))
     else:
-        name = "flame-graph.html" if flame_graph else "report.html"
-        page = _report_page(path, "flamegraph" if flame_graph else "html")
+        from ..render import render
+
+        report, picture = report_and_picture(path)
+        name, page = "report.html", render(report, "html", picture=picture)
     try:  # only its owner can look into the folder; it stays, since a browser may still read it
         place = os.path.abspath(output or os.path.join(tempfile.mkdtemp(prefix="bdoc-view-"), name))
     except OSError as problem:
@@ -93,16 +88,6 @@ def has_browser() -> bool:
     except webbrowser.Error:
         return False
     return True
-
-
-def _report_page(path: str, format: str) -> str:
-    from ..render import render
-    from ..render.compose import why_no_stacks
-
-    report, picture = report_and_picture(path)
-    if format == "flamegraph" and not picture.stacks:
-        raise UsageError(f"no stacks in {path}: {why_no_stacks(report)}")
-    return render(report, format, picture=picture)
 
 
 def _beside(path: str) -> str:

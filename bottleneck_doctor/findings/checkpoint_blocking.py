@@ -38,7 +38,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import operations_of, rhythm_evidence, spread, step_share
+from .parts.advice import operations_of, spread, step_share
 from .parts.entry import Case, Entry, given, loader_loop, patient
 from .parts.lines import quoted
 
@@ -96,7 +96,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("time per checkpoint", "checkpoint_s", total_s / count),
         ("share of that on the CPU", "checkpoint_cpu_share", cpu_share),
     )
-    evidence = [Evidence(*one, HOOKS) for one in known] + rhythm_evidence(diagnosis, "checkpoint")
+    evidence = [Evidence(*one, HOOKS) for one in known]
     proposals = _proposals(diagnosis, given(diagnosis.scenario), place)
     return Finding(ID, "host.checkpoint", evidence, proposals, place)
 

@@ -49,7 +49,6 @@ from .parts.advice import (
     BOOKS,
     fits_memory,
     held_up,
-    keeping,
     one_epoch,
     payload_of,
     place_of,
@@ -113,7 +112,7 @@ WAYS = {
          "pixels differ by a level or two; Pillow is no longer slow by default"),
         ("dali-pipeline", "decode in a DALI pipeline, in threads of its own", "manual", "bound", DALI,
          "transforms must be DALI's; pixels, and the order of samples, differ"),
-        ("cache-decoded-ram", "decode each picture once and keep it in memory", "hook", "replay", CACHE,
+        ("cache-decoded-ram", "decode each picture once and keep it in memory", "manual", "replay", CACHE,
          "pays from the second epoch on; memory for all pictures as they are decoded"),
     )
 }  # fmt: skip
@@ -196,9 +195,8 @@ def _proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Propos
     if not one_epoch(diagnosis) and fits_memory(diagnosis, _kept_bytes(diagnosis, codec)):
         inputs = diagnosis.inputs
         change = remembering(inputs, _finished_bytes(diagnosis), inputs.decode)
-        kept = keeping(diagnosis, "decoded")
         cached = WAYS["cache-decoded-ram"].at(place_of(diagnosis))
-        proposals.append(replace(cached, change=change, treatments=kept))
+        proposals.append(replace(cached, change=change))
     return proposals
 
 

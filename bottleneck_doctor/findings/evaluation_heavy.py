@@ -44,7 +44,7 @@ from ..model.derived import Whole
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from ..model.loops import Epochs, Loader, Loop, StepTable
 from ..model.report import Evidence, Fix
-from .parts.advice import loader_call, loader_with, rhythm_evidence, spread, waits
+from .parts.advice import loader_call, loader_with, spread, waits
 from .parts.entry import Case, Entry, patient
 
 ID = "evaluation-heavy"
@@ -111,7 +111,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of their time that waits for data", "evaluation_data_wait_share", waits),
     ]
     evidence = [Evidence(*one, LOOPS) for one in known if one[2] is not None]
-    evidence += rhythm_evidence(diagnosis, "evaluation")
     if forwards:
         text, hook = "share of their forward passes that record for a backward one", "hook on forward passes"
         evidence.append(Evidence(text, "recorded_share", recorded / forwards, hook))
@@ -134,8 +133,7 @@ def _within_loop(diagnosis: Diagnosis) -> Finding:
         evaluation_share(whole),
         "py-spy, training thread",
     )
-    evidence = [share, *rhythm_evidence(diagnosis, "compute")]
-    return Finding(ID, CAUSE, evidence, [_rarer(whole, BY_STEP, place)], place)
+    return Finding(ID, CAUSE, [share], [_rarer(whole, BY_STEP, place)], place)
 
 
 def _in_run(whole: Whole, speedups: tuple[float, float, float]) -> tuple[float, float, float]:

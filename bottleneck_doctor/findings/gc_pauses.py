@@ -37,7 +37,7 @@ from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding,
 from ..model.instruments import Operation
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.advice import operations_of, rhythm_evidence, step_share
+from .parts.advice import operations_of, step_share
 from .parts.entry import Case, Entry, loader_loop, patient
 
 ID = "gc-pauses"
@@ -91,7 +91,6 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
             Evidence("the longest of them", "collection_max_s", longest, HOOK),
             Evidence("share of their time in full ones, which visit every object", "full_share", full, HOOK),
         ]
-    evidence += rhythm_evidence(diagnosis, "collect")
     place = diagnosis.loader.location if diagnosis.loader is not None else None
     freeze = replace(FREEZE.at(place), change=Change(collect=1 - full * (1 - FROZEN)))
     return Finding(ID, "host.gc", evidence, [freeze, SPACE.at(place)], place)

@@ -41,7 +41,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ..analyse.attribution import attribute
-from ..analyse.between_epochs import epoch_ends, made_anew, stacks_between
+from ..analyse.between_epochs import epoch_ends, stacks_between
 from ..analyse.causes import gain
 from ..analyse.loop_cpu import is_library, witnessed
 from ..model.code import FunctionSource, Location
@@ -146,14 +146,12 @@ def python_or_profile(diagnosis: Diagnosis) -> str | None:
 
 
 def hottest(diagnosis: Diagnosis) -> Hot | None:
-    """The user's function below which most samples outside of torch fell, with its line; what each epoch
-    makes again apart, which has a finding of its own."""
-    loop, anew = diagnosis.loop, made_anew(diagnosis)
+    """The user's function below which most samples outside of torch fell, with its line."""
+    loop = diagnosis.loop
     stacks = [one.stack for one in attribute(diagnosis.profile, loop).own]
     stacks += stacks_between(diagnosis.profile, loop)
-    apart = {id(one) for one in anew.stacks} if anew is not None else set()
     below: dict[str, list[tuple[str, Stack]]] = {}
-    for stack in (one for one in stacks if id(one) not in apart):
+    for stack in stacks:
         mine = [frame for frame in stack.frames if not any(mark in frame for mark in INSTALLED)]
         if mine and not is_library(stack.frames[-1]):
             below.setdefault(mine[-1].rpartition(":")[0], []).append((mine[-1], stack))

@@ -42,11 +42,9 @@ from ..model.fetches import FetchTable, HotFiles
 from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.report import Evidence, Fix
-from ..model.run import Treatment
 from .parts.advice import (
     TASK_IO,
     hot_files_of,
-    meant,
     memory_left,
     place_of,
     readings,
@@ -74,14 +72,14 @@ HOLD_ALL = Proposal(
     title="read the data set into memory once, before training",
     fix=Fix("copy it to memory that all workers share", PRELOAD),
     change=Change(storage=0.0),
-    apply="hook",
+    apply="manual",
     risk="the start takes as long as reading everything once; memory for all",
 )
 HOLD_PART = Proposal(
     id="cache-fraction-ram",
     title="keep a fixed part of the data set in memory",
     fix=Fix("hold the first files, and read only the others", PART),
-    apply="hook",
+    apply="manual",
     effort="hours",
     risk="memory that nothing else may want; left to itself the kernel keeps next to nothing",
 )
@@ -143,21 +141,14 @@ def _size(diagnosis: Diagnosis, first: Pass) -> float | None:
 
 def _proposals(diagnosis: Diagnosis, size: float, left: float) -> list[Proposal]:
     """All of it in memory if it fits, else a fixed part that is never thrown out."""
-    scenario, loader, place = given(diagnosis.scenario), given(diagnosis.loader), place_of(diagnosis)
-    copies: tuple[Treatment, ...] = ()
-    if loader.dataset_kind == "map":
-        copies = (Treatment("preload", {"where": meant(loader), "bytes": int(FITS * left)}),)
-    apply = "hook" if copies else "manual"
+    scenario, place = given(diagnosis.scenario), place_of(diagnosis)
     if size <= FITS * left:
-        return [replace(HOLD_ALL.at(place), apply=apply, treatments=copies)]
+        return [HOLD_ALL.at(place)]
     kept = FITS * left / size
     part = Change(storage=1 - kept)
     held = spread(scenario, Change(storage=1 - kept / 2), part, part)
     more = spread(scenario, part, Change(storage=0.1), Change(storage=0.0))
-    return [
-        replace(HOLD_PART.at(place), factor=held, apply=apply, treatments=copies),
-        replace(MORE_MEMORY, factor=more),
-    ]
+    return [replace(HOLD_PART.at(place), factor=held), replace(MORE_MEMORY, factor=more)]
 
 
 WORK = BatchCost(0.002, storage=0.02)

@@ -1,38 +1,51 @@
-"""Whoever makes the batches sleeps: on a timer, a lock or a queue, for no CPU, disk or network.
+"""Data loading, or the training loop itself, sleeps: on a timer, a lock, a queue or a reply.
 
 ## What it means
 A `sleep`, a rate limit, a retry with back-off, a lock, or a pool of threads holds the data set up. It looks
-like slow input or output, but nothing is being read.
+like slow input or output, but nothing is being read. Or the loop's own lines ask a server, an instrument or
+another process in each step, and sleep until it answers.
 
 ## Why it costs
-The wait is part of every batch. Sleeps of different workers overlap; turns at one lock do not.
+The wait is part of every batch or step. Sleeps of different workers overlap; turns at one lock do not. What
+the loop sleeps for could pass during the step: sleep takes no core.
 
 ## How it is measured
 The time of a fetch less its CPU and less its wait for a core is sleep; what the thread sleeps in is seen
-from outside, by system call and wait channel.
+from outside, by system call and wait channel. For the loop, kernel clocks give the time in which its thread
+neither ran nor was ready, and stack samples the lines in which it slept; sleep for the model's other threads,
+in checkpoints and in logging does not count.
 
 ## Thresholds
 Data wait above 5 % of the step: the rule of the profiler's TensorBoard plugin. Such waits are more than
 half of what a batch costs its maker, or the verdict's cause. A lock counts when two or more workers spend a
 fifth of their waits on it (ours). Silent where the process's other threads were computing for half of the
-wait: then it waits for a pool of its own, and that is CPU.
+wait: then it waits for a pool of its own, and that is CPU. The
+loop's own lines: at least 0.1 of the step (ours).
 
 ## When this advice is wrong
 A rate limit that all workers share (a token bucket, a quota of the server) is not shared out any wider by
-more workers. A lock may guard what can only serve one at a time.
+more workers. A lock may guard what can only serve one at a time. Where the step needs a reply at once, and
+what is asked depends on the step before, only a quicker reply or fewer questions help.
 
 ## Prediction
 Replay of the measured batches: more workers whose sleeps overlap, or one background thread. For a lock:
-from no gain at all to the batches without the time spent waiting for it.
+from no gain at all to the batches without the time spent waiting for it. For the loop's own lines an upper
+bound: all of the sleep.
 
 ## References
-proc(5), "wchan" and "syscall"; torch.utils.data, "Single- and Multi-process Data Loading".
+proc(5), "wchan" and "syscall"; torch.utils.data, "Single- and Multi-process Data Loading"; Python
+documentation, "concurrent.futures".
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
+from ..analyse.attribution import attribute
+from ..analyse.causes import gain
+from ..model.code import Location
+from ..model.computing import Computing
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
@@ -47,11 +60,14 @@ from .parts.advice import (
     takes_turns,
     wait_evidence,
 )
-from .parts.entry import Case, Entry, given, inputs_of, patient, timed_fetches
+from .parts.computing import case_of
+from .parts.entry import Case, Entry, given, inputs_of, patient, steady_steps, timed_fetches
+from .parts.lines import STACKS
 from .parts.remedies import WORKERS
 
 ID = "waiting-on-something-else"
 POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
+ASLEEP_SHARE = 0.1  # of the step, in which the loop's own lines sleep (ours)
 AHEAD = 4  # batches that a background thread keeps ready [catalogue F01]
 
 THREAD = """\
@@ -83,10 +99,53 @@ UNLOCK = Proposal(
     risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
     basis="bound",
 )
+ASK_AHEAD = Proposal(
+    id="ask-ahead",
+    title="ask in a thread, and let the step go on",
+    fix=Fix(
+        "start it early, take its result where it is needed",
+        "pool = ThreadPoolExecutor(1)           # once\n"
+        "answer = pool.submit(ask, question)    # as early as it is known\n"
+        "...                                    # the step\n"
+        "use(answer.result())                   # where it is needed",
+    ),
+    effort="hours",
+    risk="what is asked must not depend on what the step computes meanwhile",
+    basis="bound",
+)
 
 
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for something that no faster CPU, disk or network would give it."""
+    scenario = given(diagnosis.scenario)
+    most = gain(scenario, Change(idle=1 - scenario.resting))
+    asleep = 1 - 1 / most
+    if asleep < ASLEEP_SHARE:
+        missing = timed_fetches(diagnosis)
+        return Abstention(ID, missing) if missing else _fetching(diagnosis)
+    place = _asleep_at(diagnosis)
+    proposal = replace(ASK_AHEAD.at(place), factor=(1.0, most, most), most=most)
+    evidence = [Evidence("share of the step asleep in lines of the loop", "asleep_share", asleep, STACKS)]
+    fetched = _fetching(diagnosis) if timed_fetches(diagnosis) is None else None
+    if isinstance(fetched, Finding):
+        return replace(
+            fetched, evidence=[*evidence, *fetched.evidence], proposals=[proposal, *fetched.proposals]
+        )
+    return Finding(ID, "input.wait", evidence, [proposal], place)
+
+
+def _asleep_at(diagnosis: Diagnosis) -> Location | None:
+    """The function that the loop called most often where it slept."""
+    seen: Counter[Location] = Counter()
+    for one in attribute(diagnosis.profile, diagnosis.loop).own:
+        stack = one.stack
+        if one.own and one.called is not None and not one.logs:
+            seen[one.called] += stack.count - (stack.running if stack.running is not None else stack.count)
+    return max(seen, key=lambda place: seen[place]) if any(seen.values()) else None
+
+
+def _fetching(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Sleep while batches are made."""
     inputs, loader, place = diagnosis.inputs, given(diagnosis.loader), place_of(diagnosis)
     if not starved(diagnosis, "input.wait", inputs.wait):
         return None
@@ -117,9 +176,19 @@ def _case(inputs: Inputs, workers: int = 2) -> Diagnosis:
     return patient(WORK, StepCost(0.0, 0.003), workers=workers, inputs=inputs)
 
 
+def _resting(resting: float, idle: float = 0.03) -> Diagnosis:
+    """A model that computes for 10 ms and a loop that sleeps for 30, so much of it in its own lines."""
+    base = case_of(StepCost(0.01, idle), Computing())
+    return replace(base, scenario=replace(given(base.scenario), resting=resting))
+
+
 def cases() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
+        Case("an instrument is asked in each step", _resting(1.0), "fires", "ask-ahead"),
+        Case("the loop sleeps for the model's threads", _resting(0.0), "silent"),
+        Case("it hardly sleeps", _resting(1.0, idle=0.0005), "silent"),
+        Case("too few steps", replace(_resting(1.0), scenario=None), "abstains"),
         Case("a sleep before each request", _case(ASLEEP), "fires", "workers-auto"),
         Case("the same without workers", _case(ASLEEP, 0), "fires", "thread-prefetch"),
         Case("workers at one lock", _case(LOCKED), "fires", "shorten-lock"),
@@ -129,4 +198,6 @@ def cases() -> tuple[Case, ...]:
     )
 
 
-FINDING = Entry(ID, "input.wait", examine, needs=(timed_fetches,), remedies=(WORKERS, PREFETCH, UNLOCK))
+FINDING = Entry(
+    ID, "input.wait", examine, needs=(steady_steps,), remedies=(WORKERS, PREFETCH, UNLOCK, ASK_AHEAD)
+)

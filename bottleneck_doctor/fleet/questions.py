@@ -1,15 +1,15 @@
-"""What is asked of a fleet: waste by cause and job, remedies, jobs that got slower, nodes that are slow."""
+"""What is asked of a fleet: waste by cause and by job, savings by remedy, jobs that got slower."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
+from statistics import NormalDist
 from typing import Any
 
 import duckdb
 
 from ..model.errors import UsageError
-from ..model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, SlowNode, Totals, Wasted
+from ..model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
 from .sources import reason
 
 SHOWN = 20  # rows of an answer, and files that were refused
@@ -17,9 +17,7 @@ DAYS, DAYS_BEFORE = 7, 28  # "last week" is held against the four weeks before i
 BETWEEN_RUNS = 0.02  # between runs of an unchanged job, as the gate and `bdoc compare` have it (docs/ci.md)
 BELIEVED_WORTH = 4  # runs that this counts for, beside those that were seen, as in the gate
 FEWEST_RUNS = 3  # a side, or nothing is said of a job (ours)
-FEWEST_JOBS, FEWEST_NODES = 3, 3  # on a node; on which a job ran in the same week (ours)
-EVERYBODY = 0.8  # of a node's jobs are slower there (ours)
-WRONG = 0.05  # the chance that a fleet in which nothing changed names any job, or any node
+WRONG = 0.05  # the chance that a fleet in which nothing changed names any job
 
 
 def ask(store: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -42,8 +40,7 @@ def answer(
     prepare(store, since, ignored)
     totals = _totals(store)
     (began,) = _rows(store, "SELECT any_value(since)::VARCHAR FROM jobs")[0]
-    nodes_compared, nodes = _slow_nodes(store)
-    jobs_compared, slowed = _slowed(store, [one.host for one in nodes])
+    jobs_compared, slowed = _slowed(store)
     return Fleet(
         totals,
         _wasted(store, "NULL"),
@@ -52,8 +49,6 @@ def answer(
         began,
         jobs_compared,
         slowed[:SHOWN],
-        nodes_compared,
-        nodes[:SHOWN],
         len(refused),
         refused[:SHOWN],
     )
@@ -136,21 +131,19 @@ def _savings(store: duckdb.DuckDBPyConnection) -> list[Saving]:
     ]
 
 
-def _slowed(store: duckdb.DuckDBPyConnection, slow: list[str]) -> tuple[int, list[Slowed]]:
-    """How many jobs were compared, and those that got slower: steps in logarithms, runs on nodes that are
-    ``slow`` left out. The noise between a job's runs is what they show, and what is believed of any job."""
+def _slowed(store: duckdb.DuckDBPyConnection) -> tuple[int, list[Slowed]]:
+    """How many jobs were compared, and those that got slower, by the logarithms of their steps. The noise
+    between a job's runs is what they show, and what is believed of any job."""
     found = _rows(
         store,
         f"""WITH sides AS (SELECT job, hardware, week >= 0 AS late, step, coalesce(own, 0) AS own FROM jobs
-            WHERE step IS NOT NULL AND bound <> 'inconclusive' AND week >= -{DAYS_BEFORE // 7}
-            AND host NOT IN (SELECT unnest(?::VARCHAR[])))
+            WHERE step IS NOT NULL AND bound <> 'inconclusive' AND week >= -{DAYS_BEFORE // 7})
         SELECT job, hardware, avg(step) FILTER (NOT late), avg(step) FILTER (late),
             count(*) FILTER (NOT late) AS before, count(*) FILTER (late) AS after,
             coalesce(var_samp(step) FILTER (NOT late), 0) * (before - 1)
             + coalesce(var_samp(step) FILTER (late), 0) * (after - 1), avg(own)
         FROM sides GROUP BY ALL HAVING before >= {FEWEST_RUNS} AND after >= {FEWEST_RUNS}
         ORDER BY job, hardware""",
-        [slow],
     )
     slowed = []
     for job, hardware, old, new, before, after, squares, own in found:
@@ -161,31 +154,6 @@ def _slowed(store: duckdb.DuckDBPyConnection, slow: list[str]) -> tuple[int, lis
     return len(found), sorted(slowed, key=lambda one: -one.low)
 
 
-def _slow_nodes(store: duckdb.DuckDBPyConnection) -> tuple[int, list[SlowNode]]:
-    """How many nodes were compared, and those that are slow for nearly every job that other nodes of the same
-    hardware ran in the same week."""
-    found = _rows(
-        store,
-        f"""WITH means AS (SELECT job, hardware, week, host, avg(step) AS step, count(*) AS runs,
-            avg(coalesce(own, 0)) AS own FROM jobs
-            WHERE step IS NOT NULL AND bound <> 'inconclusive' AND week >= -{DAYS_BEFORE // 7} GROUP BY ALL),
-        beside AS (SELECT *, step - median(step) OVER same AS beyond, count(*) OVER same AS nodes FROM means
-            WINDOW same AS (PARTITION BY job, hardware, week)),
-        by_job AS (SELECT host, hardware, job, avg(beyond) AS beyond, sum(runs) AS runs, avg(own) AS own
-            FROM beside WHERE nodes >= {FEWEST_NODES} GROUP BY ALL)
-        SELECT host, mode(hardware ORDER BY hardware), avg(beyond), count(*) AS jobs,
-            count(*) FILTER (beyond > 0),
-            coalesce(var_samp(beyond), 0) * (jobs - 1), sum(runs), avg(own)
-        FROM by_job GROUP BY host HAVING jobs >= {FEWEST_JOBS} ORDER BY host""",
-    )
-    slow = []
-    for host, hardware, beyond, jobs, slower, squares, runs, own in found:
-        low = _low(beyond, squares, jobs - 1, own, 1 / jobs, len(found))
-        if low > BETWEEN_RUNS and slower >= EVERYBODY * jobs:
-            slow.append(SlowNode(host, hardware, math.expm1(beyond), low, jobs, slower, int(runs)))
-    return len(found), sorted(slow, key=lambda one: -one.low)
-
-
 def _low(mean: float, squares: float, freedom: int, own: float, weight: float, compared: int) -> float:
     """The lower end of a mean change of logarithms, as a share, that holds for all ``compared`` at once.
 
@@ -194,36 +162,12 @@ def _low(mean: float, squares: float, freedom: int, own: float, weight: float, c
     """
     total = BELIEVED_WORTH + freedom
     variance = max(own, (BELIEVED_WORTH * BETWEEN_RUNS**2 + squares) / total)
-    return math.expm1(
-        mean - _quantile(WRONG / max(1, compared), min(total, 200)) * math.sqrt(variance * weight)
-    )
+    z = NormalDist().inv_cdf(1 - WRONG / max(1, compared))
+    # Student's t by its expansion about the normal (Abramowitz and Stegun 26.7.5); from 8 degrees on.
+    t = z + (z**3 + z) / (4 * total) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * total**2)
+    return math.expm1(mean - t * math.sqrt(variance * weight))
 
 
-@cache
-def _quantile(tail: float, freedom: int) -> float:
-    """Student's t that is exceeded with the chance ``tail``, by halving."""
-    low, high = 0.0, 1e6
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _tail(middle, freedom) > tail else (low, middle)
-    return high
-
-
-def _tail(t: float, freedom: int) -> float:
-    """The chance of more than ``t``, in closed form (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
-    angle = math.atan(t / math.sqrt(freedom))
-    odd = freedom % 2
-    term = math.cos(angle) if odd else 1.0
-    total = 0.0 if freedom == 1 else term
-    for place in range(2 + odd, freedom - 1, 2):
-        term *= (place - 1) / place * math.cos(angle) ** 2
-        total += term
-    within = math.sin(angle) * total
-    return (1 - (2 / math.pi * (angle + within) if odd else within)) / 2
-
-
-def _rows(
-    store: duckdb.DuckDBPyConnection, query: str, values: list[Any] | None = None
-) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = store.execute(query, values or []).fetchall()
+def _rows(store: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = store.execute(query).fetchall()
     return found

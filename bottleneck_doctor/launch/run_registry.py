@@ -1,4 +1,4 @@
-"""What a run leaves in its folder for others: where it is, whether it lives, what watchers are handed."""
+"""What a run leaves in its folder for others: where it is, whether it lives, its snapshots for watchers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO
 
 from ..agent.wire import is_ours, open_ours
 from ..model.codec import Told, decode_live, encode_live
-from ..model.run import Announcement, Ending, Handover, Lifetime
+from ..model.run import Announcement, Ending, Lifetime, Snapshot
 from .command import RUN
 from .folder import PREFIX, usual_places
 
@@ -104,55 +104,48 @@ def machine_here() -> str:
     return "unknown"
 
 
-WATCHED = "watched"
-HANDED_OVER = "handover"
-INTEREST_NS = 5_000_000_000  # after which a watcher who touched the file no more is taken to be gone
+ASKED = "asked"  # a watcher touches this file for each snapshot that it wants
+SNAPSHOT = "snapshot"
 EVERY_NS = 2_000_000_000
-REST = 200  # times what the last handover cost us: never more than half a percent of a core
-HANDOVER_BYTES_AT_MOST = 64 << 20
+REST = 200  # times what the last snapshot cost: at most half a percent of a core
+SNAPSHOT_BYTES_AT_MOST = 64 << 20
 
 
-class Watchers:
-    """Asks a file's time whether anybody watches. Nothing here raises."""
+class SnapshotWriter:
+    """The supervisor's side of ``ask_for_snapshot``. Nothing here raises."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._touched = 0
-        self._interest_ends_ns = 0
+        self._answered = 0
         self._next_ns = 0
 
-    def look(self, now_ns: int, seen: Callable[[], Handover]) -> None:
-        """Hand over what was ``seen``, if somebody wants it and it is time."""
-        if not self._are_there(now_ns) or now_ns < self._next_ns:
+    def look(self, now_ns: int, take: Callable[[], Snapshot]) -> None:
+        """Write a snapshot, if one was asked for since the last and it is time."""
+        try:
+            asked = os.stat(self._folder / ASKED).st_mtime_ns
+        except OSError:
+            return
+        if asked == self._answered or now_ns < self._next_ns:
             return
         began_ns = time.thread_time_ns()
         try:
-            replace(self._folder / HANDED_OVER, encode_live(seen()))
-        except Exception:  # our bug or a kernel's oddity: the supervisor has more important things to do
+            replace(self._folder / SNAPSHOT, encode_live(take()))
+        except Exception:  # the training goes on whatever fails here, and so does the supervisor
             self._next_ns = 1 << 63
             return
+        self._answered = asked
         self._next_ns = now_ns + max(EVERY_NS, REST * (time.thread_time_ns() - began_ns))
 
-    def _are_there(self, now_ns: int) -> bool:
-        """The wall clock may jump: what counts is that the file's time changed, and when we saw that."""
-        try:
-            touched = os.stat(self._folder / WATCHED).st_mtime_ns
-        except OSError:
-            return False
-        if touched != self._touched:
-            self._touched, self._interest_ends_ns = touched, now_ns + INTEREST_NS
-        return now_ns < self._interest_ends_ns
 
-
-def show_interest(folder: Path) -> None:
-    """Tell the supervisor that somebody watches; to be repeated within five seconds."""
-    with suppress(OSError), _open(folder / WATCHED, "wb", os.O_WRONLY | os.O_CREAT) as file:
+def ask_for_snapshot(folder: Path) -> None:
+    """The supervisor answers within a quarter of a second, or as soon as two seconds have passed."""
+    with suppress(OSError), _open(folder / ASKED, "wb", os.O_WRONLY | os.O_CREAT) as file:
         os.utime(file.fileno())
 
 
-def read_handover(folder: Path) -> Handover | None:
-    """What the supervisor handed over last; None when it has not yet, or the folder is gone."""
-    return _read(folder / HANDED_OVER, Handover, HANDOVER_BYTES_AT_MOST)
+def read_snapshot(folder: Path) -> Snapshot | None:
+    """The newest one; None where there is none yet, or the folder is gone."""
+    return _read(folder / SNAPSHOT, Snapshot, SNAPSHOT_BYTES_AT_MOST)
 
 
 ENTRIES_AT_MOST = 100_000  # of one place: a crowded /tmp must not cost seconds

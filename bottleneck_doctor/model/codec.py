@@ -15,7 +15,7 @@ from .loops import GAPS, StepTable
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
 from .proof import Plan, Proof
 from .report import Report
-from .run import Announcement, Ending, Handover, Order
+from .run import Announcement, Ending, Order, Snapshot
 
 LARGEST_FILE = 64 * 1024 * 1024
 # A sum over a million of these is still finite, and still fits a C long.
@@ -26,7 +26,7 @@ MAY_BE_NEGATIVE = frozenset(
     {"t", "started_s", "ended_s", "start_s", "end_s", "values", "exit_status", "worker", "rank", "thread"}
 )
 Made = TypeVar("Made")
-Told = TypeVar("Told", Announcement, Ending, Handover)
+Told = TypeVar("Told", Announcement, Ending, Snapshot)
 AGAIN = "run `bdoc run` again to get a new one"
 
 
@@ -95,18 +95,18 @@ def _indented(value: Report | Proof | Plan | Fleet, name: str) -> bytes:
     return msgspec.json.format(data, indent=2) + b"\n"
 
 
-def encode_live(value: Announcement | Ending | Handover) -> bytes:
+def encode_live(value: Announcement | Ending | Snapshot) -> bytes:
     """What a run tells while it goes on: msgpack where that is much, JSON where a person may look into it."""
-    write = msgspec.msgpack.encode if isinstance(value, Handover) else msgspec.json.encode
+    write = msgspec.msgpack.encode if isinstance(value, Snapshot) else msgspec.json.encode
     try:
         return write(value)
     except UnicodeEncodeError:  # a path that is no Unicode
-        return write(_writable(msgspec.to_builtins(value), "handover"))
+        return write(_writable(msgspec.to_builtins(value), "snapshot"))
 
 
 def decode_live(data: bytes, kind: type[Told]) -> Told | None:
     """The same again, or None: it may be cut, empty, or of another version."""
-    decode = msgspec.msgpack.decode if kind is Handover else msgspec.json.decode
+    decode = msgspec.msgpack.decode if kind is Snapshot else msgspec.json.decode
     try:
         return decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -91,16 +91,6 @@ class DispatchBreakdown:
 
 
 @dataclass(frozen=True)
-class Denormals:
-    """Numbers sampled once from what the optimizers hold; ``tiny`` of them below float32's normal range."""
-
-    pid: int
-    kind: str
-    looked: int
-    tiny: int
-
-
-@dataclass(frozen=True)
 class GradientRows:
     """A matrix with ``rows`` rows that an optimizer updates, ``elements`` in all; of the ``looked`` rows that
     were looked at once, one backward pass gave ``touched`` a gradient that is not all zeros."""
@@ -140,7 +130,6 @@ class Computing:
     switches: list[ScriptSettings] = field(default_factory=list)
     optimizers: list[Optimizer] = field(default_factory=list)
     anatomies: list[DispatchBreakdown] = field(default_factory=list)
-    denormals: list[Denormals] = field(default_factory=list)
     gradient_rows: list[GradientRows] = field(default_factory=list)
     paddings: list[Padding] = field(default_factory=list)
     compilations: list[Compilation] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What is derived from the facts before a verdict: the device's step, hot lines, rhythms, the whole run."""
+"""What is derived from the facts before a verdict: the device's step, hot lines, drift, the whole run."""
 
 from __future__ import annotations
 
@@ -124,26 +124,6 @@ class HotOperator:
     self_cpu_s: float
     self_device_s: float
     share: float
-
-
-@dataclass(frozen=True)
-class Rhythm:
-    """Steps that take much longer than the others, at a regular distance.
-
-    ``part`` is the part of the step that grows: a field of ``Step``, or "epoch start" or "evaluation".
-    ``every_steps`` lies between two of them, each takes ``each_s`` seconds longer than other steps: ``cpu_s``
-    on the loop thread's CPU, ``queue_s`` waiting for one (None = not measured); ``share`` of the time.
-    """
-
-    part: str
-    count: int
-    every_steps: float
-    each_s: float
-    share: float
-    cpu_s: float | None = None
-    queue_s: float | None = None
-    name: str = ""
-    location: Location | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from .code import Location
-from .derived import DeviceView, Drift, Rhythm, Whole
+from .derived import DeviceView, Drift, Whole
 from .loops import Loader, Loop
 from .profile import Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
@@ -290,7 +290,6 @@ class Diagnosis:
     phases: list[Phase] = field(default_factory=list)
     whole: Whole = field(default_factory=Whole)
     evaluation: Diagnosis | None = None
-    rhythms: list[Rhythm] = field(default_factory=list)
     drift: Drift | None = None
     causes: dict[str, float] = field(default_factory=dict)
     device: DeviceView | None = None

@@ -1,11 +1,11 @@
-"""What many runs say together: waste by cause and job, remedies, jobs that got slower, slow nodes."""
+"""What many runs say together: waste by cause and job, remedies, jobs that got slower."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 SCHEMA = "bottleneck-doctor/fleet"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,6 @@ class Slowed:
 
 
 @dataclass(frozen=True)
-class SlowNode:
-    """A node on which ``slower`` of ``jobs`` jobs take longer steps than on the median node of their hardware
-    in the same weeks: ``change`` is the mean share by which they do, ``low`` its lower end."""
-
-    host: str
-    hardware: str
-    change: float
-    low: float
-    jobs: int
-    slower: int
-    runs: int
-
-
-@dataclass(frozen=True)
 class RefusedFile:
     """A file that was not read, and why."""
 
@@ -101,7 +87,7 @@ class RefusedFile:
 @dataclass(frozen=True)
 class Fleet:
     """Everything that `bdoc fleet` answers. ``since`` parts "before" from "after" (UTC); ``jobs_compared``
-    and ``nodes_compared`` had enough runs to be judged. ``refused`` names some of ``refused_files``."""
+    had enough runs to be judged. ``refused`` names some of ``refused_files``."""
 
     totals: Totals
     causes: list[Wasted] = field(default_factory=list)
@@ -110,8 +96,6 @@ class Fleet:
     since: str | None = None
     jobs_compared: int = 0
     slowed: list[Slowed] = field(default_factory=list)
-    nodes_compared: int = 0
-    slow_nodes: list[SlowNode] = field(default_factory=list)
     refused_files: int = 0
     refused: list[RefusedFile] = field(default_factory=list)
     schema: str = SCHEMA

@@ -52,7 +52,6 @@ class Machine:
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
     shm_free_bytes: int | None = None
-    numa_nodes: int | None = None
     fault_s: float | None = None
     handed_s: float | None = None
     gpus: list[str] = field(default_factory=list)
@@ -199,7 +198,7 @@ class Progress:
 
 
 SCHEMA = "bottleneck-doctor/watch"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -239,11 +238,12 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Handover:
-    """All that the supervisor alone knows, as of ``t_ns`` (CLOCK_MONOTONIC)."""
+class Snapshot:
+    """What the supervisor alone has measured until now; the agents' rows lie in the run folder."""
 
-    t_ns: int
+    run: Run
     machine: Machine
+    origin_ns: int  # CLOCK_MONOTONIC
     samples: list[Sample] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
     windows: list[InstrumentWindow] = field(default_factory=list)
@@ -252,29 +252,9 @@ class Handover:
 
 
 @dataclass(frozen=True)
-class PacePoint:
-    """One point of the loop's history: seconds per step and the share of them spent waiting for data."""
-
-    step_s: float | None
-    wait_share: float | None
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """The machine in the last seconds: cores in use, pressure as shares of time (PSI's "some"), GPUs."""
-
-    cores: float | None = None
-    job_cores: float | None = None
-    foreign_cores: float | None = None
-    pressure: dict[str, float] = field(default_factory=dict)
-    gpu_busy: list[float] = field(default_factory=list)
-    gpu_memory: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class LiveView:
-    """What a watcher sees at one moment. ``state``: starting, running, stalled, stopped, finishing, ended,
-    killed (bdoc itself, not by its own doing). ``now`` is of the last seconds, ``history`` of minutes."""
+    """A run at one moment. ``state``: starting, running, stalled, stopped, finishing, ended, killed (bdoc
+    itself, not by its own doing). ``step_s`` and ``wait_share`` are since the view before."""
 
     announcement: Announcement
     state: str
@@ -283,12 +263,9 @@ class LiveView:
     trained: int = 0
     ranks: int = 0
     silent_s: float = 0.0  # since the newest batch
-    now: PacePoint = field(default_factory=lambda: PacePoint(None, None))
-    history: list[PacePoint] = field(default_factory=list)
-    around: Surroundings = field(default_factory=Surroundings)
+    step_s: float | None = None
+    wait_share: float | None = None
     ending: Ending | None = None
-    profile: str | None = None  # where it lies, once it does
-    enough_steps: int = 0  # for a verdict
-    judging: bool = False  # a verdict is being made
+    profile: str | None = None  # its path, once it is written
     survivor: int | None = None  # the training's pid, where it outlived bdoc
-    unjudged: str = ""  # why there is no verdict, where that is not for want of steps
+    note: str = ""  # why there is no report yet

@@ -20,7 +20,7 @@ from ..model.proof import Arm, Attempt, ComparedSteps
 from ..model.report import Metric
 from ..model.run import Trial
 from .gains import BELIEVED
-from .limits import first_batch_s, steps_table
+from .trial_limits import first_batch_s, steps_table
 
 
 def uncontended_step(profile: Profile, span: ComparedSteps) -> Metric | None:
@@ -61,6 +61,7 @@ WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 NOTED = 40  # the first steps, whose losses and batches are noted [agent/trial/losses], are left out
 NOTED_S = 2.0  # where they take no longer than this
 FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/trial/reused_batches.BATCHES]
+SAVES = 4  # checkpoints at least, or their distance is not known (ours)
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
 
 
@@ -105,9 +106,14 @@ def _wanted(diagnosis: Diagnosis, arms: Sequence[Arm]) -> int:
 
 
 def _cycle(diagnosis: Diagnosis) -> int:
-    """The steps after which the course of the training repeats: an epoch, or the longest rhythm."""
-    rhythms = [round(one.every_steps) for one in diagnosis.rhythms if one.part != "epoch start"]
-    return max([_epoch(diagnosis), *rhythms])
+    """The steps after which the course of the training repeats: an epoch, or what a checkpoint ends."""
+    table, loop = steps_table(diagnosis), diagnosis.loop
+    saves = [
+        one.count for one in diagnosis.profile.operations
+        if one.kind == "checkpoint" and loop is not None and one.pid == loop.pid and one.count >= SAVES
+    ]  # fmt: skip
+    apart = round(sum(table.steps) / min(saves)) if saves and table is not None else 0
+    return max(_epoch(diagnosis), apart)
 
 
 def _evaluations_apart(diagnosis: Diagnosis) -> int:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:  # whoever only asks for the formats needs none of it
     from ..model.picture import Picture
     from ..model.report import Report
 
-DRAWN = ("html", "trace", "flamegraph", "speedscope")  # given the picture, too; a file's, not a terminal's
+DRAWN = ("html", "trace", "speedscope")  # given the picture, too; a file's, not a terminal's
 FORMATS = ("terminal", "markdown", "json", *DRAWN)
 
 
@@ -56,10 +56,6 @@ def _drawn(report: Report, format: str, picture: Picture) -> str:
         from .trace import trace
 
         return trace(report, picture)
-    if format == "speedscope":
-        from .stacks import speedscope_file
+    from .stacks import speedscope_file
 
-        return speedscope_file(report, picture)
-    from .flamegraph import flamegraph_page
-
-    return flamegraph_page(report, picture)
+    return speedscope_file(report, picture)

@@ -32,18 +32,6 @@ from .document import (
 )
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
 
-AGAIN = (
-    "let it run for 10 s or more after its first batch, without --no-py-spy; `bdoc env` says what may be seen"
-)
-
-
-def why_no_stacks(report: Report) -> str:
-    """What py-spy was refused, with what allows it; else that its window never opened."""
-    for gap in report.quality.gaps:
-        if "py-spy" in gap.what:
-            return words.plain(f"{gap.why}; {gap.do}" if gap.do else gap.why)
-    return f"py-spy's window did not open; {AGAIN}"
-
 
 def staircase(shown: list[Remedy]) -> str:
     """``together: 1 ×2.5 → with 2 ×2.6 → with 4 ×2.7``; nothing where there is but one stair."""
@@ -184,7 +172,9 @@ def compose(report: Report, lengths: Lengths) -> Document:
         warnings=[_remedy(remedy, report, lengths, rank) for rank, remedy in enumerate(harms)],
         gaps=[_gap(gap) for gap in report.quality.gaps[: lengths.gaps]],
         more_gaps=len(report.quality.gaps[lengths.gaps :]),
-        unexamined=_unexamined(report),
+        unexamined=(
+            f"{words.counted(len(report.abstentions), 'finding')} not examined" if report.abstentions else ""
+        ),
         watching=_watching(report),
         metrics=[_metric_row(name, metric) for name, metric in report.metrics.items()][: lengths.metrics],
         functions=compose_functions(users, cwd, lengths.functions, lengths.least),
@@ -339,10 +329,6 @@ def _remedy(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Reme
 def _gap(gap: Gap) -> str:
     said = f"{words.plain(gap.what)}: {words.plain(gap.why)}"
     return f"{said} ({words.plain(gap.do)})" if gap.do else said
-
-
-def _unexamined(report: Report) -> str:
-    return f"{words.counted(len(report.abstentions), 'finding')} not examined" if report.abstentions else ""
 
 
 def _watching(report: Report) -> str:

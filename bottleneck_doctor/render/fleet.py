@@ -148,16 +148,6 @@ def _moved(fleet: Fleet) -> Iterator[FleetTable]:
         slowed,
         compared if slowed else f"none of {compared}",
     )
-    nodes = [
-        (words.change(one.change), words.change(one.low), f"{one.slower} of {one.jobs}",
-         words.count(one.runs), words.plain(one.host), words.plain(one.hardware))
-        for one in fleet.slow_nodes
-    ]  # fmt: skip
-    compared = f"{words.counted(fleet.nodes_compared, 'node')} compared"
-    heads = ("step time", "at least", "jobs", "runs", "node", "hardware")
-    yield FleetTable(
-        "nodes", "slow for nearly every job", heads, nodes, compared if nodes else f"none of {compared}", 2
-    )
 
 
 def _table(

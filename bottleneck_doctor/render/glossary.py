@@ -208,8 +208,8 @@ one of yours: library code that it called counts for it. `total` adds what its o
 "on CPU" and "blocked" say what the thread did in its own samples: in 80 % of them or more it was on a
 core or ready for one; in 20 % or less, it slept, waited for a lock (the interpreter's own included) or
 read. In between stands the share. Fewer than 20 samples say nothing, nor do interpreters before Python
-3.11, where py-spy cannot tell. `bdoc view --flame-graph` draws all call paths; `bdoc report --format
-speedscope -o FILE` writes them for speedscope.app.
+3.11, where py-spy cannot tell. `bdoc view` draws all call paths; `bdoc report --format speedscope -o FILE`
+writes them for speedscope.app.
 "Operators" lists torch's operators in one profiled step by the CPU time of each without those inside it.
 `bdoc report --details` and `--format markdown` list library functions as well.""",
     "staircase": """\

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from ..model.picture import Lanes, Mark, Picture, RankMap, Timeline
 from ..model.report import Remedy, Report
 from . import words
-from .compose import is_alternative
+from .compose import ROLES, is_alternative
 from .document import Document
 from .figures.axes import Figure
 from .figures.lanes import called, kinds_in, lane_names, lanes_figure, legend
 from .figures.ranks import ranks_figure
+from .figures.stacks import stacks_figure
 from .figures.staircase import staircase_figure, stairs_of
 from .figures.timeline import curve_words, flat, mark_words, plot_words, plots_of, timeline_figure, unit_of
 from .glossary import APPLY
@@ -81,6 +82,7 @@ class PageContext:
     ranks: Table | None = None
     ranks_said: str = ""
     own: dict[str, list[float]] = field(default_factory=dict)
+    stacks: dict[str, str] = field(default_factory=dict)  # figure: its title
     charts: bool = True
 
 
@@ -106,7 +108,9 @@ def show(report: Report, picture: Picture | None) -> PageContext:
     timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
     stairs = staircase_figure(report.remedies)
     ranks = picture.ranks if picture else None
+    roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths} if picture else {}
     drawn = {
+        **{name: stacks_figure(one, report.run.cwd) for name, one in roles.items()},
         "staircase": stairs,
         "timeline": timeline,
         "lanes": lanes_figure(lanes) if lanes else None,
@@ -124,6 +128,7 @@ def show(report: Report, picture: Picture | None) -> PageContext:
         ranks_table(ranks) if ranks else None,
         ranks_words(ranks) if ranks else "",
         own_shares(report),
+        {name: words.capital(ROLES.get(one.role, words.plain(one.role))) for name, one in roles.items()},
     )
 
 

@@ -29,7 +29,7 @@ def percent(share: float | None) -> str:
         return "<0.1 %"
     if 0.995 <= share < 1:
         return ">99 %"
-    return f"{_digits(share * 100)} %" if abs(share) < 0.0995 else f"{share * 100:.0f} %"
+    return f"{_trimmed(f'{share * 100:.1f}')} %" if abs(share) < 0.0995 else f"{share * 100:.0f} %"
 
 
 def change(share: float | None) -> str:
@@ -251,10 +251,6 @@ def _significant(value: float) -> str:
     if abs(value) < 0.0995:
         return f"{value:.2g}"
     return _trimmed(f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}")
-
-
-def _digits(value: float) -> str:
-    return _trimmed(f"{value:.1f}")
 
 
 def _trimmed(shown: str) -> str:

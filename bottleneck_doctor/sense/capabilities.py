@@ -202,7 +202,6 @@ def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
         memory_bytes=None if memory_kib is None else memory_kib * 1024,
         memory_limit_bytes=memory_limit_bytes(cgroups),
         shm_free_bytes=shm_free_bytes(root),
-        numa_nodes=_numa_nodes(root),
         gpus=gpus,
         read_limit_bytes_per_s=limit.bytes_per_s,
         read_limit_iops=limit.operations_per_s,
@@ -246,8 +245,3 @@ def _cpu_model(root: Path) -> str:
     text = read_text(root / "proc/cpuinfo") or ""
     match = re.search(r"^(?:model name|Model|Hardware|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
     return match.group(1).strip() if match else platform.processor() or platform.machine()
-
-
-def _numa_nodes(root: Path) -> int | None:
-    nodes = list((root / "sys/devices/system/node").glob("node[0-9]*"))
-    return len(nodes) or None

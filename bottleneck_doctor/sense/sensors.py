@@ -15,9 +15,8 @@ cumulative; what could not be read is left out. By sensor:
   this machine that are not below the watched process, the dead included
 - ``holdings``, every few seconds: job_private_bytes, job_swapped_bytes, job_measured_processes, descriptors
   and descriptor_limit of the process nearest to its limit; once, mapped_data_bytes, the largest amount of
-  data files that one process has mapped; once, with several nodes: numa_remote_share, numa_pages; of the
-  processes below the watched one children_main_cpu_s and children_main_queue_s (waiting for a core) of
-  their main threads, and children_beside_cpu_s of all others
+  data files that one process has mapped; of the processes below the watched one children_main_cpu_s and
+  children_main_queue_s (waiting for a core) of their main threads, and children_beside_cpu_s of all others
 - ``gpu_static`` once and ``gpu`` per reading, the names beginning with ``gpu0_`` for ``cuda:0``: see gpus.py
 - ``blocked``, one per process and half-second (wider in long runs): pid, and a count for each of
   ``channels.CLASSES``; ``channel``: name, class, count; ``file``: pid, path, count, mount, fstype, device,
@@ -39,7 +38,7 @@ from .blocked import BlockedSampler, Threads
 from .child_threads import ChildThreads
 from .gpus import GpuReader
 from .host import HostSensor
-from .process_tree import Holdings, Numa, OtherRanks, Tree
+from .process_tree import Holdings, OtherRanks, Tree
 from .schedule import Track
 
 MOST_FAILURES = 5  # in a row, after which a sensor is left alone
@@ -83,7 +82,6 @@ class Sensors:
         self._blocked_failures = 0
         self._host = HostSensor(root_pid, root)
         self._holdings = Holdings(root)
-        self._numa = Numa(now_ns, root)
         self._children = ChildThreads(root_pid, root)
         self._gpus = GpuReader(now_ns, nvml, environment)
         reads: dict[str, Callable[[int], Sequence[Sample]]] = {
@@ -179,7 +177,7 @@ class Sensors:
 
     def _read_holdings(self, now_ns: int) -> Sequence[Sample]:
         pids = self._tree.pids
-        sources = (self._holdings, self._numa, self._children)
+        sources = (self._holdings, self._children)
         values = {name: value for one in sources for name, value in one.read(now_ns, pids).items()}
         return [Sample(now_ns, "holdings", values)] if values else []
 

@@ -16,6 +16,7 @@ from tests.lab.kept import again, put
 from tests.lab.options import chosen, machine, tell
 from tests.lab.patients import limited, plain, watched, workers_advised
 from tests.lab.run import in_turn
+from tests.lab.sets import put as put_row
 from tests.patients.expected import PATIENTS, Patient
 
 FAST = (
@@ -43,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(table.row(judgement), flush=True)
     print(*table.summary(judgements), sep="\n")
     if given.write is not None:
+        put_row("own", judgements)
         given.write.write_text(page.page(judgements, machine(), given.repeats, elsewhere()))
         drawing = reliability.drawn(reliability.pairs_of(judgements))
         given.write.with_name(page.DRAWING).write_text(drawing)

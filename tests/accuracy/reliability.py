@@ -82,7 +82,7 @@ def _elsewhere(settings: Mapping[str, Sequence[Promise]]) -> list[str]:
     numbers = {name: [one for one in pairs if one.basis != "bound"] for name, pairs in settings.items()}
     return [
         "",
-        "Some of the patients, and their twins, were also run on other machines made of this one "
+        "Some of these trainings, and their twins, were also run on other machines made of this one "
         "(`python -m tests.accuracy --setting NAME`; nothing is fitted to these runs):",
         "",
         "| setting | twins | off by (median) | off by (90th percentile) | inside low to high |",

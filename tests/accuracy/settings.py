@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from tests.lab.golden import GOLDEN, names
 from tests.patients.expected import PATIENTS, Patient
 
-KEPT = Path(__file__).parents[1] / "golden" / "settings"  # a folder for each
+KEPT = GOLDEN / "settings"
 
 
 @dataclass(frozen=True)
@@ -60,5 +60,5 @@ def placed(patient: Patient, setting: Setting) -> Patient:
 
 def recorded(name: str) -> list[Patient]:
     """The patients that were recorded in a setting."""
-    known = (placed(one, SETTINGS[name]) for one in PATIENTS)
-    return [one for one in known if (KEPT / name / f"{one.name}.taken.json").exists()]
+    kept = names(KEPT / name, ".taken.json")
+    return [placed(one, SETTINGS[name]) for one in PATIENTS if one.name in kept]

@@ -14,8 +14,7 @@ import pytest
 from bottleneck_doctor.agent import accelerator, device_clock, loop_without_loader, training, wire
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import read_logs
-from tests.agent.meta_device import IN_SCRIPT
-from tests.agent.watching import PRELUDE, first, watched
+from tests.agent.watching import first
 from tests.simulated import torch_api
 from tests.simulated.torch_api import Driver
 
@@ -249,49 +248,6 @@ def test_a_device_that_refuses_is_left_alone_and_why_is_written(device: Pretend,
     assert state.accelerator is None
     (log,) = read_logs(tmp_path)
     assert "events cannot be timed here" in str(first(log, "device_silent"))
-
-
-SCRIPT = (
-    PRELUDE
-    + IN_SCRIPT
-    + """
-class Device(torch_api.Driver):  # simulated: a stream whose work is done at an instant
-    kind, busy_until = "simulated", 0
-    def mark(self): return max(time.monotonic_ns(), Device.busy_until)
-    def passed(self, mark): return time.monotonic_ns() >= mark
-
-def launch(seconds):
-    Device.busy_until = max(time.monotonic_ns(), Device.busy_until) + int(seconds * 1e9)
-
-class Slow(Rows):
-    def __getitem__(self, index):
-        time.sleep(0.002)
-        return super().__getitem__(index)
-
-torch_api.adopt(Device())
-for batch in DataLoader(Slow(40), batch_size=4):
-    launch(LAUNCHED)
-    train_on(batch)
-"""
-)
-
-
-def looks(folder: Path, launched: float) -> list[Any]:
-    told = watched(folder, SCRIPT.replace("LAUNCHED", str(launched)))
-    assert told.status == 0, told
-    return rows_of(told.folder, wire.DEVICE_STEP)
-
-
-def test_a_wait_is_exposed_where_the_device_has_nothing_to_do(tmp_path: Path) -> None:
-    exposed = [row.wait_ns / row.whole_ns for row in looks(tmp_path, 0.0001)]
-    assert exposed
-    assert min(exposed[1:]) > 0.5  # the first step of all builds what later ones keep
-
-
-def test_a_wait_behind_queued_work_is_not_exposed(tmp_path: Path) -> None:
-    exposed = [row.wait_ns / row.whole_ns for row in looks(tmp_path, 0.03)]
-    assert exposed
-    assert max(exposed[1:]) < 0.1
 
 
 def test_an_optimizer_whose_first_group_is_empty_tells_its_device(

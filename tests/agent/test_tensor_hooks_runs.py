@@ -62,8 +62,7 @@ def test_each_step_that_was_listened_to_has_one(word: str, both: Any) -> None:
     (log,) = read_logs(both[1].folder)
     heard = [row for row in log.of(wire.DEVICE_STEP) if row.copies != wire.NOTHING]
     rows = log.of(WORDS[word])
-    assert len(heard) > 5
-    assert len(rows) == len(heard)
+    assert len(rows) == len(heard) > 0
     (site,) = (fact for fact in log.facts if fact.get("site") == rows[0].site)
     source = (both[1].folder.parent / "train.py").read_text().splitlines()
     assert source[site["line"] - 1].endswith("# " + word)

@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_BDOC = "cli run run_line".split()  # commands; and what they import once a training has ended:
+OF_BDOC = "cli run".split()  # commands; and what they import once a training has ended:
 LATER = "assemble.profile render.terminal prescribe.registry prescribe.write_up".split()
 
 Answer = tuple[int, bytes, bytes]  # exit status, stdout, stderr

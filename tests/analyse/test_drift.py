@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from bottleneck_doctor.analyse.rhythms import find_drift
+from bottleneck_doctor.analyse.drift import find_drift
 from bottleneck_doctor.analyse.steady import cuts_of
 from bottleneck_doctor.model.diagnosis import Step
 

@@ -1,4 +1,4 @@
-"""Runs the pods of the PyTorchJob that docs/kubernetes.md shows, without Kubernetes.
+"""Runs the pods of the PyTorchJob that docs/clusters.md shows, without Kubernetes.
 
 Their commands, each in a network of its own with a volume, told what the training operator tells them.
 """

@@ -1,4 +1,4 @@
-"""The manifest of docs/kubernetes.md is valid by (what was kept of) the schemas of who reads it."""
+"""The manifest of docs/clusters.md is valid by (what was kept of) the schemas of who reads it."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def test_a_pod_mounts_only_volumes_that_it_has() -> None:
 
 
 def test_the_page_shows_the_manifest() -> None:
-    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
     assert f"<!-- script: {MANIFEST.relative_to(ROOT)} -->" in page

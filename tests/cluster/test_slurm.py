@@ -1,4 +1,4 @@
-"""Slurm as its users use it: the batch script of docs/slurm.md, cancelled, signalled, and queued again."""
+"""Slurm as its users use it: the batch script of docs/clusters.md, cancelled, signalled, and queued again."""
 
 from __future__ import annotations
 

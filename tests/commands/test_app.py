@@ -1,15 +1,19 @@
-"""The command line as a whole: help, version, and what a wrong line says."""
+"""The command line as a whole: help, version, wrong lines; the package as a library."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import bottleneck_doctor as bd
 from bottleneck_doctor import __version__
 from bottleneck_doctor.commands.app import COMMANDS, main
+from bottleneck_doctor.model.codec import encode_profile
+from tests.model.profiles import PROFILE
 
 BDOC = [sys.executable, "-m", "bottleneck_doctor"]
 HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -145,3 +149,28 @@ def test_a_full_disk_behind_stdout_is_one_line() -> None:
         )
     assert done.returncode == 2
     assert done.stderr.decode() == "bdoc: cannot write to stdout: No space left on device [usage]\n"
+
+
+def test_a_profile_becomes_the_report_that_the_command_shows(tmp_path: Path) -> None:
+    file = tmp_path / "profile.json"
+    file.write_bytes(encode_profile(PROFILE))
+    report = bd.load(file)
+    assert report.verdict.bound in ("cpu", "gpu", "io", "comm", "latency", "balanced", "inconclusive")
+    assert report.metrics["step_time_s"].unit == "s"
+
+
+def test_what_is_no_profile_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "profile.json"
+    file.write_text("{}")
+    for path in (file, tmp_path / "missing.json"):
+        with pytest.raises(ValueError, match=path.name) as refused:
+            bd.load(path)
+        assert "\n" not in str(refused.value)
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    question = (
+        "import sys; before = set(sys.modules); import bottleneck_doctor; print(set(sys.modules) - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, check=True)
+    assert set(eval(done.stdout)) <= {"bottleneck_doctor", "__future__"}

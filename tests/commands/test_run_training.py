@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -110,6 +111,25 @@ def test_sigkill_at_a_random_moment_leaves_a_profile_and_a_verdict_over_what_was
     report = write_up(profile)
     assert report.quality.steady_steps > 0
     assert report.verdict.summary
+
+
+LIVED = """
+import atexit, time
+born = time.monotonic()
+atexit.register(lambda: open("lived", "w").write(repr(time.monotonic() - born)))
+"""
+
+
+def test_the_printed_cost_is_what_the_run_took_beside_the_script(folder: Path) -> None:
+    script(folder, LIVED + PRELUDE + "for count, (batch,) in zip(range(100), loader()):\n    step(batch)\n")
+    began = time.monotonic()
+    told = bdoc(folder, "--no-py-spy", "train.py", fresh=True)
+    around = time.monotonic() - began - float((folder / "lived").read_text())
+    cost = told.profile["cost"]
+    assert min(cost["before_s"], cost["after_s"], cost["agent_s"]) > 0
+    assert cost["before_s"] + cost["after_s"] < around
+    assert cost["stacks_cpu_s"] == 0.0
+    assert re.search(r"overhead: .* while it trained, .* before and after", " ".join(told.err.split()))
 
 
 def test_a_killed_worker_is_the_loaders_error_to_report(folder: Path) -> None:

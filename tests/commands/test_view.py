@@ -15,7 +15,6 @@ from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.run import Gap
 from tests.model.profiles import PROFILE
 
 SAMPLED = replace(
@@ -60,10 +59,10 @@ def test_without_a_browser_the_path_is_printed_and_nothing_else(
     opened: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     saved(folder, SAMPLED, "a.json")
-    assert main(["view", "a.json", "--flame-graph", "--no-browser", "-o", "page.html"]) == 0
+    assert main(["view", "a.json", "--no-browser", "-o", "page.html"]) == 0
     assert tuple(capsys.readouterr()) == (f"{folder}/page.html\n", "")
     assert opened == []
-    assert "Where Python was seen" in (folder / "page.html").read_text()
+    assert 'data-figure="stacks-trainer"' in (folder / "page.html").read_text()
 
 
 def test_a_browser_that_does_not_start_is_said_to_have_not(
@@ -112,11 +111,6 @@ def test_no_browser_on_the_machine_is_none(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 REFUSED = {
-    "no stacks, for a reason": (
-        ["--flame-graph"],
-        "no stacks in profile.json: py-spy was not found; pip install py-spy",
-    ),
-    "no stacks, as too short": (["--flame-graph", "short.json"], "let it run for 10 s or more"),
     "no times": (
         ["--cprofile"],
         "no profile.prof beside profile.json: `bdoc run --cprofile SCRIPT` leaves one",
@@ -125,7 +119,6 @@ REFUSED = {
     "a folder": (["folder.prof"], "Is a directory"),
     "not times": (["text.prof"], "is not a file of cProfile's"),
     "a trap": (["trap.prof"], "is not a file of cProfile's"),
-    "two at once": (["--flame-graph", "--cprofile"], "leave one out"),
     "no profile": (["none.json"], "no profile at 'none.json'"),
 }
 
@@ -134,9 +127,7 @@ REFUSED = {
 def test_what_there_is_not_is_said_in_one_line_with_what_gets_it(
     line: list[str], why: str, opened: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gap = Gap("python stacks (py-spy)", "py-spy was not found", "pip install py-spy")
-    saved(folder, replace(PROFILE, gaps=[gap]))
-    saved(folder, PROFILE, "short.json")
+    saved(folder, PROFILE)
     (folder / "folder.prof").mkdir()
     (folder / "text.prof").write_text("{} is how marshal begins a dictionary, too")
     (folder / "trap.prof").write_bytes(
@@ -152,7 +143,7 @@ def test_what_there_is_not_is_said_in_one_line_with_what_gets_it(
 def test_times_are_a_page_in_a_file_that_asks_for_nothing(
     opened: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is drawn in it, tests/render/test_cprofile_in_browser.py sees."""
+    """What is drawn in it, tests/render/test_cprofile_in_browser.py checks."""
     profiler = cProfile.Profile()
     profiler.runcall(sorted, range(10))
     profiler.runcall(eval, compile("(lambda: 1)()", f"{ATTACK}.py", "eval"))

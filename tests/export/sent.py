@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import threading
 from collections.abc import Iterator
@@ -13,23 +12,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.house.source import ROOT
+from tests.lab.golden import GOLDEN, read
 from tests.lab.kept import report_of
 
-KEPT = ROOT / "tests" / "golden" / "quickstarts" / "plain.profile.json.gz"
+KEPT = GOLDEN / "quickstarts"
 
 
 def profile(folder: Path) -> str:
     """The run's profile as a file."""
     file = folder / "profile.json"
-    file.write_bytes(gzip.decompress(KEPT.read_bytes()))
+    file.write_bytes(read(KEPT, "plain.profile.json"))
     return str(file)
 
 
 @cache
 def report() -> dict[str, Any]:
     """Its report, as ``--format json`` prints it."""
-    return report_of(KEPT)
+    return report_of(KEPT, "plain")
 
 
 def numbers() -> dict[tuple[str, str, str], float]:

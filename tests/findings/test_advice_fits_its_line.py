@@ -16,7 +16,6 @@ from bottleneck_doctor.findings import (
     loader_in_main,
     logging_blocking,
     per_sample_indexing,
-    periodic_stalls,
     python_sample_code_hot,
 )
 from bottleneck_doctor.findings.parts import lines
@@ -43,13 +42,7 @@ def fix_of(finding: Finding, remedy: str) -> Fix:
 
 
 @pytest.mark.parametrize(
-    ("module", "case"),
-    [
-        (host_python_hot, "the batch is prepared"),
-        (augment_bound, "it is conversions"),
-        (periodic_stalls, "what the steps train on is collected"),
-        (periodic_stalls, "nobody saw what it is"),
-    ],
+    ("module", "case"), [(host_python_hot, "the batch is prepared"), (augment_bound, "it is conversions")]
 )
 def test_where_only_the_place_is_known_no_remedy_is_offered(module: object, case: str) -> None:
     finding = found(module, case)
@@ -91,8 +84,6 @@ def test_snippets_quote_the_line_that_is_meant() -> None:
     assert (measure.location.file, measure.location.line) == ("train.py", 30)
     dump = fix_of(found(logging_blocking, "weights dumped into a file"), "log-every-n")
     assert dump.snippet == "if step % 50 == 0:\n    track(file, model)"
-    plot = fix_of(found(periodic_stalls, "a plot every fifty steps"), "stall-less-often")
-    assert plot.snippet == "if step % 250 == 0:\n    plot(model)"
     save = fix_of(found(checkpoint_blocking, "a save every ten steps"), "checkpoint-less")
     assert "log" not in save.snippet
     assert "torch.save" in save.snippet

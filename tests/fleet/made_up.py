@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import random
@@ -10,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from bottleneck_doctor.model.codec import decode_profile, encode_report
 from bottleneck_doctor.prescribe import write_up
+from tests.lab.golden import GOLDEN, read
 
-RECORDED = Path(__file__).parents[1] / "golden" / "accuracy"
+RECORDED = GOLDEN / "accuracy"
 # Of each kind of judgement some: savings of several causes, only bounds, healthy, too short.
 KINDS = (
     "loader-in-main collate-bound augment-bound worker-respawn evaluation-heavy gc-pauses healthy-balanced"
@@ -29,25 +28,24 @@ NOISE = 0.02  # between runs of a job, as the gate believes
 
 @dataclass(frozen=True)
 class Plan:
-    """A fleet: how many runs, jobs and nodes; one node that is slower by a share, one job that got slower."""
+    """A fleet: how many runs, jobs and nodes; one job that got slower by a share."""
 
     runs: int
     jobs: int
     nodes: int
     seed: int = 0
-    slow_node: float = 0.0
     slowed_job: float = 0.0
     noise: float = NOISE
     kinds: tuple[str, ...] = tuple(KINDS)
 
 
-SLOW_NODE, SLOWED_JOB = "node003", 2
+SLOWED_JOB = 2
 
 
 @cache
 def recorded(kind: str) -> bytes:
     """The report of one recorded run, as `bdoc report --format json` prints it."""
-    profile = gzip.decompress((RECORDED / f"{kind}.profile.json.gz").read_bytes())
+    profile = read(RECORDED, f"{kind}.profile.json")
     return encode_report(write_up(decode_profile(profile)))
 
 
@@ -66,8 +64,6 @@ def texts(plan: Plan, compact: bool = False) -> Iterator[str]:
         node = draw.randrange(plan.nodes)
         days = draw.random() * DAYS
         factor = math.exp(draw.gauss(0, plan.noise))
-        if f"node{node:03}" == SLOW_NODE:
-            factor *= 1 + plan.slow_node
         if number == SLOWED_JOB and days < LAST_DAYS:
             factor *= 1 + plan.slowed_job
         began = ENDED - timedelta(days=days)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import gzip
 import json
 import os
 import tempfile
@@ -19,6 +18,7 @@ from bottleneck_doctor.fleet.tables import TABLES
 from bottleneck_doctor.model.errors import UsageError
 from tests.fleet.asking import asked, taken
 from tests.fleet.made_up import RECORDED, Plan, recorded, texts
+from tests.lab import golden
 
 GOOD = recorded("augment-bound").decode()
 
@@ -218,7 +218,7 @@ def test_where_parquet_cannot_be_written_is_said(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_profiles_are_diagnosed_in_processes_of_their_own(tmp_path: Path) -> None:
     for kind in ("augment-bound", "loader-in-main"):
-        data = gzip.decompress((RECORDED / f"{kind}.profile.json.gz").read_bytes())
+        data = golden.read(RECORDED, f"{kind}.profile.json")
         (tmp_path / f"{kind}.json").write_bytes(data)
     (tmp_path / "cut.json").write_bytes(data[: len(data) // 2])
     (tmp_path / "hostile.json").write_text('{"schema": "bottleneck-doctor/profile", "schema_version": 1}')

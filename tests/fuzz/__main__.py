@@ -9,7 +9,6 @@ obeyed by a terminal or a browser.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import random
 import re
@@ -30,9 +29,9 @@ from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.model.errors import Refused
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
-from tests.house.source import ROOT
+from tests.lab import golden
 
-RECORDED = ROOT / "tests" / "golden" / "accuracy"
+RECORDED = golden.GOLDEN / "accuracy"
 NAMES = ("json-per-sample", "asleep-in-line", "two-ranks-healthy", "feeder-thread-busy", "cold-first-epoch")
 ROWS = 40  # of a table, in nine of ten cases: still a verdict, and a case takes a fifth of the time
 SLOW_S = 2.0
@@ -58,7 +57,7 @@ ODD: tuple[Any, ...] = (
 @cache
 def recorded(whole: bool) -> list[bytes]:
     """Profiles of real runs, ``whole`` or with the first rows of each table alone."""
-    texts = [gzip.decompress((RECORDED / f"{name}.profile.json.gz").read_bytes()) for name in NAMES]
+    texts = [golden.read(RECORDED, f"{name}.profile.json") for name in NAMES]
     return texts if whole else [json.dumps(_begun(json.loads(text))).encode() for text in texts]
 
 
@@ -187,7 +186,7 @@ def use(found: Profile) -> None:
         text = render(report, form, picture=picture, details=True)
         if form in ("terminal", "markdown"):
             assert not ESCAPES.search(text), f"{form}: a terminal would obey {ESCAPES.search(text)!r}"
-        if form in ("html", "flamegraph"):
+        if form == "html":
             assert MARKUP not in text, f"{form}: markup"
             assert "<img src=x" not in text, f"{form}: markup"
     comparison_text(compare(report, report), "utf-8")

@@ -68,12 +68,12 @@ def _run(given: argparse.Namespace) -> int:
     with run_folder() as folder:
         if folder.path is None:
             raise SystemExit(f"no run folder: {folder.reason}")
-        session = Session(options, Path(folder.path))
+        session = Session(options, Path(folder.path), command=command.argv, script=command.script)
         session.prepare()
         doors = str(package / "inject"), str(package / "agent")
         environ = instrumented(dict(os.environ), folder.path, *doors, {})
         ended = supervise(command, environ, session.tick)
-        profile = assemble(session.remains(ended, list(command.argv), command.script, []))
+        profile = assemble(session.remains(ended, []))
     given.output.write_text(json.dumps(asdict(profile)))
     _beside(given.output).write_text(json.dumps(asdict(write_up(profile))))
     return ended.exit_status

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.gpu.examine import Seen
 from tests.gpu.sheet import Sheet, section
+from tests.lab.golden import names, read, write
 from tests.lab.judge import Judgement
 
 FILE = "sheet.json"
@@ -15,15 +16,12 @@ FILE = "sheet.json"
 
 def save(folder: Path, sheet: Sheet) -> None:
     """Write the sheet, and its table for people."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(json.dumps(asdict(sheet), indent=1) + "\n", encoding="utf-8")
-    (folder / "table.md").write_text(section(sheet), encoding="utf-8")
+    write(folder, {FILE: json.dumps(asdict(sheet), indent=1) + "\n", "table.md": section(sheet)})
 
 
 def load(folder: Path, machine: str | None = None) -> Sheet:
     """The sheet kept there; an empty one where there is none, or one of another machine."""
-    path = folder / FILE
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": None}
+    kept = json.loads(read(folder, FILE)) if FILE in names(folder) else {"machine": None}
     if machine is not None and kept["machine"] != machine:
         return Sheet(machine)
     seen = {name: _seen(**one) for name, one in kept.pop("seen").items()}

@@ -20,11 +20,11 @@ from tests.gpu.expected import FOLDER
 from tests.gpu.measure import Ward, output_of
 from tests.gpu.rounds import ITEMS, Rounds, go
 from tests.gpu.sheet import Sheet
+from tests.lab.golden import GOLDEN
 from tests.lab.options import among, tell
 from tests.lab.patients import DATA
-from tests.lab.run import ROOT, execute
+from tests.lab.run import execute
 
-GOLDEN = ROOT / "tests" / "golden"
 NO_DEVICE = 2
 some_items = among({item[0]: item for item in ITEMS}, "item")
 ASK = """\

@@ -16,7 +16,7 @@ HEADER = table.HEADER.replace("data wait", "exposed wait").replace(
 )
 TITLE = "# How often bdoc is right on GPUs\n\n"
 METHOD = """\
-Written by `make gpu`; how to run it stands in [its README](../tests/gpu/README.md). Patients and twins are
+Written by `make gpu`; how to run it stands in [its README](../tests/gpu/README.md). Trainings and twins are
 made as for [accuracy](accuracy.md), on a real device; sizes follow its speed, so that steps take 10 to 20 ms.
 
 - Exposed wait: in the run that bdoc watches, the script records an event of its own on its compute stream
@@ -24,11 +24,11 @@ made as for [accuracy](accuracy.md), on a real device; sizes follow its speed, s
   time of all steps from the twentieth on, is the truth. Right means within 0.02.
 - Device busy: kernel seconds of a step (union over all streams, by a profiler of the script's own in a
   separate run) over the mean plain step.
-- Speedup: plain sick and cured runs in turn, per sample on the device's clock; for evaluation, of the whole
+- Speedup: plain slow and cured runs in turn, per sample on the device's clock; for evaluation, of the whole
   run.
 - Step under bdoc: mean step of the watched run over that of the plain ones.
 - Calls that wait for the device: counted in the same twenty steps of one training by its own profiler, with
-  bdoc looking closely at every step, and without bdoc.
+  bdoc sampling every step, and without bdoc.
 - Cost: a training paced by the host, plain and watched in turn.
 """
 NOT_YET = """\

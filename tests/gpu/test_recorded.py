@@ -12,21 +12,21 @@ from tests.gpu.examine import Seen, judged
 from tests.gpu.expected import PATIENTS
 from tests.gpu.records import FILE, load
 from tests.gpu.test_examine import STARVED, taken
-from tests.lab.kept import put, report_of, taken_of
-from tests.lab.run import ROOT
+from tests.lab.golden import GOLDEN, names
+from tests.lab.kept import TAKEN, put, report_of, taken_of
 from tests.patients.patient import Patient
 
-GOLDEN = ROOT / "tests" / "golden"
 RECORDED = [
-    (folder, one)
-    for folder in sorted({path.parent for path in GOLDEN.glob(f"*/{FILE}")})
+    (place, one)
+    for place in (path.with_suffix("") for path in sorted(GOLDEN.glob("*.zip")))
+    if FILE in names(place)
     for one in PATIENTS
-    if (folder / f"{one.name}.taken.json").exists()
+    if one.name + TAKEN in names(place)
 ]
 
 
 def again(folder: Path, patient: Patient) -> Seen:
-    report = report_of(folder / f"{patient.name}.profile.json.gz")
+    report = report_of(folder, patient.name)
     return judged(patient, report, taken_of(folder, patient))
 
 

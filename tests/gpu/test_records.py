@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.gpu.records import load, save
 from tests.gpu.sheet import Sheet, section
 from tests.gpu.test_examine import STARVED, judged, report, taken
+from tests.lab.golden import read
 
 FOUND = Sheet(
     "box",
@@ -23,7 +24,7 @@ def test_what_was_found_is_there_again_and_what_was_left_out_may_come_now(tmp_pa
     again = load(tmp_path, "box")
     assert again.left_out == []
     again.left_out = FOUND.left_out
-    assert section(again) == section(FOUND) == (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert section(again) == section(FOUND) == read(tmp_path, "table.md").decode()
     assert (again.right, again.harm) == (FOUND.right, FOUND.harm)
 
 

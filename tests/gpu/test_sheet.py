@@ -46,7 +46,7 @@ def test_a_new_section_replaces_the_devices_old_one_and_no_other(tmp_path: Path)
 def test_the_published_page_is_such_a_page() -> None:
     text = (ROOT / "docs" / "accuracy-gpu.md").read_text(encoding="utf-8")
     assert text.startswith(TITLE + METHOD), "write it anew: tests.gpu.sheet.page"
-    assert (NOT_YET in text) == (text.count("\n## ") == 1 and "| patient |" not in text)
+    assert (NOT_YET in text) == (text.count("\n## ") == 1 and "| training |" not in text)
 
 
 def test_the_page_about_cpus_says_what_is_known_of_gpus() -> None:
@@ -60,7 +60,7 @@ def test_what_was_left_out_or_failed_is_said() -> None:
     failed = {"saturated": "Failed: out of memory"}
     sheet = Sheet("box", {STARVED.name: SEEN}, failed=failed, left_out=["cost-1ms", "cost-20ms"])
     assert adds_up(sheet)[-2:] == ["failed: saturated", "left out: cost-1ms, cost-20ms"]
-    assert "all patients: bound right 1 of 1" in section(sheet)
+    assert "all: bound right 1 of 1" in section(sheet)
     assert "| saturated | failed: Failed: out of memory |" in section(sheet)
 
 

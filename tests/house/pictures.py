@@ -6,7 +6,6 @@ it to the report of today. `docs/page.png` is the top of what `bdoc view` opens,
 
 from __future__ import annotations
 
-import gzip
 import html
 import io
 import re
@@ -25,8 +24,9 @@ from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import render
 from tests.house.source import ROOT
+from tests.lab.golden import GOLDEN, read
 
-RUN = ROOT / "tests" / "golden" / "quickstarts" / "plain.profile.json.gz"
+RUN = GOLDEN / "quickstarts", "plain.profile.json"
 TERMINAL, PAGE = ROOT / "docs" / "terminal.svg", ROOT / "docs" / "page.png"
 COLUMNS = 88
 PAGE_PX = (1100, 1245)
@@ -38,7 +38,7 @@ BROWSER = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars
 
 def terminal(color: bool = True) -> str:
     """What the terminal shows of the run."""
-    report = write_up(decode_profile(gzip.decompress(RUN.read_bytes())))
+    report = write_up(decode_profile(read(*RUN)))
     return render(report, "terminal", width=COLUMNS, color=color)
 
 
@@ -62,7 +62,7 @@ def draw_page(file: Path) -> None:
     """The top of the page, as a browser shows it."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     assert browser, "no chromium on PATH: apt-get install chromium"
-    diagnosis = diagnose(decode_profile(gzip.decompress(RUN.read_bytes())))
+    diagnosis = diagnose(decode_profile(read(*RUN)))
     page = render(write_up(diagnosis.profile, diagnosis), "html", picture=picture_of(diagnosis))
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "page.html")

@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the shelf, the glossary and the report's types: none of it is kept by hand."""
+"""Writes docs/reference/ from the findings, the glossary and the types; git ignores the folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bottleneck_doctor.model.diagnosis import Proposal
-from bottleneck_doctor.prescribe.registry import cases_of, modules, offered, pages
+from bottleneck_doctor.prescribe.registry import modules, offered, pages
 from bottleneck_doctor.render.glossary import (
     APPLY,
     BOUND_PAGES,
@@ -22,13 +22,11 @@ from bottleneck_doctor.render.glossary import (
 )
 from bottleneck_doctor.render.pages import examples, risks
 from bottleneck_doctor.render.words import capital
-from tests.house.fleet_tables import tables_page
-from tests.house.report_fields import report_page
+from tests.house.fields import PROFILE, REPORT, tables_page, types_page
 from tests.house.source import ROOT
 
 FOLDER = ROOT / "docs" / "reference"
 FIRST = "<!-- written by `make docs`; change the finding, the glossary or the type that it comes from -->\n"
-SPEAKS = {"fires": "fires", "silent": "stays silent", "abstains": "cannot say"}
 
 
 @cache
@@ -36,7 +34,8 @@ def reference() -> dict[str, str]:
     """Every page by its path below the folder."""
     found = {f"findings/{module.FINDING.id}.md": finding_page(module) for module in modules()}
     found |= {"README.md": index(), "remedies.md": remedies_page(), "words.md": words_page()}
-    found |= {"report.md": report_page(), "fleet.md": tables_page()}
+    found |= {"report.md": types_page("Report", REPORT), "profile.md": types_page("Profile", PROFILE)}
+    found |= {"fleet.md": tables_page()}
     return {name: FIRST + text.rstrip() + "\n" for name, text in found.items()}
 
 
@@ -61,13 +60,12 @@ def present(folder: Path = FOLDER) -> list[str]:
 
 
 def finding_page(module: ModuleType) -> str:
-    """A finding: its docstring, the remedies it offers, and the runs on which it is tested."""
+    """A finding: its page, and the remedies it offers."""
     entry = module.FINDING
     remedies = [name for name, findings in offered().items() if entry.id in findings]
     links = ", ".join(f"[{name}](../remedies.md#{name})" for name in remedies) or "none"
-    cases = [f"- {SPEAKS[case.outcome]}: {case.name}" for case in cases_of(module)]
     about = f"Cause: [{entry.cause}](../words.md#causes). Remedies: {links}."
-    return "\n".join([f"# {entry.id}", "", about, "", pages()[entry.id], "", "## Tested on", "", *cases, ""])
+    return "\n".join([f"# {entry.id}", "", about, "", pages()[entry.id], ""])
 
 
 def index() -> str:
@@ -81,13 +79,14 @@ def index() -> str:
     lines += ["- [remedies](remedies.md): what to change, how, and what may go wrong"]
     lines += ["- [words](words.md): bounds, causes, metrics, levels, messages, gaps"]
     lines += ["- [report](report.md): the fields of `bdoc report --format json`"]
+    lines += ["- [profile](profile.md): the fields of `profile.json`"]
     lines += ["- [fleet](fleet.md): the tables of `bdoc fleet`", "", "## Findings", ""]
     lines += ["| finding | cause | in one sentence |", "|---|---|---|"]
     for module in sorted(modules(), key=lambda module: (module.FINDING.cause, module.FINDING.id)):
         entry = module.FINDING
         first = pages()[entry.id].partition("\n")[0].replace("|", "\\|")
         lines.append(f"| [{entry.id}](findings/{entry.id}.md) | {entry.cause} | {first} |")
-    lines += ["", "```{toctree}", ":hidden:", ":glob:", "remedies", "words", "report", "fleet"]
+    lines += ["", "```{toctree}", ":hidden:", ":glob:", "remedies", "words", "report", "profile", "fleet"]
     lines += ["findings/*", "```"]
     return "\n".join(lines)
 
@@ -130,3 +129,7 @@ def _section(title: str, texts: Mapping[str, str]) -> list[str]:
         inset = inspect.cleandoc(text).replace("\n", "\n  ")
         lines += [f"- **{name}**: {inset}"]
     return [*lines, ""]
+
+
+if __name__ == "__main__":
+    print(f"docs/reference: {len(write())} pages written anew")

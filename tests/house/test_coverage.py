@@ -1,4 +1,4 @@
-"""What guides advise has an answer that exists: every id on that page is on the shelf, or a word of ours."""
+"""Every id that docs/coverage.md answers a guide with is one that `bdoc explain` knows."""
 
 from __future__ import annotations
 
@@ -40,12 +40,6 @@ def unknown(page: str, known: set[str]) -> Iterator[Broken]:
 def test_every_id_in_an_answer_exists() -> None:
     known = {*pages(), *offered(), *METRICS, *CAUSES}
     require_none(unknown((ROOT / PAGE).read_text(encoding="utf-8"), known))
-
-
-def test_no_row_is_missed() -> None:
-    page = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert len(list(answers(page))) == sum(line.startswith("| ") for line in page.splitlines()) - 6
-    assert page.count("| a guide says |") == 6
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ CASES = [
     ("findings/decode_bound.py", "from ..analyse.replay import replay", True),
     ("prescribe/rank.py", "from ..findings import shelf", True),
     ("prescribe/rank.py", "from ..findings import loader_in_main", False),
-    ("export/otlp.py", "from opentelemetry.sdk import trace", True),
+    ("export/carriers.py", "from opentelemetry.sdk import trace", True),
     ("export/data.py", "from ..analyse import verdict", False),
     ("render/page.py", "import rich.table", True),
     ("render/page.py", "from ..model.profile import Location", True),

@@ -1,4 +1,4 @@
-"""Files of about 100 lines, functions of about 10: 400 and 60 fail."""
+"""No file is longer than 500 lines, no function longer than 80."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from tests.house.source import Broken, Source, python_sources, require_none, tree
 
-FILE_LINES = 400
-FUNCTION_LINES = 60
+FILE_LINES = 500
+FUNCTION_LINES = 80
 
 # What is longer today, with its length. These lists only shrink: nothing may grow, nothing may join.
 LONG_FILES: dict[str, int] = {}
@@ -31,12 +31,12 @@ def function_lengths(source: Source) -> Iterator[tuple[str, int, int]]:
             yield f"{source.file}:{node.name}", node.lineno, node.end_lineno - node.lineno + 1
 
 
-def test_no_file_is_longer_than_400_lines() -> None:
+def test_no_file_is_longer_than_500_lines() -> None:
     lengths = [length for source in python_sources() for length in file_lengths(source)]
     require_none(_too_long(lengths, FILE_LINES, LONG_FILES, SPLIT_FILE))
 
 
-def test_no_function_is_longer_than_60_lines() -> None:
+def test_no_function_is_longer_than_80_lines() -> None:
     lengths = [length for source in python_sources() for length in function_lengths(source)]
     require_none(_too_long(lengths, FUNCTION_LINES, LONG_FUNCTIONS, SPLIT_FUNCTION))
 
@@ -51,13 +51,13 @@ def test_the_lists_of_exemptions_only_shrink() -> None:
 
 
 def test_the_rule_itself_counts_a_function_with_its_docstring() -> None:
-    long = Source("a.py", "def long():\n" + "    x = 1\n" * 60)
-    short = Source("b.py", "def short():\n" + "    x = 1\n" * 59)
+    long = Source("a.py", "def long():\n" + "    x = 1\n" * 80)
+    short = Source("b.py", "def short():\n" + "    x = 1\n" * 79)
     lengths = [*function_lengths(long), *function_lengths(short)]
     assert [b.rule for b in _too_long(lengths, FUNCTION_LINES, {}, SPLIT_FUNCTION)] == [
-        "a.py:long has 61 lines, and 60 is the limit"
+        "a.py:long has 81 lines, and 80 is the limit"
     ]
-    assert not list(_too_long(lengths, FUNCTION_LINES, {"a.py:long": 61}, SPLIT_FUNCTION))
+    assert not list(_too_long(lengths, FUNCTION_LINES, {"a.py:long": 81}, SPLIT_FUNCTION))
 
 
 def _too_long(

@@ -1,4 +1,4 @@
-"""Nothing lies about: the top level is a closed list, and no file knows whose machine it was written on."""
+"""Files: the top level is a closed list, no file names a machine, no name says nothing of what lies in it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ TOP_LEVEL = frozenset(
     ".pre-commit-config.yaml".split()
 )
 
-# Names that stand for nobody, as examples and synthetic runs use them.
-NOBODY = "user|you|me|ann|alice|bob|runner"
+JUNK = frozenset("util utils utility utilities helper helpers misc common commons shared stuff tools".split())
+
+# Named by their finding's id: what is shared is the device.
+AILMENTS = frozenset({"gpu_shared.py", "gpu-shared.md"})
+
+# Names of no one, as examples and synthetic runs use them.
+NO_ONE = "user|you|me|ann|alice|bob|runner"
 PLACES = {
-    rf"(?<![\w.~$}}/])/(?:home|Users)/(?!(?:{NOBODY})\b)\w+": "a path in somebody's home",
+    rf"(?<![\w.~$}}/])/(?:home|Users)/(?!(?:{NO_ONE})\b)\w+": "a path in somebody's home",
     r"(?<![\w.~$}/])/(?:root|work)/\w+": "a path of one machine",
     r"\b(?:[\w-]+\.)*(?:pypi\.org|pythonhosted\.org|pytorch\.org/whl|anaconda\.org)": "a package registry",
     r"--?(?:extra-)?index-url[ =]+\S*://\S+": "a package registry",
@@ -35,9 +40,9 @@ def places(file: str, text: str) -> Iterator[Broken]:
 
 
 def test_the_top_level_is_a_closed_list() -> None:
-    strangers = sorted({file.partition("/")[0] for file in house_files()} - TOP_LEVEL)
+    others = sorted({file.partition("/")[0] for file in house_files()} - TOP_LEVEL)
     do = "move it under bottleneck_doctor/, tests/ or docs/; what runs leave behind goes into .gitignore"
-    require_none(Broken(name, 1, "the top level is a closed list", do) for name in strangers)
+    require_none(Broken(name, 1, "the top level is a closed list", do) for name in others)
 
 
 def test_no_file_names_a_home_or_a_registry() -> None:
@@ -67,6 +72,32 @@ def test_every_file_ends_with_a_line_end() -> None:
 )
 def test_the_rule_itself_knows_places(line: str, broken: bool) -> None:
     assert bool(list(places("a.md", line))) is broken
+
+
+def junk_drawers(file: str) -> Iterator[Broken]:
+    """The parts of a path that say nothing about what lies in them."""
+    for part in set(file.split("/")) - AILMENTS:
+        for word in re.split(r"[_.\-]", part.lower()):
+            if word in JUNK:
+                yield Broken(file, 1, f"`{part}` is a junk drawer", "name the noun that these things share")
+
+
+def test_no_file_or_folder_is_a_junk_drawer() -> None:
+    require_none(broken for file in house_files() for broken in junk_drawers(file))
+
+
+@pytest.mark.parametrize(
+    ("file", "junk"),
+    [
+        ("bottleneck_doctor/utils.py", True),
+        ("tests/helpers/fake.py", True),
+        ("tests/sense/proc_misc.py", True),
+        ("bottleneck_doctor/analyse/steps.py", False),
+        ("bottleneck_doctor/analyse/utilisation.py", False),
+    ],
+)
+def test_the_rule_itself_looks_at_whole_words(file: str, junk: bool) -> None:
+    assert bool(list(junk_drawers(file))) is junk
 
 
 def _text(file: str) -> str:

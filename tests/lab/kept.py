@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import platform
 import sys
@@ -13,21 +12,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from bottleneck_doctor.model.diagnosis import Diagnosis
+from tests.lab import golden
 from tests.lab.judge import Judgement, Taken, judge
 from tests.lab.run import ROOT
 from tests.patients.expected import Patient
 
+PROFILE, TAKEN = ".profile.json", ".taken.json"  # how the members of a set end
+
 
 def put(folder: Path, patient: Patient, profile: Path, taken: Taken) -> None:
     """File the profile and the measurements under the patient's name."""
-    put_profile(folder, patient.name, placeless(profile.read_text()))
-    (folder / f"{patient.name}.taken.json").write_text(json.dumps(asdict(taken)) + "\n")
-
-
-def put_profile(folder: Path, name: str, text: str) -> None:
-    """File a profile under a name; the same text makes the same file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.profile.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    members = {PROFILE: placeless(profile.read_text()), TAKEN: json.dumps(asdict(taken)) + "\n"}
+    golden.write(folder, {patient.name + ending: text for ending, text in members.items()})
 
 
 def placeless(text: str) -> str:
@@ -47,28 +44,35 @@ def placeless(text: str) -> str:
     return text.replace(json.dumps(platform.release()), '"6"')
 
 
-def report_of(file: Path, without: Sequence[str] = ()) -> dict[str, Any]:
-    """The report of a kept profile, drawn anew; ``without`` names facts of it that are left out, to see
-    what they are worth."""
+def report_of(folder: Path, name: str, without: Sequence[str] = ()) -> dict[str, Any]:
+    """The report of a recorded run by today's code; ``without`` names facts of the profile to leave out."""
+    return report_and_diagnosis(folder, name, without)[0]
+
+
+def report_and_diagnosis(
+    folder: Path, name: str, without: Sequence[str] = ()
+) -> tuple[dict[str, Any], Diagnosis]:
+    """The report and the diagnosis that it is written from."""
+    from bottleneck_doctor.analyse.diagnose import diagnose
     from bottleneck_doctor.model.codec import decode_profile, encode_report
     from bottleneck_doctor.prescribe.write_up import FAILED, write_up
 
-    profile = decode_profile(gzip.decompress(file.read_bytes()))
+    profile = decode_profile(golden.read(folder, name + PROFILE))
     profile = replace(profile, **{name: type(getattr(profile, name))() for name in without})
-    report = write_up(profile)
-    assert not [one for one in report.abstentions if one.missing.startswith(FAILED)], file
+    diagnosis = diagnose(profile)
+    report = write_up(profile, diagnosis)
+    assert not [one for one in report.abstentions if one.missing.startswith(FAILED)], name
     drawn: dict[str, Any] = json.loads(encode_report(report))
-    return drawn
+    return drawn, diagnosis
 
 
 def again(folder: Path, patient: Patient, without: Sequence[str] = ()) -> Judgement | None:
     """Diagnose a kept profile anew; ``None`` where there is none of this patient."""
-    file = folder / f"{patient.name}.profile.json.gz"
-    if not file.exists():
+    if patient.name not in golden.names(folder, PROFILE):
         return None
-    return judge(patient, report_of(file, without), taken_of(folder, patient))
+    return judge(patient, report_of(folder, patient.name, without), taken_of(folder, patient))
 
 
 def taken_of(folder: Path, patient: Patient) -> Taken:
     """What was kept of a patient beside the profile."""
-    return Taken(**json.loads((folder / f"{patient.name}.taken.json").read_text()))
+    return Taken(**json.loads(golden.read(folder, patient.name + TAKEN)))

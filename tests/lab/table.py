@@ -11,7 +11,7 @@ from tests.lab.judge import Judgement
 T = TypeVar("T")
 BASES = ("replay", "amdahl", "bound")  # of a promise
 HEADER = (
-    "| patient | bound | cause | first remedy | data wait: bdoc / truth | cured by "
+    "| training | bound | cause | first remedy | data wait: bdoc / truth | cured by "
     "| predicted: low – likely – high | by | measured | inside |\n"
     "|---|---|---|---|---|---|---|---|---|---|"
 )
@@ -40,11 +40,11 @@ def row(judgement: Judgement) -> str:
 
 
 def summary(judgements: Sequence[Judgement]) -> list[str]:
-    """What the rows add up to, for the ailments and for all patients."""
+    """What the rows add up to, for those that stand for a finding and for all."""
     lines = []
     for title, rows in (
-        ("ailments", [j for j in judgements if j.group == "ailment"]),
-        ("all patients", list(judgements)),
+        ("one per finding", [j for j in judgements if j.group == "ailment"]),
+        ("all", list(judgements)),
     ):
         if rows:
             counts = ", ".join(f"{name} {count(rows, right)}" for name, right in COUNTED.items())

@@ -118,7 +118,7 @@ def test_what_was_not_predicted_is_neither_right_nor_wrong() -> None:
 def test_the_summary_counts_only_what_was_judged() -> None:
     rows = [judged(report(workers_auto=(1.5, 1.9, 2.4))), judged(report())]
     assert summary(rows)[0] == (
-        "ailments: bound right 2 of 2, cause right 2 of 2, first remedy right 1 of 2, "
+        "one per finding: bound right 2 of 2, cause right 2 of 2, first remedy right 1 of 2, "
         "data wait within 0.02 2 of 2, speedup within 25 % 1 of 1, speedup inside its interval 1 of 1, "
         "upper bound holds 0 of 0, first of those tried brings most 0 of 0"
     )

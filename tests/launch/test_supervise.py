@@ -1,19 +1,24 @@
-"""A supervised training lives and ends as it would alone: streams, environment, exit status."""
+"""The supervisor waits for the training, passes signals on once, and sleeps until something happens."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 
 import psutil
 import pytest
 
+from bottleneck_doctor.launch import signals
 from bottleneck_doctor.launch.command import Command
+from bottleneck_doctor.launch.signals import HELD, arrivals, doorbell, held
 from bottleneck_doctor.launch.supervise import Ended, supervise
 
 pytestmark = pytest.mark.alone  # a signal is to reach this process: of several threads another may take it
@@ -190,3 +195,122 @@ def test_nothing_of_ours_is_left_running_or_open():
     run("true")
     assert os.listdir("/proc/self/fd") == open_before
     assert psutil.Process().children() == children_before  # a zombie is one, too
+
+
+LONG_S = 60.0
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def ring() -> None:
+    """A signal for the thread that sleeps: one for the process may go to a thread that other tests left."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+
+def until(sleep, ready) -> int:
+    """Sleep, as long as allowed each time, until something is so; how often that took."""
+    deadline = time.monotonic() + LONG_S / 2
+    for times in range(10_000):
+        if ready():
+            return times
+        assert time.monotonic() < deadline
+        sleep(LONG_S)
+    raise AssertionError("woken all the time for nothing")
+
+
+def no_bells(monkeypatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+
+
+@pytest.mark.parametrize("bells", [True, False])
+def test_the_end_of_the_child_is_noticed(child, monkeypatch, bells):
+    if not bells:
+        no_bells(monkeypatch)
+    with doorbell(child.pid, HELD) as sleep:
+        child.stdin.close()
+        until(sleep, lambda: child.poll() is not None)
+
+
+@pytest.mark.parametrize("bells", [True, False])
+def test_a_held_signal_is_noticed_and_left_for_others_to_take(child, monkeypatch, bells):
+    if not bells:
+        no_bells(monkeypatch)
+    with held() as taken, doorbell(child.pid, HELD) as sleep:
+        ring()
+        sleep(LONG_S)
+        assert [arrival.number for arrival in arrivals(taken)] == [signal.SIGUSR1]
+
+
+def test_with_bells_a_signal_cuts_the_sleep_short(child, monkeypatch):
+    monkeypatch.setattr("bottleneck_doctor.launch.signals._LOOK_UP_S", LONG_S)
+    with held() as taken, doorbell(child.pid, HELD) as sleep:
+        before = time.monotonic()
+        ring()
+        sleep(LONG_S)
+        assert time.monotonic() - before < LONG_S
+        assert arrivals(taken)
+
+
+def test_nothing_stays_open(child):
+    before = os.listdir("/proc/self/fd")
+    with doorbell(child.pid, HELD) as sleep:
+        sleep(0.0)
+    assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.fixture
+def bystander() -> Iterator[signals.Witness]:
+    """A witness; tests signal it alone, as the group that it is in is the test runner's."""
+    made = signals.station()
+    assert made is not None
+    yield made
+    signals.dismiss(made)
+
+
+def test_a_signal_is_seen_at_once_and_others_are_not(bystander):
+    assert signals.saw(bystander, signal.SIGTERM) is False
+    os.kill(bystander.pid, signal.SIGTERM)
+    assert signals.saw(bystander, signal.SIGTERM) is True
+    assert signals.saw(bystander, signal.SIGINT) is False
+
+
+def test_a_relieved_witness_has_seen_nothing():
+    first = signals.station()
+    os.kill(first.pid, signal.SIGINT)
+    second = signals.relieve(first)
+    assert signals.saw(second, signal.SIGINT) is False
+    assert not os.path.exists(f"/proc/{first.pid}")
+    signals.dismiss(second)
+
+
+def test_a_stopped_witness_still_tells_and_still_goes():
+    other = signals.station()
+    os.kill(other.pid, signal.SIGSTOP)
+    os.waitpid(other.pid, os.WUNTRACED)
+    os.kill(other.pid, signal.SIGHUP)
+    assert signals.saw(other, signal.SIGHUP) is True
+    signals.dismiss(other)
+    assert not os.path.exists(f"/proc/{other.pid}")
+
+
+def test_without_a_witness_nobody_can_tell():
+    assert signals.saw(None, signal.SIGTERM) is None
+
+
+def test_a_machine_without_cat_has_no_witness_and_nothing_stays_open(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    before = os.listdir("/proc/self/fd")
+    assert signals.station() is None
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_the_witness_goes_when_the_lifeline_is_cut():
+    made = signals.station()
+    os.close(made.lifeline)
+    assert os.waitpid(made.pid, 0)[1] == 0

@@ -7,11 +7,12 @@ import pytest
 from bottleneck_doctor.model.codec import decode_live as decode
 from bottleneck_doctor.model.codec import encode_live as encode
 from bottleneck_doctor.model.instruments import Sample
-from bottleneck_doctor.model.run import Announcement, Ending, Handover, Lifetime, Machine
+from bottleneck_doctor.model.run import Announcement, Ending, Lifetime, Machine, Run, Snapshot
 
+RUN = Run(["python", "a.py"], "a.py", "/", "now", 1.5, 0)
 MACHINE = Machine("host", "6.1", "cpu", 2, 2.0)
-HANDOVER = Handover(
-    7, MACHINE, samples=[Sample(5, "system", {"cpu_busy_s": 1.5, "pressure_scope": "cgroup"})]
+SNAPSHOT = Snapshot(
+    RUN, MACHINE, 7, samples=[Sample(5, "system", {"cpu_busy_s": 1.5, "pressure_scope": "cgroup"})]
 )
 
 
@@ -21,19 +22,19 @@ def test_an_announcement_comes_back_as_it_was() -> None:
 
 
 def test_samples_come_back_with_their_numbers_and_words() -> None:
-    assert decode(encode(HANDOVER), Handover) == HANDOVER
+    assert decode(encode(SNAPSHOT), Snapshot) == SNAPSHOT
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"null", b'{"exit_status": "none"}', b"\xff\xfe"])
 def test_what_is_torn_or_foreign_is_nothing(data: bytes) -> None:
     assert decode(data, Ending) is None
     assert decode(data, Announcement) is None
-    assert decode(data, Handover) is None
+    assert decode(data, Snapshot) is None
 
 
-def test_every_cut_of_a_handover_is_nothing_rather_than_an_error() -> None:
-    data = encode(HANDOVER)
-    assert [decode(data[:length], Handover) for length in range(len(data))] == [None] * len(data)
+def test_every_cut_of_a_snapshot_is_nothing_rather_than_an_error() -> None:
+    data = encode(SNAPSHOT)
+    assert [decode(data[:length], Snapshot) for length in range(len(data))] == [None] * len(data)
 
 
 def test_a_path_that_is_no_unicode_is_escaped() -> None:

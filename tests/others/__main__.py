@@ -19,14 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.lab import table
+from tests.house import quoted
+from tests.lab import golden, table
 from tests.lab.judge import Judgement, Taken, judge
-from tests.lab.kept import placeless, put_profile, report_of
+from tests.lab.kept import PROFILE, TAKEN, placeless, report_of
 from tests.lab.run import diagnose, in_turn, succeed
+from tests.lab.sets import put as put_row
 from tests.patients.patient import Patient
 
 HERE = Path(__file__).parent / "trainings"
-KEPT = Path(__file__).parents[1] / "golden" / "others"
+KEPT = golden.GOLDEN / "others"
 NAMES = sorted(one.name for one in HERE.iterdir() if (one / "truth.json").exists())
 LIMIT_S = 300.0
 USUAL = "train"  # the name of the run without a cure
@@ -70,9 +72,13 @@ def judged(training: Training, report: dict[str, Any], trained_s: dict[str, list
 
 def again(training: Training, without: Sequence[str] = ()) -> Judgement:
     """Diagnose the kept profile anew."""
-    report = report_of(KEPT / f"{training.name}.profile.json.gz", without)
-    taken = json.loads((KEPT / f"{training.name}.taken.json").read_text())
-    return judged(training, report, taken["trained_s"])
+    return judged(training, report_of(KEPT, training.name, without), trained_of(training.name))
+
+
+def trained_of(name: str) -> dict[str, list[float]]:
+    """How long the recorded runs trained, as the script is and with each cure."""
+    trained_s: dict[str, list[float]] = json.loads(golden.read(KEPT, name + TAKEN))["trained_s"]
+    return trained_s
 
 
 def examine(training: Training, rounds: int, data: Path, keep: bool) -> Judgement:
@@ -91,9 +97,9 @@ def examine(training: Training, rounds: int, data: Path, keep: bool) -> Judgemen
 
         trained_s = in_turn(rounds, (USUAL, *training.cures), seconds_with)
         if keep:
-            put_profile(KEPT, training.name, placeless(profile.read_text()))
-            taken = json.dumps({"trained_s": trained_s}, indent=1)
-            (KEPT / f"{training.name}.taken.json").write_text(taken + "\n")
+            taken = json.dumps({"trained_s": trained_s}, indent=1) + "\n"
+            members = {PROFILE: placeless(profile.read_text()), TAKEN: taken}
+            golden.write(KEPT, {training.name + ending: text for ending, text in members.items()})
     return judged(training, report, trained_s)
 
 
@@ -122,6 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="diagnose the kept profiles, start nothing")
     parser.add_argument("--without", nargs="+", default=(), metavar="FACTS", help="with --again")
     parser.add_argument("--keep", action="store_true", help="file profiles and measurements")
+    parser.add_argument("--write", action="store_true", help="renew this set's row in the table of sets")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "bdoc-others")
     given = parser.parse_args(argv)
     print(table.HEADER, flush=True)
@@ -137,6 +144,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             promised = f"×{one.likely:.2f}" if one.likely else f"at most ×{one.most:.2f}" if one.most else "–"
             print(f"|   {one.remedy}: promised {promised}, measured ×{one.measured:.2f}", flush=True)
     print(*table.summary(judgements), sep="\n")
+    if given.write:
+        put_row("others22-now", judgements)
+        quoted.main()
     return 0
 
 

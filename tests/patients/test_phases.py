@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.lab.golden import GOLDEN
 from tests.lab.kept import report_of
 from tests.lab.patients import watched
 from tests.patients.expected import PATIENTS
 
-RECORDED = Path(__file__).parents[1] / "golden" / "accuracy"
+RECORDED = GOLDEN / "accuracy"
 BY_NAME = {patient.name: patient for patient in PATIENTS}
-FINDINGS = {"step-time-drift", "periodic-stalls"}
+FINDINGS = {"step-time-drift"}
 # name, whether its phases are I/O-bound, in order, and which of the findings about change it has
 TABLE: list[tuple[str, list[bool], set[str]]] = [
     ("cold-first-epoch", [True, False], set()),
@@ -39,7 +40,7 @@ def test_a_run_has_the_phases_that_were_put_there(
 
 @pytest.mark.parametrize(("name", "reading", "findings"), TABLE, ids=[row[0] for row in TABLE])
 def test_a_recorded_run_has_them(name: str, reading: list[bool], findings: set[str]) -> None:
-    check(report_of(RECORDED / f"{name}.profile.json.gz"), reading, findings)
+    check(report_of(RECORDED, name), reading, findings)
 
 
 def check(said: dict[str, Any], reading: list[bool], findings: set[str]) -> None:

@@ -10,8 +10,8 @@ from bottleneck_doctor.agent.trial.losses import MARGIN
 from bottleneck_doctor.agent.trial.reused_batches import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.commands.proving import LOSSES
-from bottleneck_doctor.model.derived import Rhythm
 from bottleneck_doctor.model.diagnosis import Diagnosis
+from bottleneck_doctor.model.instruments import Operation
 from bottleneck_doctor.model.proof import CEILING, Arm, ComparedSteps
 from bottleneck_doctor.model.report import Speedup
 from bottleneck_doctor.model.run import Treatment
@@ -80,10 +80,12 @@ def test_long_epochs_are_not_waited_for() -> None:
     assert steps(span_of(watched(steps=900, epochs=2), [BASE])) < 450
 
 
-def test_what_comes_at_a_regular_distance_is_compared_as_often_as_it_comes() -> None:
-    saving = Rhythm("checkpoint", 5, 75.0, 1.0, 0.2)
-    diagnosis = replace(watched(epochs=1), rhythms=[saving])
-    assert steps(span_of(diagnosis, [BASE])) == 150
+def test_checkpoints_are_compared_as_often_as_they_come() -> None:
+    diagnosis = watched(steps=450, epochs=1)
+    assert diagnosis.loop is not None
+    saving = Operation("checkpoint", diagnosis.loop.pid, 0, "save", 6, 6.0, 6.0, 1.0)
+    diagnosis = replace(diagnosis, profile=replace(diagnosis.profile, operations=[saving]))
+    assert steps(span_of(diagnosis, [BASE])) == 150  # 75 each, 100 wanted
 
 
 def test_for_a_remedy_of_the_whole_run_the_time_between_evaluations_is_compared_whole() -> None:

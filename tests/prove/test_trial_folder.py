@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.launch import run_registry
 from bottleneck_doctor.model.errors import UsageError
-from bottleneck_doctor.prove.restore import WHERE
+from bottleneck_doctor.prove.put_back_files import WHERE
 from bottleneck_doctor.prove.trials import LOG_BYTES_AT_MOST, PREFIX, keep_short, tail, trial_folder
 
 DEAD = 4_194_304  # above the largest pid that Linux gives

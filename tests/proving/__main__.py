@@ -21,7 +21,7 @@ from tests.proving.measure import as_long, as_told, proven
 # or cores are held to a limit, which not every machine allows.
 CHOSEN = """loader-in-main sleeping-loader storage-latency-bound per-sample-indexing ipc-overhead
     worker-respawn worker-threads workers-too-many ragged-batches repeated-deterministic-preprocess gc-pauses
-    logging-blocking optimizer-for-loop anomaly-mode denormals one-thread ddp-accum-sync""".split()
+    logging-blocking optimizer-for-loop anomaly-mode one-thread ddp-accum-sync""".split()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

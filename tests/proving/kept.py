@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.lab import golden
 from tests.lab.kept import placeless
 from tests.patients.expected import Patient
 from tests.proving.judge import Evidence
@@ -17,15 +18,14 @@ PROOF = "winner cost baseline_s noise steps".split()
 
 def put(folder: Path, patient: Patient, taken: Evidence) -> None:
     """File it under the patient's name."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = placeless(json.dumps(asdict(taken)))
-    (folder / f"{patient.name}.json").write_text(text + "\n")
+    golden.write(folder, {f"{patient.name}.json": placeless(json.dumps(asdict(taken))) + "\n"})
 
 
 def again(folder: Path, patient: Patient) -> Evidence | None:
     """What was kept of this patient; ``None`` where nothing was."""
-    file = folder / f"{patient.name}.json"
-    return Evidence(**json.loads(file.read_text())) if file.exists() else None
+    if patient.name not in golden.names(folder, ".json"):
+        return None
+    return Evidence(**json.loads(golden.read(folder, f"{patient.name}.json")))
 
 
 def shortened(taken: Evidence) -> Evidence:

@@ -9,22 +9,22 @@ from tests.lab.table import count, line, mark, with_sum
 from tests.proving.judge import NEAR, TIMES, ProofJudgement
 
 HEADER = (
-    "| patient | remedy | predicted | measured (90 %) | verdict | by its clock | by hand (pairs) | off by "
+    "| training | remedy | predicted | measured (90 %) | verdict | by its clock | by hand (pairs) | off by "
     "| winner | cost | losses | left behind |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 METHOD = f"""\
-Each patient is a small training script that is sick in one known way; its twin is the same training with
-one remedy applied by hand. `bdoc prove` runs the sick script, unmodified, and applies remedies by itself.
+Each is a small training script that is slow in one known way; its twin is the same training with
+one remedy applied by hand. `bdoc prove` runs the slow script, unmodified, and applies remedies by itself.
 
 - Measured is the speedup that bdoc measured for the twin's remedy, with its 90 % interval. By its clock is
   what the script timed itself in the very same trials, other programs' part included. By hand is the ratio
-  of the mean step times, by the script's own clock, of a sick and a cured run without bdoc, of as many
+  of the mean step times, by the script's own clock, of a slow and a cured run without bdoc, of as many
   steps as the trials had: the median of the pairs, and the least and largest of them, which is what this
   machine does to one and the same measurement. Off by is the one over the other; ✓ means within
   {100 * NEAR:.0f} %.
-- Winner: what bdoc says to do first. Right is what applies a remedy that cures the patient, by the table in
+- Winner: what bdoc says to do first. Right is what applies a remedy that cures the training, by the table in
   `tests/patients/table`.
 - Cost: the time of all runs over that of the first, watched one; ✓ means at most {TIMES} times.
 - Losses: every claim about the losses (identical, another order, changed) is held against the first losses

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab import golden
 from tests.patients.expected import PATIENTS
 from tests.proving import table
 from tests.proving.judge import Evidence, ProofJudgement, judge, true_word
@@ -151,4 +152,4 @@ def test_what_is_kept_is_judged_as_what_was_taken(tmp_path: Path) -> None:
     found = again(tmp_path, PATIENT)
     assert found is not None
     assert judge(PATIENT, found) == judge(PATIENT, whole)
-    assert "secret" not in next(tmp_path.iterdir()).read_text()
+    assert b"secret" not in golden.read(tmp_path, f"{PATIENT.name}.json")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from statistics import median
 
 import pytest
 
+from tests.lab.golden import GOLDEN, archive
 from tests.patients.expected import PATIENTS
 from tests.proving.judge import TIMES, ProofJudgement, judge
 from tests.proving.kept import again
 
-KEPT = Path(__file__).parents[1] / "golden" / "proving"
+KEPT = GOLDEN / "proving"
 AT_LEAST, NEAR, WINNERS = 12, 12, 0.9
 
-pytestmark = pytest.mark.skipif(not KEPT.is_dir(), reason="no proof was recorded yet")
+pytestmark = pytest.mark.skipif(not archive(KEPT).exists(), reason="no proof was recorded yet")
 
 
 @cache

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from tests.house.quoted import KEPT
-from tests.lab.kept import placeless, put_profile
+from tests.lab import golden
+from tests.lab.kept import PROFILE, placeless
 from tests.quickstarts.pages import QuickStart, quick_starts
 from tests.quickstarts.typed import type_in
 
@@ -34,7 +35,8 @@ def _record(start: QuickStart) -> int:
         print(f"{start.page}: status {done.returncode}")
         if done.returncode == 0:
             text = placeless((folder / "profile.json").read_text())
-            put_profile(KEPT, start.name, text.replace(f"/data/{Path(place).name}", "/data"))
+            text = text.replace(f"/data/{Path(place).name}", "/data")
+            golden.write(KEPT, {start.name + PROFILE: text})
         else:
             print(done.stderr)
         return done.returncode

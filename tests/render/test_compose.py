@@ -7,9 +7,19 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.report import BudgetPart, Evidence, Metric, Report, Speedup
+from bottleneck_doctor.model.derived import HotOperator
+from bottleneck_doctor.model.report import (
+    BudgetPart,
+    DeviceSummary,
+    Evidence,
+    Metric,
+    Remedy,
+    Report,
+    Speedup,
+)
 from bottleneck_doctor.model.run import Treatment
-from bottleneck_doctor.render.compose import compose
+from bottleneck_doctor.render import render
+from bottleneck_doctor.render.compose import compose, is_alternative, place, staircase
 from bottleneck_doctor.render.document import WHOLE, Lengths
 from tests.render.reports import FINDINGS, REMEDIES, TYPICAL
 
@@ -170,3 +180,120 @@ def test_a_verdict_about_evaluation_shows_the_evaluations_step() -> None:
     )
     assert document.one_step == "an evaluation step"
     assert document.step.startswith("500 ms")
+
+
+TOLD = [
+    Evidence("busy", "gpu_busy_fraction", 0.31, "the accelerator's clock"),
+    Evidence("kernels per step", "kernels", 812.0, "torch.profiler window"),
+]
+LINE = "Simulated · busy 31 % · kernels per step 812"
+
+
+def test_the_device_stands_under_the_verdict() -> None:
+    report = replace(TYPICAL, device=DeviceSummary("Simulated", "cuda", TOLD))
+    for kind in ("terminal", "markdown"):
+        drawn = render(report, kind, width=100)
+        assert LINE in drawn
+        assert "no GPU" not in drawn
+        assert drawn.index(LINE) < drawn.index("data wait: decode")
+
+
+def test_without_an_accelerator_there_is_no_such_line() -> None:
+    assert "Simulated" not in render(TYPICAL, "terminal")
+    assert "no GPU" in render(TYPICAL, "terminal")
+
+
+def test_a_hostile_name_is_harmless() -> None:
+    report = replace(TYPICAL, device=DeviceSummary("a\x1b[31m\nb", "cuda", TOLD))
+    assert "\x1b" not in render(report, "terminal")
+
+
+def test_operators_of_a_device_are_told_by_its_time() -> None:
+    report = replace(TYPICAL, operators=[HotOperator("aten::mm", 3.0, 1e-5, 2e-3, 1.0)])
+    drawn = render(report, "terminal", width=100)
+    assert "time of the accelerator in one profiled step, 2 ms in all" in drawn
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("/home/ann/cats/train.py", "train.py:7"),
+        ("/home/ann/dogs.py", "/home/ann/dogs.py:7"),
+        ("/opt/env/lib/python3.11/site-packages/PIL/Image.py", "PIL/Image.py:7"),
+        ("/usr/lib/python3/dist-packages/yaml/loader.py", "yaml/loader.py:7"),
+        ("/usr/lib/python3.11/selectors.py", "python3.11/selectors.py:7"),
+        ("/usr/lib64/python3.9/json/decoder.py", "python3.9/json/decoder.py:7"),
+        ("<string>", "<string>:7"),
+    ],
+)
+def test_a_file_is_seen_from_where_it_is_looked_for(file: str, shown: str) -> None:
+    assert place(Location(file, 7, "f"), "/home/ann/cats") == shown
+
+
+def test_what_lies_nowhere_has_no_place() -> None:
+    assert place(None, "/home/ann/cats") == ""
+
+
+def stairs(*combined: float | None, basis: str = "replay") -> list[Remedy]:
+    """Remedies with these combined speedups."""
+    return [
+        replace(
+            REMEDIES[0],
+            id=f"r-{at}",
+            predicted_speedup=Speedup(1.1, None if basis == "bound" else 1.2, 1.3, basis),
+            combined_speedup=one,
+        )
+        for at, one in enumerate(combined)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("combined", "said"),
+    [
+        ((), ""),
+        ((2.5,), ""),
+        ((2.5, 2.62), "together: 1 ×2.5 → with 2 ×2.6"),
+        ((2.5, None, 2.7), "together: 1 ×2.5 → with 3 ×2.7"),
+        ((None, 1.5, 2.0), "together: 2 ×1.5 → with 3 ×2.0"),
+        ((2.51, 2.52, 2.7), "together: 1 ×2.5 → with 3 ×2.7"),
+        ((1.04, 1.08), "together: 1 ×1.04 → with 2 ×1.08"),
+        ((None, None), ""),
+    ],
+)
+def test_each_remedy_that_adds_is_a_stair(combined: tuple[float | None, ...], said: str) -> None:
+    assert staircase(stairs(*combined)) == said
+
+
+@pytest.mark.parametrize(
+    ("combined", "basis", "alternatives"),
+    [
+        ((2.5, None, 2.7), "replay", [False, True, False]),
+        ((2.5, None, 2.7), "bound", [False, False, False]),  # not replayed: it may well add
+        ((None, None), "replay", [False, False]),
+    ],
+)
+def test_what_adds_nothing_is_an_alternative(
+    combined: tuple[float | None, ...], basis: str, alternatives: list[bool]
+) -> None:
+    remedies = stairs(*combined, basis=basis)
+    assert [is_alternative(one, remedies) for one in remedies] == alternatives
+
+
+def test_what_shortens_the_run_beside_its_steps_is_no_alternative() -> None:
+    remedies = [
+        one if place == 0 else replace(one, scope="run") for place, one in enumerate(stairs(2.5, None))
+    ]
+    assert [is_alternative(one, remedies) for one in remedies] == [False, False]
+
+
+@pytest.mark.parametrize(("shown", "said"), [(1, ""), (2, "1 ×2.5 → with 2 ×2.6"), (3, "with 3 ×2.7")])
+def test_only_the_remedies_shown_have_stairs(shown: int, said: str) -> None:
+    assert compose(TYPICAL, Lengths(remedies=shown)).together.endswith(said)
+
+
+def test_the_reader_is_told_of_alternatives() -> None:
+    remedies = [REMEDIES[0], replace(REMEDIES[2], combined_speedup=None)]
+    assert [block.alternative for block in compose(replace(TYPICAL, remedies=remedies), WHOLE).remedies] == [
+        False,
+        True,
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, SlowNode, Totals, Wasted
+from bottleneck_doctor.model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
 from bottleneck_doctor.render.fleet import render_fleet, render_rows
 from tests.render.hostile import ATTACKS, attacked
 
@@ -16,7 +16,7 @@ FLEET = Fleet(
     [Saving("workers-auto", "workers-too-few", 400, Hours(900, 150), 20)],
     "2026-11-19 07:00:00", 30,
     [Slowed("train.py --lr 0.1", "EPYC · 8 cores", 0.1, 0.115, 0.15, 0.08, 12, 5)],
-    12, [SlowNode("node003", "EPYC · 8 cores", 0.2, 0.11, 9, 9, 88)], 2,
+    2,
     [RefusedFile("runs/a.json", "not readable as JSON")],
 )  # fmt: skip
 DRAWN = """\
@@ -42,10 +42,6 @@ the one remedy that would save most
 slower since 2026-11-19  30 jobs compared
   step time  at least  before   after    runs  job
       +15 %      +8 %  100 ms  115 ms  12 + 5  train.py --lr 0.1
-
-slow for nearly every job  12 nodes compared
-  step time  at least    jobs  runs  node     hardware
-      +20 %     +11 %  9 of 9    88  node003  EPYC · 8 cores
 
 2 files could not be read
   why                   file

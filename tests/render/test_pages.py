@@ -1,4 +1,4 @@
-"""The pages of ``bdoc explain``."""
+"""The pages of bdoc explain, what bdoc env shows, and the progress line."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bottleneck_doctor import launch
 from bottleneck_doctor.analyse.conditions import METRIC_NAMES
 from bottleneck_doctor.model.diagnosis import Proposal
 from bottleneck_doctor.model.errors import BadProfile, Refused, UsageError
+from bottleneck_doctor.model.instruments import Capability
 from bottleneck_doctor.model.report import Fix
 from bottleneck_doctor.prescribe.rank import EASE, EFFORT
 from bottleneck_doctor.render.glossary import (
@@ -24,7 +25,10 @@ from bottleneck_doctor.render.glossary import (
     MESSAGES,
     METRICS,
 )
-from bottleneck_doctor.render.pages import list_pages, page, remedy_page, slug
+from bottleneck_doctor.render.pages import capabilities_text, list_pages, page, remedy_page, slug
+from bottleneck_doctor.render.progress import progress_line
+from tests.render.drawn import require_golden
+from tests.render.hostile import ATTACKS, attacked
 
 LAUNCH = Path(launch.__file__).parent
 PACKAGE = LAUNCH.parent
@@ -115,3 +119,59 @@ def test_every_slug_of_an_error_has_a_page() -> None:
 def test_every_cause_has_words() -> None:
     assert {name for name, text in CAUSES.items() if not text} == {"none"}
     assert all("." in name or name == "none" for name in CAUSES)
+
+
+TABLE = [
+    Capability("python and torch", True, "python 3.11.7 at /usr/bin/python, torch 2.13.0"),
+    Capability("gpu counters", False, "no NVIDIA driver on this machine"),
+    Capability(
+        "what blocked threads wait for",
+        False,
+        "/proc/<pid>/syscall cannot be read: Operation not permitted",
+        "sudo sysctl kernel.yama.ptrace_scope=0",
+    ),
+]
+
+
+def test_the_table_is_drawn_as_accepted() -> None:
+    require_golden("env-80.txt", capabilities_text(TABLE, 80, False, "utf-8"))
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_nothing_foreign_reaches_the_terminal_as_a_command(attack: str) -> None:
+    drawn = capabilities_text(attacked(TABLE, ATTACKS[attack]), 80, False, "ascii")
+    assert "\x1b" not in drawn
+    assert drawn.isascii()
+
+
+@pytest.mark.parametrize(
+    ("steps", "step_s", "wait", "elapsed", "width", "line"),
+    [
+        (402, 0.0241, 0.62, 38.0, 80, "bdoc · 402 steps · 24.1 ms each · 62 % waiting for data · 38 s"),
+        (402, 0.0241, 0.62, 38.0, 62, "402 steps · 24.1 ms each · 62 % waiting for data · 38 s"),
+        (402, 0.0241, 0.62, 38.0, 50, "402 steps · 24.1 ms each · 62 % waiting for data"),
+        (402, 0.0241, 0.62, 38.0, 30, "402 steps · 24.1 ms each"),
+        (402, 0.0241, 0.62, 38.0, 12, "402 steps"),
+        (402, 0.0241, 0.62, 38.0, 5, "402 "),
+        (402, 0.0241, 0.62, 38.0, 0, ""),
+        (1, None, None, 0.5, 80, "bdoc · 1 step · 500 ms"),
+        (0, None, None, 3.0, 80, "bdoc · waiting for the first step · 3 s"),
+        (9000, 2.0, 0.0, 18e3, 80, "bdoc · 9 000 steps · 2 s each · 0 % waiting for data · 5 h 00 min"),
+    ],
+)  # fmt: skip
+def test_what_matters_least_goes_first_on_a_narrow_terminal(
+    steps: int, step_s: float | None, wait: float | None, elapsed: float, width: int, line: str
+) -> None:
+    assert progress_line(steps, step_s, wait, elapsed, width) == line
+
+
+@pytest.mark.parametrize("width", range(90))
+def test_the_line_never_wraps(width: int) -> None:
+    assert len(progress_line(402, 0.0241, 0.62, 38.0, width)) <= max(0, width - 1)
+
+
+def test_the_line_can_be_said_in_ascii() -> None:
+    assert (
+        progress_line(3, 7e-5, 0.1, 3.0, 80, "ascii")
+        == "bdoc | 3 steps | 70 us each | 10 % waiting for data | 3 s"
+    )

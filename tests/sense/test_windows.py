@@ -26,7 +26,9 @@ SEEN = [Stack(1, "", "T", ["f"], 9, 4, 1)]
 
 
 class Look:
-    """Stands for a run of py-spy that is over when it is told so."""
+    """Stands for a run of py-spy; `over` says whether it has ended."""
+
+    cpu_s = 0.01
 
     def __init__(self, stacks: list[Stack]) -> None:
         self.stacks, self.over, self.gaps = stacks, False, [Gap("stacks", "a reason")]
@@ -78,6 +80,7 @@ def test_a_window_is_over_when_all_its_looks_are(looks: list[Look]) -> None:
     assert window.stacks == SEEN
     assert [one.instrument for one in window.windows] == ["py-spy"]
     assert len(window.gaps) == 1, "one reason is enough"
+    assert window.cpu_s == pytest.approx(3 * Look.cpu_s)
 
 
 def test_windows_come_ever_more_rarely_and_add_up(looks: list[Look]) -> None:

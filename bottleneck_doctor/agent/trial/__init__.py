@@ -24,10 +24,10 @@ FILES = {
     "prefetch": ("ahead", "device_ahead", "nonblocking"),
     "ranks": ("ddp", "no_sync"),
     "reused_batches": ("replay",),
-    "sample_cache": ("cache", "decoded", "preload"),
+    "sample_cache": ("cache",),
     "settings": (
-        "collector", "cudnn", "debug", "denormals", "descriptors", "empty_cache", "numa", "precision",
-        "sharing", "threads", "worker_threads",
+        "collector", "cudnn", "debug", "descriptors", "empty_cache", "precision", "sharing", "threads",
+        "worker_threads",
     ),
     "writing": ("rare_logging", "rare_saving", "saving_aside"),
 }  # fmt: skip

@@ -62,6 +62,17 @@ def together(*tables: Table) -> Table:
     }
 
 
+def opened(batch: Any) -> Any:
+    """What a batch of a library's own class keeps its parts in: transformers' BatchEncoding, dataclasses."""
+    if isinstance(batch, (dict, list, tuple)) or hasattr(batch, "untyped_storage"):
+        return batch
+    inner = getattr(batch, "data", None)
+    if isinstance(inner, dict):
+        return inner
+    own = getattr(batch, "__dict__", None)
+    return own if isinstance(own, dict) else batch
+
+
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     """Have ``around(original, *args, **kwargs)`` called instead of ``owner.name``. Unlike ``guard.replace``
     it leaves no mark, so that the hook which measures the same function still comes on top."""

@@ -17,7 +17,7 @@ from ..batch_contents import leaves
 from ..guard import quiet
 from ..hints import Any, Callable, Iterator, Table
 from ..state import state
-from .hook_points import AUTOGRAD, LOADER, wrap
+from .hook_points import AUTOGRAD, LOADER, opened, wrap
 
 PASSES_AT_MOST = 192  # noted, of a step that takes several: closures, two models, a penalty on gradients
 MARGIN = 16  # batches more than losses: a loop may be given some ahead
@@ -157,7 +157,7 @@ def checksum(batch: Any) -> int:
     which come with other random numbers in them are still known.
     """
     total = whole = 0
-    for leaf in islice(leaves(_opened(batch)), LEAVES_AT_MOST):
+    for leaf in islice(leaves(opened(batch)), LEAVES_AT_MOST):
         for part in _bytes(leaf):
             total = crc32(part, total)
             whole = crc32(part, whole) if _is_whole(leaf) else whole
@@ -167,17 +167,6 @@ def checksum(batch: Any) -> int:
 def _is_whole(leaf: Any) -> bool:
     """Whether it is made of integers. A single Python number is not counted as one: it may be a position."""
     return str(getattr(leaf, "dtype", "")).removeprefix("torch.").startswith(("int", "uint"))
-
-
-def _opened(batch: Any) -> Any:
-    """What a batch of a library's own class keeps its parts in: transformers' BatchEncoding, dataclasses."""
-    if isinstance(batch, (dict, list, tuple)) or hasattr(batch, "untyped_storage"):
-        return batch
-    inner = getattr(batch, "data", None)
-    if isinstance(inner, dict):
-        return inner
-    own = getattr(batch, "__dict__", None)
-    return own if isinstance(own, dict) else batch
 
 
 def _bytes(leaf: Any) -> Iterator[Any]:

@@ -16,18 +16,17 @@ import sys
 import weakref
 
 from .. import data_fn
-from ..batch_contents import sizes
+from ..batch_contents import leaves, sizes
 from ..hints import Any, Callable, Done, Table
 from ..loader import number_of
 from ..state import state
-from .hook_points import LOADER, reason, wrap
+from .hook_points import LOADER, opened, reason, wrap
 
 BATCHES = 16  # enough to be like all others, and over before steps are measured
 BATCHES_AT_LEAST = 8  # of large ones
 IN_HAND = 2  # batches that a loop holds: the one it trains on, and one ahead
 BYTES = 512 << 20  # after which those must do
 BYTES_AT_MOST = 2 << 30  # and after which however many there are must do
-DEPTH_AT_MOST = 8  # of containers in containers
 NO_LENGTH = "how many batches an epoch has is not known, and the run has no limit"
 
 
@@ -100,10 +99,7 @@ def replay(options: dict[str, Any], done: Done) -> Table:
             if tape.playing:
                 return replaying(self)
             iterator = original(self)
-            iterator._bdoc_tape, iterator._bdoc_loader = (
-                tape,
-                self,
-            )  # made in the `for`, it has no other owner
+            iterator._bdoc_tape, iterator._bdoc_loader = tape, self  # made in the `for`: no other owner
             return iterator
 
         wrap(module.DataLoader, "_get_iterator", _get_iterator)
@@ -174,10 +170,7 @@ def _length(loader: Any, tape: Tape) -> int | None:
         return tape.length
     try:
         return len(loader)
-    except (
-        TypeError,
-        NotImplementedError,
-    ):  # an iterable does not know: only a run with a limit of steps ends
+    except (TypeError, NotImplementedError):  # an iterable does not know: only a limit of steps ends the run
         return None
 
 
@@ -209,16 +202,16 @@ def _repeating(function: Callable[..., Any], done: Done) -> Callable[..., Any]:
     return fetch
 
 
+def tensors_of(batch: Any) -> list[Any]:
+    """The tensors in nested containers, and in an object of a library's own class."""
+    return [leaf for leaf in leaves(opened(batch)) if hasattr(leaf, "untyped_storage")]
+
+
 class Given:
     """A batch as the script was given it, to see later whether it wrote into the tensors."""
 
     def __init__(self, batch: Any) -> None:
-        self.tensors: list[tuple[Any, int]] = []
-        rebuilt(batch, self._note)
-
-    def _note(self, tensor: Any) -> Any:
-        self.tensors.append((tensor, tensor._version))
-        return tensor
+        self.tensors = [(tensor, tensor._version) for tensor in tensors_of(batch)]
 
     def written(self) -> bool:
         """Whether it did, by torch's own count."""
@@ -226,44 +219,17 @@ class Given:
 
 
 def copied(batch: Any) -> Any:
-    """The batch in memory of its own."""
-    return rebuilt(batch, _copied)
+    """The batch in memory of its own: not in a block shared with a worker, and pinned where it was."""
+    torch: Any = sys.modules["torch"]
+
+    def clone(tensor: Any) -> Any:
+        if tensor.is_pinned():
+            return torch.empty_like(tensor, pin_memory=True).copy_(tensor)
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+    return copy.deepcopy(batch, {id(tensor): clone(tensor) for tensor in tensors_of(batch)})
 
 
 def repacked(batch: Any) -> Any:
     """The same tensors in fresh containers."""
-    return rebuilt(batch, lambda tensor: tensor)
-
-
-def rebuilt(thing: Any, tensor: Callable[[Any], Any], depth: int = 0) -> Any:
-    """The same nested containers made anew, each tensor as ``tensor`` gives it. An object of a class unknown
-    here is copied with whatever it holds in attributes."""
-    if hasattr(thing, "untyped_storage"):
-        return tensor(thing)
-    if depth >= DEPTH_AT_MOST or isinstance(thing, (str, bytes, int, float, type(None))):
-        return thing
-    if isinstance(thing, tuple):
-        parts = [rebuilt(part, tensor, depth + 1) for part in thing]
-        return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
-    if isinstance(thing, (list, dict)):
-        fresh: Any = copy.copy(thing)
-        for place, part in thing.items() if isinstance(thing, dict) else enumerate(thing):
-            fresh[place] = rebuilt(part, tensor, depth + 1)
-        return fresh
-    if hasattr(thing, "__array_interface__"):
-        return thing.copy()
-    held = getattr(thing, "__dict__", None)
-    if not isinstance(held, dict):
-        return thing
-    fresh = copy.copy(thing)
-    for name, part in held.items():
-        fresh.__dict__[name] = rebuilt(part, tensor, depth + 1)
-    return fresh
-
-
-def _copied(tensor: Any) -> Any:
-    """In memory of its own: not in a block shared with a worker, and pinned where it was."""
-    if tensor.is_pinned():
-        torch: Any = sys.modules["torch"]
-        return torch.empty_like(tensor, pin_memory=True).copy_(tensor)
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    return copy.deepcopy(batch, {id(tensor): tensor for tensor in tensors_of(batch)})

@@ -1,79 +1,138 @@
-"""Treatments that keep in memory what batches are made of: finished samples, decoded pictures, files.
+"""Keeps finished samples in memory: each is made once, by one worker, and shared by all processes.
 
-What the user's fix does once, at the start, is done at the start here, too: before the first batch the
-workers make every sample that the run's steps will use, each a part of them. So the steps that follow are
-those of an epoch in which everything is kept, however few there are. Options of each treatment: ``where``;
-``bytes`` that may be kept, of all processes together; ``warm`` (default true): make the samples before.
+What the user's fix does once at the start is done at the start here as well: before the first batch the
+workers make every sample that the run's steps will use, each a part of them. The steps that follow are then
+those of an epoch in which everything is kept, however few there are.
 """
 
 from __future__ import annotations
 
+import fcntl
+import io
+import mmap
 import os
+import pickle
 import random
+import struct
 import sys
 from itertools import islice
+from threading import Lock
 
 from .. import wire
 from ..hints import Any, Callable, Done, Iterable, Table
-from ..input_ops import DECODERS
-from ..loader_facts import start_method
 from ..state import state
-from .file_copies import Copies
-from .hook_points import reason, reporter, together, wrap
+from .hook_points import reason, reporter
 from .loader import on_iterators
-from .sample_store import Store, file_key, key_of, room
 
-OWN = {"dataset", "_make", "_cache", "_ahead", "_pid"}  # all other attributes are the data set's
-CACHE, COPIES = "_bdoc_cache", "_bdoc_copies"  # of a loader, for all of its iterators
-PICTURES_AT_MOST = 1 << 22
-COMPLETE = ("L", "RGB", "RGBA", "CMYK", "I", "F")  # Pillow's modes without a palette
+WORD = 8  # bytes of a number in the store
+ALIGNED = 64  # bytes: arrays begin where vector instructions load fastest
+OWN = {"dataset", "_store", "_ahead", "_pid", "_done"}  # CachedDataset's; others are the data set's
+STORE = "_bdoc_store"  # of a loader, for all of its iterators
+MEMORY_SHARE = 0.5  # of the memory that is available: the training needs the rest
 
 
-class Cache:
-    """A store that all processes share, and what is said of it; it keeps nothing before it is opened."""
+class _Pickler(pickle.Pickler):
+    """Leaves bytes of arrays and tensors out of the stream: a kept sample must cost no more than a copy."""
 
-    store: Store | None = None
+    def reducer_override(self, thing: Any) -> Any:
+        torch: Any = sys.modules.get("torch")
+        if torch is None or type(thing) is not torch.Tensor or not thing.numel():
+            return NotImplemented  # NumPy's arrays do so themselves
+        if thing.device.type != "cpu" or thing.layout is not torch.strided or thing.requires_grad:
+            return NotImplemented
+        flat = thing.resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8).numpy()
+        return _tensor, (pickle.PickleBuffer(flat), str(thing.dtype).partition(".")[2], tuple(thing.shape))
 
-    def __init__(self, done: Done) -> None:
-        self.done = done
 
-    def open(self, keys: int, options: dict[str, Any], unused: str) -> None:
-        """Make room, which workers forked from now on share. Until something is found it is ``unused``."""
-        if self.store is None:
-            self.store = Store(keys, limit_bytes(options))
-            self.done(unused)
+def _tensor(data: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+    torch: Any = sys.modules["torch"]
+    return torch.frombuffer(data, dtype=getattr(torch, dtype)).view(shape)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED
+
+
+class Store:
+    """Samples by number, below ``keys``, in ``limit_bytes`` of an anonymous file (memfd).
+
+    Forked workers inherit it, spawned ones open it through /proc, and it ends with the last process that has
+    it. Adding takes a lock. Reading takes none: a sample's place is written after the sample. What is handed
+    out is a copy, so that a script may change it in place.
+    """
+
+    def __init__(self, keys: int, limit_bytes: int) -> None:
+        self.keys, self.limit = keys, limit_bytes
+        self.file = os.memfd_create("bdoc-samples", os.MFD_CLOEXEC)
+        self._map()
+
+    def _map(self) -> None:
+        """First the bytes in use, then the place of each sample (0: none), then the samples."""
+        self.begin = -(-WORD * (1 + self.keys) // mmap.PAGESIZE) * mmap.PAGESIZE
+        os.ftruncate(self.file, self.begin + self.limit)
+        self.lock = Lock()
+        self.places = memoryview(mmap.mmap(self.file, self.begin)).cast("Q")
+        self.data = memoryview(mmap.mmap(self.file, self.begin + self.limit, prot=mmap.PROT_READ))
+
+    def __getstate__(self) -> tuple[int, int, str]:
+        return self.keys, self.limit, "/proc/%d/fd/%d" % (os.getpid(), self.file)
+
+    def __setstate__(self, state: tuple[int, int, str]) -> None:
+        self.keys, self.limit, path = state
+        self.file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._map()
 
     def has(self, key: int) -> bool:
-        """Whether something is kept under this number."""
-        return self.store is not None and self.store.has(key)
+        """Whether a sample is kept under this number."""
+        return 0 <= key < self.keys and self.places[1 + key] > 0
 
-    def get(self, key: int | None) -> Any:
-        """A copy of what is kept, in a tuple, or None."""
-        found = self.store.get(key) if self.store is not None and key is not None else None
-        if found is not None:
-            self.done()
-        return found
+    def get(self, key: int) -> tuple[Any] | None:
+        """A copy of the sample, in a tuple; None where there is none."""
+        if not self.has(key):
+            return None
+        at = self.places[1 + key]
+        (count,) = struct.unpack_from("<Q", self.data, at)
+        sizes = struct.unpack_from("<%dQ" % count, self.data, at + WORD)
+        at += _aligned(WORD * (1 + count))
+        parts = []
+        for size in sizes:
+            parts.append(bytearray(self.data[at : at + size]))
+            at += _aligned(size)
+        return (pickle.loads(parts[0], buffers=parts[1:]),)  # written by ourselves, in this run
 
-    def put(self, key: int | None, thing: Any) -> None:
-        """Keep it; what cannot be kept is said once, and made anew each time."""
-        try:
-            if self.store is not None and key is not None and not self.store.put(key, thing):
-                self.done("not everything found room in memory")
-        except Exception as problem:
-            self.done("it could not be kept: " + reason(problem))
-
-
-def limit_bytes(options: dict[str, Any]) -> int:
-    """Bytes that a treatment may keep."""
-    return min(room(), int(options.get("bytes") or sys.maxsize))
+    def put(self, key: int, sample: Any) -> bool:
+        """Keep a copy; False where there is no room. Raises what pickle raises, and ``OSError``."""
+        if not 0 <= key < self.keys:
+            return False
+        stream, buffers = io.BytesIO(), []  # type: tuple[io.BytesIO, list[pickle.PickleBuffer]]
+        _Pickler(stream, 5, buffer_callback=buffers.append).dump(sample)
+        parts: list[Any] = [stream.getvalue(), *(one.raw() for one in buffers)]
+        sizes = [len(part) for part in parts]
+        record = bytearray(struct.pack("<%dQ" % (1 + len(sizes)), len(sizes), *sizes))
+        for part in (*parts, b""):
+            record += bytes(-len(record) % ALIGNED)
+            record += part
+        with self.lock:
+            fcntl.lockf(self.file, fcntl.LOCK_EX, WORD)
+            try:
+                filled = self.places[0]
+                if not self.places[1 + key]:
+                    if filled + len(record) > self.limit:
+                        return False
+                    # A write fails where a store to mapped memory would kill the process.
+                    os.pwrite(self.file, record, self.begin + filled)
+                    self.places[0] = filled + len(record)
+                    self.places[1 + key] = self.begin + filled
+                return True
+            finally:
+                fcntl.lockf(self.file, fcntl.LOCK_UN, WORD)
 
 
 class CachedDataset:
-    """Stands for the data set where batches are made: ``make(index)`` makes a sample, ``ahead`` are those to
-    be made before the first batch."""
+    """Stands for the data set where batches are made; ``ahead`` are the samples to make before the first."""
 
-    def __init__(self, dataset: Any, make: Callable[[Any], Any], cache: Cache, ahead: Iterable[int]) -> None:
-        self.dataset, self._make, self._cache, self._ahead = dataset, make, cache, ahead
+    def __init__(self, dataset: Any, store: Store, ahead: Iterable[int], done: Done) -> None:
+        self.dataset, self._store, self._ahead, self._done = dataset, store, ahead, done
         self._pid = 0  # of the process that has made its part
 
     def __getattr__(self, name: str) -> Any:
@@ -88,7 +147,7 @@ class CachedDataset:
             setattr(self.dataset, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _spawned, (self.dataset, self._cache.store, self._ahead)
+        return _spawned, (self.dataset, self._store, self._ahead)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -97,13 +156,14 @@ class CachedDataset:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._make_ahead()
-        keeps = self._cache.store is not None and hasattr(index, "__index__") and int(index) >= 0
-        key = int(index) if keeps else None
-        kept = self._cache.get(key)
+        key = int(index) if hasattr(index, "__index__") else -1
+        kept = self._store.get(key)
         if kept is not None:
+            self._done()
             return kept[0]
-        sample = self._make(index)
-        self._cache.put(key, sample)
+        sample = self.dataset[index]
+        if key >= 0:
+            self._keep(key, sample)
         return sample
 
     def _make_ahead(self) -> None:
@@ -112,152 +172,54 @@ class CachedDataset:
         first, step = (worker.id, worker.num_workers) if worker is not None else (0, 1)
         undo = keep_random()
         try:
-            for place, index in enumerate(self._ahead):
-                if place % step == first and not self._cache.has(index):
-                    self._cache.put(index, self._make(index))
+            for index in islice(self._ahead, first, None, step):
+                if not self._store.has(index):
+                    self._keep(index, self.dataset[index])
         finally:
             undo()
 
-
-def _spawned(dataset: Any, store: Store | None, ahead: Iterable[int]) -> CachedDataset:
-    """In a spawned worker, whose file of rows is another."""
-    cache = Cache(reporter("cache"))
-    cache.store = store
-    return CachedDataset(dataset, dataset.__getitem__, cache, ahead)
-
-
-def _stand_in(iterator: Any, cache: Cache, options: dict[str, Any], copies: Copies | None = None) -> None:
-    """Have the iterator's batches made through the cache; its first may be waited for longer than any."""
-    dataset = iterator._dataset  # that of another treatment, maybe
-    ahead = wanted(iterator, len(dataset)) if options.get("warm", True) else ()
-    if ahead is None:
-        cache.done("not known which samples the steps will use: the sampler is not torch's")
-    elif options.get("warm", True):
-        iterator._timeout = 0
-    make = dataset.__getitem__ if copies is None else copies.during(dataset.__getitem__)
-    iterator._dataset = CachedDataset(dataset, make, cache, ahead or ())
+    def _keep(self, key: int, sample: Any) -> None:
+        """What cannot be kept is reported, and made anew each time."""
+        try:
+            if not self._store.put(key, sample):
+                self._done("not everything found room in memory")
+        except Exception as problem:
+            self._done("it could not be kept: " + reason(problem))
 
 
-def _asks_singly(iterator: Any) -> bool:
-    return not iterator._dataset_kind and getattr(iterator._dataset, "__getitems__", None) is None
+def _spawned(dataset: Any, store: Store, ahead: Iterable[int]) -> CachedDataset:
+    """In a spawned worker, which writes rows to a file of its own."""
+    return CachedDataset(dataset, store, ahead, reporter("cache"))
 
 
 def cache(options: dict[str, Any], done: Done) -> Table:
-    """Finished samples are made once, whoever of the workers asks for them. The data set must give the same
-    sample each time; it is for whoever orders this to know that."""
+    """Finished samples are made once, whichever worker is asked for them. ``where``; ``bytes`` that may be
+    kept, of all processes together.
 
-    def swap(iterator: Any, loader: Any) -> None:
-        if not _asks_singly(iterator):
-            done("not a data set that is asked for one sample at a time")
-            return
-        samples = loader.__dict__.setdefault(CACHE, Cache(done))
-        unused = "no sample was asked for a second time: the steps end before the second epoch"
-        samples.open(len(iterator._dataset), options, unused)
-        _stand_in(iterator, samples, options)
-
-    return on_iterators(options, swap, done)
-
-
-def preload(options: dict[str, Any], done: Done) -> Table:
-    """Each file of the data set is copied when it is first read, and then read from the copy.
-
-    For files that Python opens while a batch is made, by whichever function of its own; files that a library
-    opens in C++, or the script before the first batch, stay where they are, and the trial says so.
+    The data set must give the same sample each time; whoever orders this has to know that.
     """
 
     def swap(iterator: Any, loader: Any) -> None:
-        if not _asks_singly(iterator):
+        dataset = iterator._dataset  # that of another treatment, maybe
+        if iterator._dataset_kind or getattr(dataset, "__getitems__", None) is not None:
             done("not a data set that is asked for one sample at a time")
             return
-        if start_method(loader) not in (None, "fork"):
-            done("the workers are not forked")
-            return
-        copies = loader.__dict__.get(COPIES)
-        if copies is None:
-            share_bytes = limit_bytes(options) // max(1, iterator._num_workers)
-            copies = loader.__dict__[COPIES] = Copies(share_bytes, done)
-            copies.serve()
-            done("no file was opened by Python while batches were made")
-        _stand_in(iterator, Cache(done), options, copies)
-
-    return on_iterators(options, swap, done)
-
-
-def decoded(options: dict[str, Any], done: Done) -> Table:
-    """Decoded pictures and sounds are kept: what comes after decoding, augmentation, stays random.
-
-    For the decoders that agent/input_ops.py knows, called from Python with a path or with bytes; of Pillow,
-    pictures opened by path, in modes whose pixels are all there is. ``where``: whose workers decode ahead.
-    """
-    pictures = Cache(done)
-
-    def swap(iterator: Any, loader: Any) -> None:
-        unused = "nothing was decoded a second time by a decoder that is known"
-        pictures.open(PICTURES_AT_MOST, options, unused)
-        if _asks_singly(iterator):
-            _stand_in(iterator, Cache(done), options)
-
-    def decode(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        key = _call_key(original.__qualname__, args, kwargs) if pictures.store is not None else None
-        found = pictures.get(key)
-        if found is not None:
-            return found[0]
-        result = original(*args, **kwargs)
-        pictures.put(key, result)
-        return result
-
-    def load(original: Callable[..., Any], self: Any) -> Any:
-        """Pillow's ``ImageFile.load``, which decodes the file that was opened before."""
-        if pictures.store is None or not self.tile or self.mode not in COMPLETE:
-            return original(self)
-        asked = (self.size, self.mode, self.tile)
-        key = _call_key("load", (self.filename,), {"asked": asked}) if self.filename else None
-        found = pictures.get(key)
-        if found is not None:
-            self.load_prepare()
-            _fill(self, found[0])
-            return original(self)  # with no tile left to decode
-        result = original(self)
-        if (self.size, self.mode) == asked[:2]:
-            pictures.put(key, self.tobytes())
-        return result
-
-    def patch(module: Any) -> None:
-        for name in DECODERS[module.__name__]:
-            if hasattr(module, name):
-                wrap(module, name, decode)
-
-    decoders = {name: patch for name, attributes in DECODERS.items() if "." not in attributes[0]}
-    pillow = {"PIL.ImageFile": lambda module: wrap(module.ImageFile, "load", load)}
-    return together(decoders, pillow, on_iterators(options, swap, done))
-
-
-def _fill(picture: Any, pixels: bytes) -> None:
-    """The decoded pixels, and the file closed, as decoding leaves it."""
-    picture.tile = []
-    picture.frombytes(pixels)
-    if picture._exclusive_fp and picture._close_exclusive_fp_after_loading:
-        picture.fp.close()
-    picture.fp = None
-
-
-def _call_key(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
-    """A number for a decoder's call; None where what it decodes is not known from its arguments."""
-    parts: list[Any] = [name.encode()]
-    for one in (*args, *(part for item in sorted(kwargs.items()) for part in item)):
-        if isinstance(one, (str, os.PathLike)) and os.path.isfile(one):
-            parts.append(file_key(os.fspath(one), os.stat(one)))
-        elif isinstance(one, bytes):
-            parts.append(one)
-        elif hasattr(one, "__array__") and getattr(one, "ndim", 0) == 1:
-            parts.append(memoryview(one.numpy() if hasattr(one, "numpy") else one).cast("B"))
-        elif (
-            one is None or isinstance(one, (bool, int, float, str, tuple, list)) or hasattr(type(one), "name")
-        ):
-            parts.append(repr(one).encode())
+        store = loader.__dict__.get(STORE)
+        if store is None:
+            with open("/proc/meminfo", encoding="ascii") as info:
+                known = dict(line.split(":") for line in info)
+            room = int(int(known["MemAvailable"].split()[0]) * 1024 * MEMORY_SHARE)
+            limit_bytes = min(room, int(options.get("bytes") or sys.maxsize))
+            store = loader.__dict__[STORE] = Store(len(dataset), limit_bytes)
+            done("no sample was asked for a second time: the steps end before the second epoch")
+        ahead = wanted(iterator, len(dataset))
+        if ahead is None:
+            done("not known which samples the steps will use: the sampler is not torch's")
         else:
-            return None
-    return key_of(*parts)
+            iterator._timeout = 0  # the first batch may be waited for longer than any
+        iterator._dataset = CachedDataset(dataset, store, ahead or (), done)
+
+    return on_iterators(options, swap, done)
 
 
 # draw from a generator and change nothing else: one may draw from them and put the generator back
@@ -268,7 +230,7 @@ PURE = {
     "WeightedRandomSampler",
     "DistributedSampler",
 }
-UNLIMITED = 1 << 32  # steps: nobody asked for an early end
+UNLIMITED = 1 << 32  # steps: no early end was asked for
 SPARE = 8  # batches that workers begin and no step uses
 
 

@@ -40,20 +40,6 @@ def precision(options: dict[str, Any], done: Done) -> Table:
     return at_start(act, done)
 
 
-def denormals(options: dict[str, Any], done: Done) -> Table:
-    """No options: the CPU takes numbers too small to be normal for zero, in every thread.
-
-    The switch belongs to a thread, and a new thread takes it from the one that starts it. So it is thrown
-    before torch has any, and stays where the script throws it back; workers throw it for themselves.
-    """
-
-    def act(torch: Any) -> None:
-        done("" if torch.set_flush_denormal(True) else "this processor cannot")
-        wrap(torch, "set_flush_denormal", lambda original, mode: original(True))
-
-    return {"torch": act}
-
-
 def sharing(options: dict[str, Any], done: Done) -> Table:
     """``strategy``: tensors go between processes by name; what a script sets later has the last word."""
 
@@ -145,7 +131,6 @@ def seed(first: int) -> Table:
     return {"torch": seed_torch, "numpy.random": seed_numpy}
 
 
-NODES = "/sys/devices/system/node"
 # part of a library's file name -> functions that set its threads; the first that it has is called
 POOLS = {
     "openblas": tuple(
@@ -227,31 +212,3 @@ def _limit_library(path: str, names: tuple[str, ...]) -> None:
         if function is not None:
             function(1)
             return
-
-
-def numa(options: dict[str, Any], done: Done) -> Table:
-    """No options: each process keeps to the cores of one node of the machine, at once, before torch counts
-    them; memory that it touches first lies there, too. Ranks are dealt to the nodes in turn, and workers stay
-    where their trainer is."""
-    allowed = os.sched_getaffinity(0)
-    numbers = sorted(int(name[4:]) for name in os.listdir(NODES) if name[:4] == "node" and name[4:].isdigit())
-    every = (_cores(NODES + "/node%d/cpulist" % number) for number in numbers)
-    nodes = [cores for cores in every if cores & allowed]
-    if len(nodes) < 2:
-        done("the cores that it may use belong to one node" if nodes else "no nodes are told of")
-        return {}
-    rank = os.environ.get("LOCAL_RANK", "0")
-    os.sched_setaffinity(0, nodes[int(rank) % len(nodes)] & allowed)
-    done()
-    return {}
-
-
-def _cores(file: str) -> set[int]:
-    """Of a list such as 0-3,8-11."""
-    cores: set[int] = set()
-    with open(file, encoding="ascii") as listed:
-        for part in listed.read().strip().split(","):
-            first, _, last = part.partition("-")
-            if first:
-                cores.update(range(int(first), int(last or first) + 1))
-    return cores

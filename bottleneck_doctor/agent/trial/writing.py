@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 import threading
 from functools import partial
 
@@ -13,7 +12,6 @@ from ..saving import LOGGING, written
 from .hook_points import after_backward, at_saving, together, told, wrap
 
 WARNING = 30  # logging.WARNING; what is worse is never dropped
-PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 def rare_saving(options: dict[str, Any], done: Done) -> Table:
@@ -52,7 +50,9 @@ def saving_aside(options: dict[str, Any], done: Done) -> Table:
             threads.pop().join()
         if not again:
             return save(thing)
-        copied = _copy(thing, {})
+        copied = told(copy.deepcopy, done, thing)
+        if copied is None:
+            return save(thing)
 
         def write() -> None:
             save(copied)
@@ -63,30 +63,6 @@ def saving_aside(options: dict[str, Any], done: Done) -> Table:
         return None
 
     return at_saving(around)
-
-
-def _copy(thing: Any, known: dict[int, Any]) -> Any:
-    """Tensors cloned, each once; containers of the usual kinds anew."""
-    if isinstance(thing, PLAIN):
-        return thing
-    if id(thing) not in known:
-        known[id(thing)] = _copied(thing, known)
-    return known[id(thing)]
-
-
-def _copied(thing: Any, known: dict[int, Any]) -> Any:
-    kind = type(thing)
-    if kind is sys.modules["torch"].Tensor:
-        return thing.detach().clone()
-    if kind in (list, tuple):
-        return kind(_copy(one, known) for one in thing)
-    if kind is dict:
-        return {name: _copy(value, known) for name, value in thing.items()}
-    if kind.__name__ == "OrderedDict":  # a state_dict, whose attribute _metadata is saved with it
-        fresh = kind((name, _copy(value, known)) for name, value in thing.items())
-        fresh.__dict__.update(thing.__dict__)
-        return fresh
-    return copy.deepcopy(thing)
 
 
 def rare_logging(options: dict[str, Any], done: Done) -> Table:

@@ -10,7 +10,6 @@ from ...analyse.predict import WORTH, best_setting, step_after
 from ...analyse.reads import UNSURE, Reads
 from ...analyse.steps import share_in
 from ...model.code import Location
-from ...model.derived import Rhythm
 from ...model.diagnosis import Change, Diagnosis, Inputs, Proposal, Scenario
 from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
@@ -147,13 +146,12 @@ def meant(loader: Loader) -> dict[str, object] | None:
     return {name: value for name, value in where.items() if name == "batch_size" or value}
 
 
-def keeping(diagnosis: Diagnosis, what: str = "cache") -> tuple[Treatment, ...]:
-    """The treatment that keeps this loader's finished samples in memory, or only what was "decoded", in as
-    much as they may take."""
+def keeping(diagnosis: Diagnosis) -> tuple[Treatment, ...]:
+    """The treatment that keeps this loader's finished samples in memory, in as much as they may take."""
     loader, room = diagnosis.loader, room_to_keep(diagnosis)
     if loader is None or not room:
         return ()
-    return (Treatment(what, {"where": meant(loader), "bytes": int(room)}),)
+    return (Treatment("cache", {"where": meant(loader), "bytes": int(room)}),)
 
 
 def judge_reads(diagnosis: Diagnosis) -> Reads:
@@ -296,23 +294,6 @@ def lock_share(diagnosis: Diagnosis) -> float:
 def takes_turns(diagnosis: Diagnosis) -> bool:
     """Whether workers wait for each other, so that more of them would only queue."""
     return lock_share(diagnosis) >= LOCK_SHARE
-
-
-TIMES = "step times"
-
-
-def rhythm_of(diagnosis: Diagnosis, part: str) -> Rhythm | None:
-    """The most expensive of the stalls that lie in this part of a step."""
-    return next((one for one in diagnosis.rhythms if one.part == part), None)
-
-
-def rhythm_evidence(diagnosis: Diagnosis, part: str) -> list[Evidence]:
-    """At which distance they come, and how long each takes."""
-    one = rhythm_of(diagnosis, part)
-    if one is None:
-        return []
-    text = f"time that it takes, once in {round(one.every_steps)} steps"
-    return [Evidence(text, "stall_s", one.each_s, TIMES)]
 
 
 NOTHING = (1.0, 1.0, 1.0)  # a remedy that makes no step faster: it averts a failure, or shortens the run

@@ -98,8 +98,6 @@ def _requests(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterato
         case "sharing":
             value = f'"{options["strategy"]}"'
             yield SetStatement(_script(profile), "torch.multiprocessing.set_sharing_strategy", value)
-        case "denormals":
-            yield SetStatement(_script(profile), "torch.set_flush_denormal", "True")
         case "precision":
             value = f'"{options["matmul"]}"'
             yield SetStatement(_script(profile), "torch.set_float32_matmul_precision", value)

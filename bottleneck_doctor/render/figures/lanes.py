@@ -86,14 +86,9 @@ def lanes_figure(lanes: Lanes) -> Figure:
         "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
     }  # fmt: skip
     data = [_trace(lanes, kind, told.scale, names) for kind in kinds_in(lanes)]
-    height = _lane_height(len(names)) * len(names) + TOP + BOTTOM
+    height = max(NARROWEST, min(LANE, SCREEN // len(names))) * len(names) + TOP + BOTTOM
     label = f"Lanes: what the loop and {words.counted(len(lanes.workers), 'worker')} did in some steps"
     return Figure(data, layout, height, label, moves="xaxis", sort="lanes", extra={"unit": told.unit})
-
-
-def _lane_height(lanes: int) -> int:
-    """Pixels; many lanes are narrow ones, so that a screen holds all."""
-    return max(NARROWEST, min(LANE, SCREEN // lanes))
 
 
 def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str, Any]:

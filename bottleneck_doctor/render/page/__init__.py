@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,10 @@ SCRIPTS = ("page.js", "figures.js", "batches.js")
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def page(title: str, body: str, figures: Mapping[str, Figure], more: Sequence[str] = ()) -> str:
+def page(title: str, body: str, figures: Mapping[str, Figure]) -> str:
     """A self-contained page. ``title`` is plain text; ``body`` is HTML, already escaped, in which
-    ``<div class="figure" data-figure="NAME"></div>`` places a figure. ``more`` names scripts and styles
-    beside this file that only this page needs."""
-    first, rest = script("theme.js"), [script(name) for name in (*SCRIPTS, *more) if name.endswith(".js")]
-    styles = ["page.css", *(name for name in more if name.endswith(".css"))]
+    ``<div class="figure" data-figure="NAME"></div>`` places a figure."""
+    first, rest = script("theme.js"), [script(name) for name in SCRIPTS]
     library = plotly() if figures else ""
     inline = [first, *([library] if library else []), *rest]
     return (
@@ -36,7 +34,7 @@ def page(title: str, body: str, figures: Mapping[str, Figure], more: Sequence[st
         .render(
             title=title,
             body=body,
-            style="\n".join((HERE / name).read_text("utf-8") for name in styles),
+            style=(HERE / "page.css").read_text("utf-8"),
             heights={name: figure.height for name, figure in figures.items()},
             figures=embedded({name: vars(figure) for name, figure in figures.items()}),
             first=first,

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bottleneck_doctor.prove.restore import Backups
 
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.agent.trial import backup_list
 from bottleneck_doctor.agent.trial.backup import _Keeper
-from bottleneck_doctor.prove.restore import Backups
 from tests.house.source import ROOT
 
 READ, WRITE, APPEND = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_APPEND

@@ -167,39 +167,8 @@ def pools():
     say(pools=inside, outside=torch.get_num_threads(),
         sharing=torch.multiprocessing.get_sharing_strategy())
 
-# -- preload and decoded -----------------------------------------------------------------------------------
-class Files(Rows):
-    def __getitem__(self, index):
-        with open("data-%d" % (index % 2), "rb") as file:
-            return file.read().decode() + os.readlink("/proc/self/fd/%d" % file.fileno())[:7]
-
-class Pictures(Rows):
-    def __getitem__(self, index):
-        from PIL import Image
-        with Image.open("picture.png") as picture:
-            return torch.from_numpy(numpy.asarray(picture).copy())
-
-def files():
-    for name in "01":
-        with open("data-" + name, "w") as file:
-            file.write("content " + name)
-    loader = DataLoader(Files(4), num_workers=2, persistent_workers=True, collate_fn=first)
-    say(files=[list(loader), list(loader)][1])
-    with open("data-0") as file:
-        say(outside_of_fetching=os.readlink("/proc/self/fd/%d" % file.fileno())[-6:])
-
-def pictures():
-    try:
-        from PIL import Image
-    except ImportError:
-        return
-    pixels = numpy.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=numpy.uint8)
-    Image.fromarray(pixels).save("picture.png")
-    batches = [one for _ in range(2) for one in DataLoader(Pictures(3), num_workers=1)]
-    say(pictures=[bool((one[0].numpy() == pixels).all()) for one in batches])
-
 if __name__ == "__main__":
-    for part in (loaders, gathers, keeps, aheads, sounds, pools, files, pictures):
+    for part in (loaders, gathers, keeps, aheads, sounds, pools):
         part()
 '''
 
@@ -232,8 +201,6 @@ TREATMENTS: list[tuple[str, dict[str, object]]] = [
     ("arrays", {"where": _over("Sounds")}),
     ("worker_threads", {}),
     ("sharing", {"strategy": "file_system"}),
-    ("preload", {"where": _over("Files")}),
-    ("decoded", {"where": _over("Pictures")}),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.patients.patient import NONE, Patient, ids
 
-CHANGES = ids("stall-less-often", "bound-what-grows")
+CHANGES = ids("bound-what-grows")
 
 PATIENTS = [
     Patient(

@@ -37,16 +37,6 @@ PATIENTS = [
         truth="26 MB saved every ten steps of 3 ms",
     ),
     Patient(
-        name="rebuilt-each-epoch",
-        group="ailment",
-        bounds=ids("cpu"),
-        causes=ids("host.python"),
-        findings=ids("rebuilt-each-epoch"),
-        remedies=ids("build-once"),
-        twin="build-once",
-        truth="2,400 lines of JSON are parsed and cut into words again before each epoch of 38 small steps",
-    ),
-    Patient(
         name="slow-start",
         group="ailment",
         bounds=ids("balanced"),

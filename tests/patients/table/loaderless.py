@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.patients.patient import Patient, ids
 
 # Advice for lines that are a metric, a stall, a log or a parse: none of them is in these loops.
-LINES = ids("columnar-numpy", "log-every-n", "metrics-less", "stall-less-often")
+LINES = ids("columnar-numpy", "log-every-n", "metrics-less")
 INPUT = ids("cache-decoded-ram", "precompute-deterministic", "thread-prefetch", "workers-auto")
 
 PATIENTS = [
@@ -58,7 +58,7 @@ PATIENTS = [
             "precompute-deterministic", "pretokenize-offline", "cache-decoded-ram", "columnar-numpy"
         ),
         twin="precompute-deterministic",
-        never=ids("log-every-n", "metrics-less", "stall-less-often", "workers-auto"),
+        never=ids("log-every-n", "metrics-less", "workers-auto"),
         truth="a function splits 64 sentences into words and numbers them in Python for each step",
     ),
     Patient(
@@ -68,7 +68,7 @@ PATIENTS = [
         causes=ids("input.preprocess"),
         remedies=ids("columnar-numpy", "precompute-deterministic", "cache-decoded-ram", "workers-auto"),
         twin="columnar-numpy",
-        never=ids("log-every-n", "metrics-less", "stall-less-often"),
+        never=ids("log-every-n", "metrics-less"),
         truth="a generator parses 128 lines of 40 numbers in Python for each step",
     ),
     Patient(
@@ -87,7 +87,7 @@ PATIENTS = [
         causes=ids("input.preprocess"),
         remedies=ids("processes-not-threads", "columnar-numpy", "precompute-deterministic", "workers-auto"),
         twin="precompute-deterministic",
-        never=ids("log-every-n", "metrics-less", "stall-less-often"),
+        never=ids("log-every-n", "metrics-less"),
         truth="a thread counts to 6000 in Python for each of 32 samples, and holds the interpreter's lock",
     ),
     Patient(
@@ -125,7 +125,7 @@ PATIENTS = [
         causes=ids("host.python"),
         remedies=ids("vectorise-loop-code"),
         twin="vectorise-loop-code",
-        never=ids("log-every-n", "metrics-less", "stall-less-often", "workers-auto"),
+        never=ids("log-every-n", "metrics-less", "workers-auto"),
         wait_tolerance=None,  # whether playing is waiting for data is a matter of words
         truth="an episode integrates 512 poles in Python, 120 fine steps each; the policy is small",
     ),
@@ -136,7 +136,7 @@ PATIENTS = [
         causes=ids("host.python"),
         remedies=ids("vectorise-loop-code"),
         twin="vectorise-loop-code",
-        never=ids("log-every-n", "metrics-less", "stall-less-often", "workers-auto"),
+        never=ids("log-every-n", "metrics-less", "workers-auto"),
         wait_tolerance=None,  # as above
         truth="a rollout follows 32,768 rays through mazes in Python; eight small updates come after it",
     ),
@@ -147,7 +147,7 @@ PATIENTS = [
         causes=ids("host.python"),
         remedies=ids("vectorise-loop-code", "metrics-less"),
         twin="vectorise-loop-code",
-        never=ids("columnar-numpy", "log-every-n", "stall-less-often"),
+        never=ids("columnar-numpy", "log-every-n"),
         truth="three numbers of each of 256 samples are read back one by one, after each step",
     ),
     Patient(

@@ -40,16 +40,6 @@ PATIENTS = [
         truth="Adam updates 200 000 rows, of which a batch of 512 pairs looks up at most 1 024",
     ),
     Patient(
-        name="sliced-in-a-loop",
-        group="ailment",
-        bounds=ids("cpu"),
-        causes=ids("host.launch", "model.compute"),
-        findings=ids("sliced-in-a-loop"),
-        remedies=ids("unbind-once"),
-        twin="unbind-once",
-        truth="a recurrence over 192 steps takes two slices in each",
-    ),
-    Patient(
         name="host-python",
         group="ailment",
         bounds=ids("cpu"),
@@ -68,16 +58,6 @@ PATIENTS = [
         remedies=ids("drop-debug"),
         twin="drop-debug",
         truth="anomaly detection over 16 layers of width 256",
-    ),
-    Patient(
-        name="denormals",
-        group="ailment",
-        bounds=ids("cpu"),
-        causes=COMPUTES,
-        findings=ids("denormals"),
-        remedies=ids("flush-denormals") | ALSO,
-        twin="flush-denormals",
-        truth="half of 590 000 weights are 1e-39, pointwise operators read them",
     ),
     Patient(
         name="attention-unfused",

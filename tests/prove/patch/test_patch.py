@@ -155,11 +155,6 @@ def test_no_argument_of_workers_is_left_for_a_loader_that_gets_none(tmp_path: Pa
             "'''doc'''\nimport torch; x = '''\n'''\n\ntorch.backends.cudnn.benchmark = True\n",
         ),
         (
-            Treatment("denormals"),
-            "import torch\nfrom os import (\n    path,\n)\n",
-            "import torch\nfrom os import (\n    path,\n)\n\ntorch.set_flush_denormal(True)\n",
-        ),
-        (
             Treatment("precision", {"matmul": "high", "convolutions": True}),
             "import torch\n",
             'import torch\n\ntorch.set_float32_matmul_precision("high")\n'

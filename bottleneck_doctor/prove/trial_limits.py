@@ -1,0 +1,181 @@
+"""What one trial may take: time, silence and memory; and how these follow from the run that was watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+
+from ..model.diagnosis import Diagnosis
+from ..model.loops import StepTable
+from ..model.proof import Arm, ComparedSteps, Missed, Plan
+from ..sense.cgroup import UNLIMITED_BYTES, Cgroups, find_cgroups, groups_with
+from ..sense.proc_files import read_number, read_pairs
+from .plan import ENOUGH, MOST
+
+WHOLE_TIMES = 3.0  # of what the baseline needed, a treatment that is no slower than that may take
+WHOLE_MORE_S = 30.0  # on a machine that is busy for a moment
+START_TIMES = 3.0  # torch's import from a cold cache, spawned workers; and the whole run once more, for a
+START_MORE_S = 20.0  # treatment may make at the start what else is made on the way
+SILENT_STEPS = 20.0  # times a step, without a batch: nothing that trains is as uneven (ours)
+SILENT_GAPS = 3.0  # times the longest gap that the baseline had between two batches: it may evaluate or save
+SILENT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one trial. ``steps`` are trained and then the training is ended; ``seconds`` are all that it
+    may take, from its start to its end; ``first_batch_s`` from its start, ``silence_s`` between two batches
+    and after the last.
+
+    Where nothing is known of the training yet, it may load a large model, or evaluate, for minutes."""
+
+    steps: int
+    seconds: float
+    first_batch_s: float = 600.0
+    silence_s: float = 300.0
+
+
+def limits_after(
+    steps: int, run_s: float, step_s: float, first_batch_s: float, longest_gap_s: float = 0.0
+) -> Limits:
+    """The limits for trials of so many steps, from a baseline that took ``run_s`` from start to end, had a
+    mean step of ``step_s``, its first batch ``first_batch_s`` after the start, and no gap between two batches
+    longer than ``longest_gap_s``."""
+    assert steps > 0 and min(run_s, step_s, first_batch_s, longest_gap_s) >= 0
+    return Limits(
+        steps,
+        seconds=WHOLE_TIMES * run_s + WHOLE_MORE_S,
+        first_batch_s=START_TIMES * first_batch_s + START_MORE_S + run_s,
+        silence_s=max(SILENT_S, SILENT_STEPS * step_s, SILENT_GAPS * longest_gap_s),
+    )
+
+
+BUDGET_S = 300.0
+WINDOWS = 10.0  # times the first run, all runs together may take at most
+
+
+def budget_of(asked_s: float | None, window_s: float) -> float:
+    """Seconds that all runs together may take: what was asked for, else five minutes or ten first runs."""
+    return asked_s if asked_s is not None else min(BUDGET_S, WINDOWS * window_s)
+
+
+def plan_of(
+    diagnosis: Diagnosis, arms: Sequence[Arm], missed: Sequence[Missed], span: ComparedSteps, budget_s: float
+) -> Plan:
+    """The plan with its cost: from two rounds, which settle large differences, to as many as there may be."""
+    run_s, others = run_seconds(diagnosis, span), len(arms) - 1
+    least, most = ((times * others + times + 1) * run_s if others else 0.0 for times in (ENOUGH, MOST))
+    return Plan(
+        list(arms), list(missed), span, diagnosis.step_s, run_s, min(least, budget_s), min(most, budget_s)
+    )
+
+
+def run_seconds(diagnosis: Diagnosis, span: ComparedSteps) -> float:
+    """How long a run of so many steps takes, by the run that was watched."""
+    table, run_s = steps_table(diagnosis), diagnosis.profile.run.duration_s
+    if table is None or not table.t:
+        return run_s
+    begin_s = first_batch_s(diagnosis)
+    pace_s = (table.t[-1] - begin_s) / max(1, sum(table.steps))
+    return begin_s + pace_s * span.end + max(0.0, run_s - table.t[-1])
+
+
+def limits_of(diagnosis: Diagnosis, span: ComparedSteps, slowest_s: float = 0.0) -> Limits:
+    """The limits of each trial; ``slowest_s`` is the longest run of the baseline since: where a machine has
+    become busy, all that may take time may take more."""
+    table = steps_table(diagnosis)
+    times = table.t if table is not None else []
+    longest_s = max((after - before for before, after in pairwise(times)), default=0.0)
+    run_s = run_seconds(diagnosis, span)
+    slower = max(1.0, slowest_s / run_s) if run_s > 0 else 1.0
+    times_s = (run_s, diagnosis.step_s, first_batch_s(diagnosis), longest_s)
+    return limits_after(span.end, *(slower * time_s for time_s in times_s))
+
+
+def first_batch_s(diagnosis: Diagnosis) -> float:
+    """Seconds from the start to the first batch."""
+    table = steps_table(diagnosis)
+    return max(0.0, table.t[0] - table.wall_s[0]) if table is not None and table.t else 0.0
+
+
+def steps_table(diagnosis: Diagnosis) -> StepTable | None:
+    """The rows of the training loop, whether a loader feeds it or not."""
+    return diagnosis.loop.table if diagnosis.loop is not None else None
+
+
+SCARCE_SHARE = 0.05  # of the memory: below that the kernel throws out the page cache and soon kills (ours)
+EVERY_S = 0.5
+REST = 100  # times the CPU that the last look took: counting the pages of large processes takes milliseconds
+SHOWN_IN = 1 << 20
+
+
+@dataclass
+class MemoryWatch:
+    """``peak_bytes`` of all processes together, shared pages counted once; None before the first count."""
+
+    peak_bytes: int | None = None
+    _cgroups: Cgroups = field(default_factory=find_cgroups)
+    _floor_bytes: float = 0.0
+    _next_s: float = 0.0
+    _killed_before: int = 0
+
+    def __post_init__(self) -> None:
+        left, whole = _room(self._cgroups)
+        self._floor_bytes = min(SCARCE_SHARE * whole, left / 2)  # it may have been scarce before
+        self._killed_before = _kills(self._cgroups)
+
+    def look(self, processes: Callable[[], list[psutil.Process]], now_s: float) -> str:
+        """Why the trial must end now; "" while it may go on. ``processes`` finds its processes."""
+        left, _ = _room(self._cgroups)
+        if left < self._floor_bytes:
+            return f"it left {left // SHOWN_IN} MiB of memory to other programs"
+        if now_s >= self._next_s:
+            began_s = time.thread_time()
+            used = sum(_proportional_bytes(one.pid) for one in processes())
+            self.peak_bytes = max(self.peak_bytes or 0, used) or None
+            self._next_s = now_s + max(EVERY_S, REST * (time.thread_time() - began_s))
+        return ""
+
+    def was_short(self) -> bool:
+        """Whether the kernel has killed for want of memory since we began."""
+        return _kills(self._cgroups) > self._killed_before
+
+
+def _proportional_bytes(pid: int) -> int:
+    """Its pages, each divided by how many processes share it; its resident ones where that is not told."""
+    found = read_pairs(Path(f"/proc/{pid}/smaps_rollup"))
+    with suppress(psutil.Error):
+        return found.get("Pss", 0) * 1024 or psutil.Process(pid).memory_info().rss
+    return 0
+
+
+def _room(cgroups: Cgroups) -> tuple[int, int]:
+    """Bytes that can still be had, of how many: of the machine, or of a control group with less room."""
+    machine = psutil.virtual_memory()
+    groups = {file.parent for file in groups_with(cgroups, "memory", "memory.max", "memory.limit_in_bytes")}
+    return min([(machine.available, machine.total), *filter(None, map(_room_in, groups))])
+
+
+def _room_in(group: Path) -> tuple[int, int] | None:
+    """The same of one group; None without a limit. The page cache of its files is charged to it, and given up
+    when memory is wanted."""
+    limit = read_number(group / "memory.max") or read_number(group / "memory.limit_in_bytes")
+    used = read_number(group / "memory.current") or read_number(group / "memory.usage_in_bytes")
+    if limit is None or used is None or limit >= UNLIMITED_BYTES:
+        return None
+    counts = read_pairs(group / "memory.stat")
+    files = (counts.get(f"total_{name}", counts.get(name, 0)) for name in ("active_file", "inactive_file"))
+    return limit - used + sum(files), limit
+
+
+def _kills(cgroups: Cgroups) -> int:
+    """How often the kernel killed for want of memory: in our control group, else on the whole machine."""
+    files = groups_with(cgroups, "memory", "memory.events", "memory.oom_control")
+    counts = read_pairs(files[0]) if files else {}
+    return counts.get("oom_kill", 0) + read_pairs(Path("/proc/vmstat")).get("oom_kill", 0)

@@ -1,0 +1,61 @@
+"""Sizes, constants without a source and words to replace only go down: ratchet.json holds what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.house import ratchet, words
+from tests.house.source import ROOT, Broken, Source, house_files, require_none
+
+PAGES = [file for file in house_files() if file.endswith(".md") and not file.startswith("tests/")]
+
+
+def test_no_number_is_above_the_file() -> None:
+    allowed = ratchet.read()
+    require_none(
+        Broken("tests/house/ratchet.json", 1, f"{name}: {number}, allowed {allowed[part].get(name, 0)}", do)
+        for part, numbers in ratchet.counted().items()
+        for name, number in numbers.items()
+        if number > allowed[part].get(name, 0)
+        for do in [
+            f"write: {words.INSTEAD[name]}" if name in words.INSTEAD else "take as much away elsewhere"
+        ]
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_plain_words(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    require_none(
+        Broken(page, line, f"“{word}”", f"write: {words.INSTEAD[word]}") for line, word in words.found(text)
+    )
+
+
+def test_the_file_only_goes_down() -> None:
+    allowed = {"sizes": {"lines": 10, "files": 5}, "words": {"told": 2, "said": 1}}
+    now = {"sizes": {"lines": 12, "files": 4}, "words": {"told": 1}}
+    assert ratchet.lowered(allowed, now) == {"sizes": {"lines": 10, "files": 4}, "words": {"told": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("SHARE = 0.3  # of the step (ours)", ["SHARE"]),
+        ("# Of the step (chosen).\nLOW, HIGH = 1, 2", ["LOW", "HIGH"]),
+        ("class A:\n    share: float = 0.3  # (chosen)", ["share"]),
+        ("SHARE = 0.3  # of the step (NVIDIA's guide)", []),
+        ("NAME = 'x'  # (ours)", []),
+        ("def f():\n    share = 0.3  # (ours)", []),
+    ],
+)
+def test_the_rule_itself_finds_constants_without_a_source(text: str, names: list[str]) -> None:
+    assert list(ratchet.unsourced(Source("a.py", text))) == names
+
+
+def test_the_rule_itself_reads_prose_and_not_code() -> None:
+    page = "It told `told` a\n```\nsaid\n```\nClose look, tests/patients/a.py [x](said.md), patients.\n"
+    assert list(words.found(page)) == [(1, "told"), (5, "close look"), (5, "patients")]
+    assert words.counts([Source("a.py", "'''It told.'''\ntold = 'said'\nx = 'is said'")]) == {
+        "told": 1,
+        "said": 1,
+    }

@@ -1,0 +1,291 @@
+"""Runs announce themselves and their end, are found and swept, and are asked for snapshots."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.launch import run_registry
+from bottleneck_doctor.launch.folder import PREFIX
+from bottleneck_doctor.launch.run_registry import SnapshotWriter, ask_for_snapshot, read_snapshot
+from bottleneck_doctor.model.run import Announcement, Ending, Lifetime, Machine, Run, Snapshot
+
+SAID = Announcement(Lifetime(7, 9), "here", ["python", "a.py"], "a.py", "/", "now", 5, "/p.json")
+
+
+def test_what_was_announced_is_read_and_private(tmp_path: Path) -> None:
+    run_registry.announce(tmp_path, SAID)
+    assert run_registry.read_announcement(tmp_path) == SAID
+    assert stat.S_IMODE((tmp_path / "run.json").stat().st_mode) == 0o600
+
+
+def test_the_end_reaches_whoever_held_it_open_though_the_folder_is_gone(tmp_path: Path) -> None:
+    run_registry.announce(tmp_path, SAID)
+    handle = run_registry.hold_ending(tmp_path)
+    assert handle is not None
+    assert run_registry.read_ending(handle) is None
+    run_registry.announce_end(tmp_path, Ending(3, None, "max-steps"))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert run_registry.read_ending(handle) == Ending(3, None, "max-steps")
+    os.close(handle)
+
+
+def test_a_second_announcement_keeps_the_end_that_others_hold(tmp_path: Path) -> None:
+    run_registry.announce(tmp_path, SAID)
+    handle = run_registry.hold_ending(tmp_path)
+    assert handle is not None
+    run_registry.announce(tmp_path, SAID)
+    run_registry.announce_end(tmp_path, Ending(0))
+    assert run_registry.read_ending(handle) == Ending(0)
+    os.close(handle)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"supervisor": 3}', b"\0" * 100])
+def test_a_malformed_announcement_is_none(text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(text)
+    assert run_registry.read_announcement(tmp_path) is None
+
+
+def test_links_and_pipes_are_not_followed(tmp_path: Path) -> None:
+    real, folder = tmp_path / "real", tmp_path / "folder"
+    real.mkdir()
+    run_registry.announce(real, SAID)
+    (tmp_path / "link").symlink_to(real)
+    assert run_registry.read_announcement(tmp_path / "link") is None
+    folder.mkdir()
+    (folder / "run.json").symlink_to(real / "run.json")
+    assert run_registry.read_announcement(folder) is None
+    (folder / "run.json").unlink()
+    os.mkfifo(folder / "run.json")
+    assert run_registry.read_announcement(folder) is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_strangers_folder_is_not_believed(tmp_path: Path) -> None:
+    run_registry.announce(tmp_path, SAID)
+    os.chown(tmp_path, 12345, -1)
+    assert run_registry.read_announcement(tmp_path) is None
+
+
+def test_nothing_raises_where_the_folder_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    run_registry.announce(gone, SAID)
+    run_registry.announce_end(gone, Ending(0))
+    assert run_registry.read_announcement(gone) is None
+    assert run_registry.hold_ending(gone) is None
+
+
+def test_a_process_is_told_from_its_successor_and_from_its_remains() -> None:
+    ourselves = run_registry.lifetime(os.getpid())
+    assert ourselves is not None
+    assert ourselves == run_registry.lifetime(os.getpid())
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie, not yet collected
+        assert run_registry.lifetime(process.pid) is None
+    assert run_registry.lifetime(process.pid) is None
+
+
+DEAD = Lifetime(os.getpid(), 1)  # our pid, begun at another time: somebody whose pid was used again
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    """The pid of a process below us."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process.pid
+        process.kill()
+
+
+def ourselves() -> Lifetime:
+    found = run_registry.lifetime(os.getpid())
+    assert found is not None
+    return found
+
+
+def run(at: Path, name: str, **changes: object) -> Path:
+    """The folder of a run that lives, unless it is said otherwise."""
+    folder = at / f"{PREFIX}{name}"
+    folder.mkdir()
+    said = Announcement(
+        ourselves(),
+        run_registry.machine_here(),
+        ["python", f"{name}.py"],
+        f"{name}.py",
+        "/",
+        "now",
+        5,
+        "/p.json",
+    )
+    run_registry.announce(folder, replace(said, **changes))  # type: ignore[arg-type]
+    return folder
+
+
+def found(place: Path) -> list[str]:
+    return [one.folder.name.removeprefix(PREFIX) for one in run_registry.find_runs([str(place)])]
+
+
+def test_the_runs_of_a_place_are_found_oldest_first(tmp_path: Path) -> None:
+    run(tmp_path, "new", origin_ns=9)
+    run(tmp_path, "old", origin_ns=1)
+    (tmp_path / f"{PREFIX}empty").mkdir()
+    (tmp_path / "other").mkdir()
+    assert found(tmp_path) == ["old", "new"]
+
+
+def test_a_run_of_another_machine_or_container_is_none_of_ours(tmp_path: Path) -> None:
+    run(tmp_path, "elsewhere", place="another boot")
+    assert found(tmp_path) == []
+
+
+def test_a_link_to_a_run_is_not_followed(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    (tmp_path / f"{PREFIX}link").symlink_to(run(real, "a"))
+    assert found(tmp_path) == []
+
+
+def test_a_place_that_is_not_there_holds_no_runs(tmp_path: Path) -> None:
+    assert run_registry.find_runs([str(tmp_path / "gone")]) == []
+
+
+def test_a_run_whose_supervisor_was_killed_is_known_by_its_start_not_by_its_pid(tmp_path: Path) -> None:
+    run(tmp_path, "dead", supervisor=DEAD)
+    assert [one.orphaned for one in run_registry.find_runs([str(tmp_path)])] == [True]
+
+
+def test_a_run_is_meant_by_pid_folder_or_a_part_of_its_command(tmp_path: Path, sleeper: int) -> None:
+    folder = run(tmp_path, "train")
+    run(tmp_path, "other", supervisor=run_registry.lifetime(os.getppid()))
+    all_runs = run_registry.find_runs([str(tmp_path)])
+    for wanted in (str(folder), "train.py", "python train"):
+        assert [one.folder for one in run_registry.matching(all_runs, wanted)] == [folder]
+    for pid in (os.getpid(), sleeper):  # the one of bdoc, and one below it
+        assert folder in [one.folder for one in run_registry.matching(all_runs, str(pid))]
+    assert run_registry.matching(all_runs, "nothing.py") == []
+
+
+def test_a_process_that_lost_its_parents_is_known_by_its_environment(tmp_path: Path) -> None:
+    folder = run(tmp_path, "a", supervisor=DEAD)
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, "BDOC_RUN": str(folder)}) as process:
+        announced = [replace(one, announcement=replace(one.announcement, supervisor=Lifetime(1 << 30, 1)))
+                     for one in run_registry.find_runs([str(tmp_path)])]  # fmt: skip
+        assert [one.folder for one in run_registry.matching(announced, str(process.pid))] == [folder]
+        process.kill()
+
+
+def test_what_a_killed_supervisor_left_is_swept(tmp_path: Path) -> None:
+    dead, alive = run(tmp_path, "dead", supervisor=DEAD), run(tmp_path, "alive")
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == [dead]
+    assert (dead.exists(), alive.exists()) == (False, True)
+
+
+def test_it_stays_while_the_training_goes_on(tmp_path: Path, sleeper: int) -> None:
+    dead = run(tmp_path, "dead", supervisor=DEAD, training=run_registry.lifetime(sleeper))
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
+    assert dead.exists()
+
+
+def test_it_stays_while_a_process_has_its_rows_mapped(tmp_path: Path) -> None:
+    dead = run(tmp_path, "dead", supervisor=DEAD)
+    path = dead / f"{os.getpid()}-1.rows"
+    path.write_bytes(b"\0" * 4096)
+    with open(path, "r+b") as file:
+        rows = mmap.mmap(file.fileno(), 4096)
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
+    rows.close()
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == [dead]
+
+
+def test_a_folder_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
+    """It may belong to a run that begins in this very moment, or to an older bdoc."""
+    silent = tmp_path / f"{PREFIX}silent"
+    silent.mkdir()
+    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
+    assert silent.exists()
+
+
+S = 1_000_000_000
+TAKEN = Snapshot(
+    Run(["python", "a.py"], "a.py", "/", "now", 1.5, 0), Machine("host", "6.1", "cpu", 2, 2.0), 7
+)
+
+
+class Supervisor:
+    """Counts how often it took one."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __call__(self) -> Snapshot:
+        self.taken += 1
+        return TAKEN
+
+
+def ask(folder: Path, at_ns: int) -> None:
+    """A watcher asks, by a clock of the test's own."""
+    ask_for_snapshot(folder)
+    os.utime(folder / "asked", ns=(at_ns, at_ns))
+
+
+def test_without_a_watcher_nothing_is_written(tmp_path: Path) -> None:
+    take = Supervisor()
+    SnapshotWriter(tmp_path).look(0, take)
+    assert take.taken == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_request_is_answered_once(tmp_path: Path) -> None:
+    ask_for_snapshot(tmp_path)
+    take, writer = Supervisor(), SnapshotWriter(tmp_path)
+    for look in range(20):
+        writer.look(look * S, take)
+    assert take.taken == 1
+    assert read_snapshot(tmp_path) == TAKEN
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["asked", "snapshot"]
+
+
+@pytest.mark.parametrize(("cost_ns", "taken"), [(0, 5), (S // 100, 5), (S // 50, 3)])
+def test_the_more_it_costs_the_rarer_it_is(
+    cost_ns: int, taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = iter(range(0, 10**12, cost_ns or 1))
+    monkeypatch.setattr(run_registry.time, "thread_time_ns", lambda: next(cpu))
+    take, writer = Supervisor(), SnapshotWriter(tmp_path)
+    for look in range(40):  # a quarter of a second apart, each with a new request
+        ask(tmp_path, 1 + look)
+        writer.look(look * S // 4, take)
+    assert take.taken == taken
+
+
+def test_what_is_half_there_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "snapshot").write_bytes(b"\x81")
+    assert read_snapshot(tmp_path) is None
+    assert read_snapshot(tmp_path / "gone") is None
+
+
+def test_a_link_in_place_of_the_request_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "asked").symlink_to(tmp_path / "precious")
+    ask_for_snapshot(tmp_path)
+    assert not (tmp_path / "precious").exists()
+
+
+def test_a_snapshot_that_cannot_be_taken_is_not_tried_again(tmp_path: Path) -> None:
+    tried = []
+
+    def broken() -> Snapshot:
+        tried.append(1)
+        raise ZeroDivisionError
+
+    writer = SnapshotWriter(tmp_path)
+    for look in range(20):
+        ask(tmp_path, 1 + look)
+        writer.look(look * S, broken)
+    assert tried == [1]

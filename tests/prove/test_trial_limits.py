@@ -1,0 +1,175 @@
+"""What a trial may take: time, silence and memory; when it hangs, and when it must end."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bottleneck_doctor.agent import wire
+from bottleneck_doctor.prove import trial_limits
+from bottleneck_doctor.prove.outcomes import HangDetector
+from bottleneck_doctor.prove.trial_limits import SILENT_S, Limits, MemoryWatch, limits_after
+
+
+def test_a_trial_may_take_some_times_what_the_baseline_took_and_a_moment_more() -> None:
+    limits = limits_after(300, run_s=20.0, step_s=0.05, first_batch_s=4.0)
+    assert limits.steps == 300
+    assert 20.0 < limits.seconds < 120.0
+    assert 4.0 < limits.first_batch_s < limits.seconds
+
+
+def test_silence_is_measured_by_the_step_and_by_the_longest_gap_there_was() -> None:
+    quick = limits_after(300, 20.0, 0.001, 4.0).silence_s
+    slow = limits_after(30, 200.0, 5.0, 4.0).silence_s
+    evaluating = limits_after(300, 200.0, 0.1, 4.0, longest_gap_s=45.0).silence_s
+    assert quick == SILENT_S
+    assert slow == 100.0
+    assert evaluating > 90.0
+
+
+S = 1_000_000_000
+ALIVE, PARENT, DEAD = os.getpid(), os.getppid(), 4_194_304
+TRIAL_LIMITS = Limits(steps=40, seconds=500.0, first_batch_s=30.0, silence_s=20.0)
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> HangDetector:
+    return HangDetector(tmp_path, TRIAL_LIMITS, started_ns=100 * S)
+
+
+def post(trial: HangDetector, pid: int, trained: int, last_s: float) -> None:
+    """What an agent's header says."""
+    folder = trial.place / ".bdoc-run-x"
+    folder.mkdir(exist_ok=True)
+    header = bytearray(wire.HEADER_BYTES)
+    wire.IDENTITY.pack_into(header, 0, wire.MAGIC, wire.VERSION, wire.ROW.size, pid, 1, 1)
+    words = {wire.STEPS: trained + 1, wire.TRAINED: trained, wire.FIRST: 110 * S, wire.LAST: int(last_s * S)}
+    for word, value in words.items():
+        wire.WORD.pack_into(header, word, value)
+    with (folder / f"{pid}-1.rows").open("r+b" if (folder / f"{pid}-1.rows").exists() else "wb") as file:
+        file.write(header)
+
+
+def test_a_first_batch_is_waited_for_and_then_no_longer(trial: HangDetector) -> None:
+    assert trial.look(129 * S) == ""
+    assert trial.look(131 * S) == "no first batch within 30 s"
+
+
+def test_whatever_moves_does_not_hang(trial: HangDetector) -> None:
+    post(trial, ALIVE, 5, 115.0)
+    assert trial.look(134 * S) == ""
+    post(trial, ALIVE, 6, 134.5)
+    assert trial.look(154 * S) == ""
+    assert trial.trained == 6
+
+
+def test_one_of_several_processes_that_moves_is_enough(trial: HangDetector) -> None:
+    post(trial, ALIVE, 30, 115.0)
+    post(trial, PARENT, 15, 140.0)
+    assert trial.look(150 * S) == ""
+
+
+def test_silence_between_steps_and_after_the_last_are_told_apart(trial: HangDetector) -> None:
+    post(trial, ALIVE, 30, 115.0)
+    assert trial.look(136 * S) == "no batch for 20 s, after 30 steps"
+    post(trial, ALIVE, 40, 116.0)
+    assert trial.look(137 * S) == "it did not end within 20 s of its last step"
+
+
+def test_a_training_that_is_over_does_not_hang_whatever_bdoc_still_writes(trial: HangDetector) -> None:
+    post(trial, DEAD, 40, 115.0)
+    assert trial.look(500 * S) == ""
+    assert trial.is_over
+
+
+def test_the_first_steps_may_take_as_long_as_a_start(trial: HangDetector) -> None:
+    post(trial, ALIVE, 2, 115.0)
+    assert trial.look(144 * S) == ""
+    assert trial.look(146 * S) == "no batch for 30 s, after 2 steps"
+
+
+GIB = 1 << 30
+Virtual = namedtuple("Virtual", "available total")
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """What the machine says it has; no control group says otherwise."""
+    told = {"available": 20 * GIB}
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: Virtual(told["available"], 32 * GIB))
+    monkeypatch.setattr(trial_limits, "groups_with", lambda *names: [])
+    return told
+
+
+def test_scarce_memory_ends_a_trial_before_the_kernel_kills(machine: dict[str, int]) -> None:
+    watched = MemoryWatch()
+    assert watched.look(list, 0.0) == ""
+    machine["available"] = GIB
+    assert "left 1024 MiB of memory to other programs" in watched.look(list, 0.1)
+
+
+def test_where_it_was_scarce_before_the_trial_may_begin_all_the_same(machine: dict[str, int]) -> None:
+    machine["available"] = GIB
+    watched = MemoryWatch()
+    assert watched.look(list, 0.0) == ""
+    machine["available"] = GIB // 4
+    assert watched.look(list, 0.1) != ""
+
+
+def test_pages_that_processes_share_count_once() -> None:
+    size = 64 << 20
+    block = mmap.mmap(-1, size)
+    block.write(b"x" * size)
+    alone = MemoryWatch()
+    alone.look(lambda: [psutil.Process()], 0.0)
+    child = os.fork()
+    if child == 0:
+        block.seek(0)
+        while block.read(1 << 20):
+            pass
+        time.sleep(20)
+        os._exit(0)
+    try:
+        time.sleep(0.3)
+        together = MemoryWatch()
+        together.look(lambda: [psutil.Process(), psutil.Process(child)], 0.0)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    assert alone.peak_bytes is not None
+    assert together.peak_bytes is not None
+    assert together.peak_bytes < alone.peak_bytes + size // 2
+
+
+def test_looks_that_are_dear_become_rare() -> None:
+    watched, asked = MemoryWatch(), []
+
+    def family() -> list[psutil.Process]:
+        asked.append(None)
+        busy_until = time.thread_time() + 0.02
+        while time.thread_time() < busy_until:
+            pass
+        return []
+
+    for tick in range(30):
+        watched.look(family, tick / 10)
+    assert len(asked) <= 2
+
+
+def test_a_group_with_less_room_than_the_machine_counts(tmp_path: Path) -> None:
+    group = tmp_path
+    for name, text in {
+        "memory.max": str(4 * GIB),
+        "memory.current": str(3 * GIB),
+        "memory.stat": f"anon 1\nactive_file {GIB}\ninactive_file {GIB // 2}\n",
+    }.items():
+        (group / name).write_text(text)
+    assert trial_limits._room_in(group) == (2.5 * GIB, 4 * GIB)
+    (group / "memory.max").write_text("max\n")
+    assert trial_limits._room_in(group) is None
