@@ -163,7 +163,7 @@ def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[S
 
 def _freed(step: Step, share: float) -> Step:
     own, moved = step.wall - step.wait, share * step.compute
-    step = replace(step, wait=step.wait + moved, compute=step.compute - moved)
+    step = replace(step, wait=step.wait + moved, freed=moved, compute=step.compute - moved)
     if step.cpu is None or step.wait_cpu is None or own <= 0:
         return step
     spent = step.cpu * moved / own
