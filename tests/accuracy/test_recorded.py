@@ -14,9 +14,8 @@ from statistics import median
 
 import pytest
 
+from bottleneck_doctor.analyse.attribution import attribute
 from bottleneck_doctor.analyse.causes import side_of
-from bottleneck_doctor.analyse.loop_cpu import own_samples
-from bottleneck_doctor.analyse.loop_parts import training_samples
 from bottleneck_doctor.analyse.whole_run import UNEXPLAINED, ledger_of
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from tests.lab.golden import GOLDEN, names
@@ -54,8 +53,9 @@ class Seen:
 def seen_in(one: Diagnosis) -> Seen:
     loop, every, own = one.loop, [], 0
     if loop is not None and loop.thread == 0:
-        every = [sample.stack for sample in training_samples(one.profile, loop.pid, loop.body)]
-        own = sum(sample.stack.count for sample in own_samples(one.profile, loop))
+        found = attribute(one.profile, loop)
+        every = [sample.stack for sample in found.samples]
+        own = sum(sample.stack.count for sample in found.own)
     parts = ledger_of(one)
     assert fsum(part.s for part in parts) == pytest.approx(one.profile.run.duration_s)
     return Seen(
