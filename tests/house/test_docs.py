@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.model.profile import SCHEMA_VERSION, Profile
 from tests.house import pictures, quoted, reference
 from tests.house.law import LAWS
 from tests.house.source import PACKAGE, ROOT, Broken, house_files, require_none
@@ -80,6 +82,12 @@ def test_the_picture_of_the_terminal_says_what_a_terminal_shows() -> None:
 
 def test_a_picture_fetches_nothing() -> None:
     assert not re.findall(r"(?:href|src|url)\W+https?:", pictures.TERMINAL.read_text("utf-8"))
+
+
+def test_the_page_about_the_profile_names_every_key() -> None:
+    page = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
+    assert [one.name for one in fields(Profile) if one.name not in page] == []
+    assert f'profile["schema_version"] == {SCHEMA_VERSION}' in page
 
 
 def test_a_new_finding_gets_its_page_and_a_gone_one_loses_it(tmp_path: Path) -> None:
