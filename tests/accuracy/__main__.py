@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.accuracy import page, reliability
 from tests.accuracy.settings import KEPT, SETTINGS, enter, placed, recorded
+from tests.house import quoted
 from tests.lab import table
 from tests.lab.judge import Judgement, Taken, judge
 from tests.lab.kept import again, put
@@ -48,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         given.write.write_text(page.page(judgements, machine(), given.repeats, elsewhere()))
         drawing = reliability.drawn(reliability.pairs_of(judgements))
         given.write.with_name(page.DRAWING).write_text(drawing)
+        quoted.main()
     right = [judgement.bound_right and judgement.cause_right for judgement in judgements]
     return 0 if all(right) and len(right) == len(given.only) else 1
 

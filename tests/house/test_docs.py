@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.model.profile import SCHEMA_VERSION, Profile
 from tests.house import pictures, quoted, reference
 from tests.house.law import LAWS
-from tests.house.source import ROOT, Broken, house_files, require_none
+from tests.house.source import PACKAGE, ROOT, Broken, house_files, require_none
 from tests.lab import sets
 
 PAGES = [file for file in house_files() if file.endswith(".md")]
@@ -37,6 +39,14 @@ def test_what_a_page_tells_to_make_is_a_target(page: str) -> None:
     told = re.finditer(r"(?:^|`|\$ )make ([a-z]+)\b", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     do = "name a target that `make` lists"
     require_none(Broken(page, 1, f"`{m[0]}` is no target", do) for m in told if m[1] not in targets)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_files_of_the_package_that_a_page_names_are_there(page: str) -> None:
+    rooms = "|".join(room for room in LAWS if room)
+    named = re.findall(rf"`((?:{rooms})/[\w/]+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+    gone = [file for file in named if not (ROOT / PACKAGE / file).exists()]
+    require_none(Broken(page, 1, f"`{file}` does not exist", "name the file of today") for file in gone)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -72,6 +82,12 @@ def test_the_picture_of_the_terminal_says_what_a_terminal_shows() -> None:
 
 def test_a_picture_fetches_nothing() -> None:
     assert not re.findall(r"(?:href|src|url)\W+https?:", pictures.TERMINAL.read_text("utf-8"))
+
+
+def test_the_page_about_the_profile_names_every_key() -> None:
+    page = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
+    assert [one.name for one in fields(Profile) if one.name not in page] == []
+    assert f'profile["schema_version"] == {SCHEMA_VERSION}' in page
 
 
 def test_a_new_finding_gets_its_page_and_a_gone_one_loses_it(tmp_path: Path) -> None:
