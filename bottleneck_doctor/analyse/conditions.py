@@ -15,6 +15,7 @@ from ..model.gate import Condition
 METRIC_NAMES = (
     "data_wait_fraction",
     "exposed_data_wait_fraction",
+    "batch_release_fraction",
     "step_time_s",
     "steps_per_s",
     "samples_per_s",

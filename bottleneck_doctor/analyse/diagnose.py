@@ -11,10 +11,10 @@ from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.report import Overhead, Quality
 from ..model.run import Gap
+from .attribution import attribute
 from .between_epochs import epoch_ends
 from .device import find_gaps, is_accelerated, look_aside, view_device
 from .drift import find_drift
-from .evaluation import find_evaluated
 from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NOBODY, find_feeders
 from .inputs import (
@@ -30,7 +30,7 @@ from .inputs import (
     works_of,
 )
 from .live_diagnosis import by_samples
-from .loop_cpu import is_logged, own_samples, with_written
+from .loop_cpu import with_written
 from .loop_without_loader import judge_gap, with_waits
 from .memory import with_freed
 from .metrics import measure
@@ -51,7 +51,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     if loop is not None and gap is not None:
         loop = with_waits(profile, loop, gap)
     if loop is not None:
-        loop = find_evaluated(profile, loop).set_aside(loop)
+        loop = attribute(profile, loop).evaluated.set_aside(loop)
     window, slowed = _window(loop, loader), list[Gap]()
     if loop is not None and is_accelerated(profile):
         window, slowed = split_at_window(window, loop.table)
@@ -110,8 +110,8 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
                   unseen=loop is not None and bool(loop.loader) and blind)  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
-    samples = own_samples(profile, loop if loop is not None and loop.role == "train" else None)
-    samples = [one for one in samples if not is_logged(profile, one.stack)]
+    trains = loop if loop is not None and loop.role == "train" else None
+    samples = [one for one in attribute(profile, trains).own if not one.logs]
     return Diagnosis(
         profile=profile, loop=loop, source=None, loader=loader, steps=steps, inputs=inputs,
         host=host, scenario=scenario, step_s=step_s,

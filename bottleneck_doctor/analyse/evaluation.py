@@ -14,7 +14,7 @@ from ..model.profile import Profile
 from ..source import code
 from ..source.frames import users_path
 from ..source.purpose import BESIDE, LOG, MEASURE, purpose_of
-from .loop_parts import LoopSample, samples_in, training_samples
+from .loop_parts import LoopSample, samples_in
 from .steps import SAMPLES_AT_LEAST, Z90
 
 CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise
@@ -39,7 +39,7 @@ class Evaluated:
 
     def without(self, samples: list[LoopSample]) -> list[LoopSample]:
         """The samples of the training itself."""
-        return [one for one in samples if _call(one) not in self.calls]
+        return [one for one in samples if one.call not in self.calls]
 
     def clocked(self, walls: list[float], steps: list[int]) -> Evaluated:
         """The share by the clock: all by which rows are longer than usual, where the samples allow for that.
@@ -95,14 +95,13 @@ def _less(table: StepTable, seconds: list[float]) -> StepTable:
     return replace(table, **columns)
 
 
-def find_evaluated(profile: Profile, loop: Loop | None) -> Evaluated:
-    """What the loop evaluates itself; nothing where its source was not kept."""
-    if loop is None or loop.thread != 0 or not profile.sources:
+def find_evaluated(profile: Profile, loop: Loop, samples: list[LoopSample]) -> Evaluated:
+    """What the loop evaluates itself, by its samples; nothing where its source was not kept."""
+    if loop.thread != 0 or not profile.sources:
         return Evaluated()
-    samples = training_samples(profile, loop.pid, loop.body)
     groups: dict[Call, list[LoopSample]] = {}
     for one in samples:
-        groups.setdefault(_call(one), []).append(one)
+        groups.setdefault(one.call, []).append(one)
     modular = any(one.part == "forward" for one in samples)
     found = {call: group for call, group in groups.items() if _evaluates(profile, group, modular)}
     if not found:
@@ -122,10 +121,6 @@ def _as_recorded(profile: Profile, loop: Loop) -> tuple[list[float], list[int]]:
     loops = profile.loops if loop.loader else profile.outside
     mine = (one.table for one in loops if (one.pid, one.loader) == (loop.pid, loop.loader))
     return next(((one.wall_s, one.steps) for one in mine), ([], []))
-
-
-def _call(one: LoopSample) -> Call:
-    return one.line, one.called.function if one.called is not None else ""
 
 
 def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool:

@@ -19,10 +19,10 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from ..source import code
 from ..source.frames import parse_frame, users_path
-from ..source.purpose import BESIDE, LOG, MEASURE, Purpose, purpose_at
-from .between_epochs import epoch_ends, stacks_between
-from .evaluation import find_evaluated
-from .loop_parts import LoopSample, data_samples, samples_in, training_samples
+from ..source.purpose import BESIDE, MEASURE, Purpose
+from .attribution import TIMED, attribute
+from .between_epochs import epoch_ends
+from .loop_parts import LoopSample, samples_in
 from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
@@ -48,7 +48,6 @@ TORCHS = re.compile(
     r"packages/torch/|/torch/(nn|optim|autograd|utils|_\w+)[/.]|torchinductor|/bottleneck_doctor/agent/"
 )  # not a user's folder
 NUMPYS, TENSORS = re.compile(r"\b(np|numpy)\."), re.compile(r"\b(torch|nn|F|functional)\.|tensor")
-SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (ours)
 NOTHING = LoopCpuSplit()
 
 
@@ -68,13 +67,13 @@ def split_of(
 
 def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     """The same of what lies within the steps, ``own`` seconds of CPU each."""
-    anatomy, stacks = anatomy_of(profile, loop), own_stacks(profile, loop)
-    pure = _pure_python(profile, stacks)
+    anatomy, samples = anatomy_of(profile, loop), attribute(profile, loop).own
+    pure = _pure_python(profile, samples)
     if anatomy is None or not _is_like(anatomy, own):
-        return LoopCpuSplit(python=max(_in_python(profile, stacks) or 0.0, pure))
-    python = min(_long_s(profile, loop, anatomy, stacks), witnessed(profile, loop) * own)
+        return LoopCpuSplit(python=max(_in_python(profile, samples) or 0.0, pure))
+    python = min(_long_s(profile, loop, anatomy, samples), witnessed(profile, loop) * own)
     python = max(python, pure * own)
-    seen = sum(stack.count for stack in stacks) >= SAMPLES_AT_LEAST
+    seen = samples_in(samples) >= SAMPLES_AT_LEAST
     least = max(_python_at_least(anatomy), 0.0 if seen else UNSEEN_AT_LEAST)
     python = python if python > 0 and (python >= least * own or pure > 0) else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
@@ -84,21 +83,11 @@ def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
     if anatomy.operators < CROWD:
         launch = 0.0  # any small model consists of small operators: a few of them are no ailment
-    beside = min(max(0.0, launch), _beside(profile, loop) * own)
+    # Operators that are called by lines which nothing trained needs are no part of the model.
+    apart = [one for one in samples if one.own and one.purpose.what in (MEASURE, BESIDE)]
+    running, total = (sum(one.stack.running or 0 for one in some) for some in (apart, samples))
+    beside = min(max(0.0, launch), running / total * own) if total >= SAMPLES_AT_LEAST else 0.0
     return LoopCpuSplit((python + beside) / own, max(0.0, launch - beside) / own)
-
-
-def _beside(profile: Profile, loop: Loop) -> float:
-    """The share of the loop's own CPU in its lines that nothing trained needs, a metric element by element
-    say: the operators that these call are no part of the model."""
-    samples = own_samples(profile, loop) if profile.sources else []
-    total = sum(one.stack.running or 0 for one in samples)
-    found = sum(
-        one.stack.running or 0
-        for one in samples
-        if one.own and purpose_at(profile.sources, one.stack).what in (MEASURE, BESIDE)
-    )
-    return found / total if total >= SAMPLES_AT_LEAST else 0.0
 
 
 def _is_like(anatomy: DispatchBreakdown, own: float) -> bool:
@@ -166,7 +155,7 @@ def host_cpu_s(step: Step, stored: float, collect_s: float) -> float:
     return (1 - stored) * (step.checkpoint + step.logging) + collect_s
 
 
-def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown, stacks: list[Stack]) -> float:
+def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown, samples: list[LoopSample]) -> float:
     """Long pauses on the CPU: what hooks saw inside the window, or stacks of logging, is taken off."""
     windows = [one for one in profile.windows if one.instrument == "torch.profiler"]
     hooked = sum(
@@ -176,8 +165,7 @@ def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown, stacks: li
         for t, taken in one.events
         for window in windows
     )
-    total = sum(stack.count for stack in stacks)
-    written = sum(stack.count for stack in stacks if is_logged(profile, stack)) / total if total else 0.0
+    written = samples_in(one for one in samples if one.logs) / max(samples_in(samples), 1)
     return max(0.0, anatomy.long_s - max(hooked, written * anatomy.cpu_s))
 
 
@@ -186,45 +174,40 @@ def witnessed(profile: Profile, loop: Loop) -> float:
 
     Compiled code runs no operators that the profiler knows: there stacks must say that it was Python.
     """
-    stacks = own_stacks(profile, loop)
-    held = _in_python(profile, stacks)
+    samples = attribute(profile, loop).own
+    held = _in_python(profile, samples)
     if held is not None:
         return held
     compiled = any(one.pid == loop.pid for one in profile.computing.compilations)
-    total = sum(stack.count for stack in stacks)
+    total = samples_in(samples)
     if total < SAMPLES_AT_LEAST:
         return 0.0 if compiled else 1.0
-    python = [stack for stack in stacks if not is_library(stack.frames[-1])]
-    return sum(stack.count for stack in python if not is_logged(profile, stack)) / total
+    return samples_in(one for one in samples if not is_library(one.stack.frames[-1]) and not one.logs) / total
 
 
-def _in_python(profile: Profile, stacks: list[Stack]) -> float | None:
+def _in_python(profile: Profile, samples: list[LoopSample]) -> float | None:
     """The share of the loop's own CPU in which it held the interpreter's lock in code that is not torch's:
     operators let the lock go, as NumPy does. None where that was not seen, or too rarely."""
-    stacks = [stack for stack in stacks if stack.holding is not None]
-    running = sum(stack.running or 0 for stack in stacks)
+    samples = [one for one in samples if one.stack.holding is not None]
+    running = sum(one.stack.running or 0 for one in samples)
     if running < SAMPLES_AT_LEAST:
         return None
-    python = [stack for stack in stacks if not is_library(stack.frames[-1])]
-    held = sum(
-        (stack.running if _is_numpys(profile, stack) else stack.holding) or 0
-        for stack in python
-        if not is_logged(profile, stack)
-    )
+    python = [one.stack for one in samples if not is_library(one.stack.frames[-1]) and not one.logs]
+    held = sum((stack.running if _is_numpys(profile, stack) else stack.holding) or 0 for stack in python)
     share = min(1.0, held / running)
     return share if share >= PYTHON_AT_LEAST else 0.0
 
 
-def _pure_python(profile: Profile, stacks: list[Stack]) -> float:
+def _pure_python(profile: Profile, samples: list[LoopSample]) -> float:
     """The share of the loop's own CPU in lines that hold the interpreter's lock nearly all of the time: those
     that call operators, however small, let it go again and again. Lines that compute with single elements
     of tensors, in two loops, count as well: what takes their time is the calling."""
     lines: dict[str, list[Stack]] = {}
-    stacks = [stack for stack in stacks if stack.holding is not None]
-    for stack in stacks:
-        if not is_library(stack.frames[-1]) and not is_logged(profile, stack):
-            lines.setdefault(stack.frames[-1], []).append(stack)
-    total = sum(stack.running or 0 for stack in stacks)
+    samples = [one for one in samples if one.stack.holding is not None]
+    for one in samples:
+        if not is_library(one.stack.frames[-1]) and not one.logs:
+            lines.setdefault(one.stack.frames[-1], []).append(one.stack)
+    total = sum(one.stack.running or 0 for one in samples)
     if total < SAMPLES_AT_LEAST:
         return 0.0
     found = 0
@@ -251,56 +234,11 @@ def _is_numpys(profile: Profile, stack: Stack) -> bool:
     return source is not None and NUMPYS.search(source.text) is not None and not TENSORS.search(source.text)
 
 
-def is_logged(profile: Profile, stack: Stack) -> bool:
-    """What is written out has a part of the step for itself."""
-    return bool(profile.sources) and purpose_at(profile.sources, stack).what == LOG
-
-
-def own_samples(profile: Profile, loop: Loop | None) -> list[LoopSample]:
-    """Samples of the loop's thread within its steps, in which it was not getting a batch."""
-    if loop is None or loop.thread != 0:
-        return []
-    samples = training_samples(profile, loop.pid, loop.body)
-    samples = find_evaluated(profile, loop).without(samples)
-    data = data_samples(samples, loop.body) if not loop.loader else []
-    apart = {id(one) for one in stacks_between(profile, loop)}
-    samples = [one for one in samples if id(one.stack) not in apart and one.stack.frames]
-    return saving([one for one in samples if one.part != "data" and one not in data])
-
-
-def saving(samples: list[LoopSample]) -> list[LoopSample]:
-    """The samples, with all of what a function does that saves called a checkpoint: it also copies weights,
-    renames files and waits for the disk where no hook is. Where the loop was not found, that function may be
-    the one around it."""
-    calls: dict[tuple[int, str], list[LoopSample]] = {}
-    for one in samples:
-        if one.called is not None and one.line:
-            calls.setdefault((one.line, one.called.function), []).append(one)
-    saved: set[tuple[int, str]] = set()
-    for call, group in calls.items():
-        total, hooked = samples_in(group), samples_in(one for one in group if one.part == "checkpoint")
-        if total >= SAMPLES_AT_LEAST and hooked >= SAVES * total:
-            saved.add(call)
-    return [
-        replace(one, part="checkpoint")
-        if one.called is not None and (one.line, one.called.function) in saved else one
-        for one in samples
-    ]  # fmt: skip
-
-
-def own_stacks(profile: Profile, loop: Loop) -> list[Stack]:
-    """Their call paths."""
-    return [one.stack for one in own_samples(profile, loop)]
-
-
 def is_library(frame: str) -> bool:
     """Whether a frame is torch's own, code that it generated, or ours."""
     return TORCHS.search(frame) is not None
 
 
-TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
-# What the model says is written out, too; the others have hooks of their own.
-ELSEWHERE = ("forward", "checkpoint", *TIMED)
 SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
 
 
@@ -317,26 +255,23 @@ class Logged:
 
 def logged(profile: Profile, loop: Loop | None) -> Logged:
     """What stacks prove; nothing from a few samples, or where no source is kept."""
-    samples = own_samples(profile, loop) if loop is not None and profile.sources else []
-    total = samples_in(samples)
-    found: Counter[Purpose] = Counter()
-    asleep = 0
-    for one in samples:
-        purpose = purpose_at(profile.sources, one.stack)
-        if purpose.what == LOG and one.part not in ELSEWHERE:
-            found[purpose] += one.stack.count
-            running = one.stack.count if one.stack.running is None else one.stack.running
-            asleep += max(0, one.stack.count - running)
-    count = sum(found.values())
+    seen = attribute(profile, loop)
+    total, writing = samples_in(seen.own), [one for one in seen.own if one.label == "logging"]
+    count = samples_in(writing)
     if total < SAMPLES_AT_LEAST or count < SHARE * total:
         return Logged()
+    found: Counter[Purpose] = Counter()
+    asleep = 0
+    for one in writing:
+        found[one.purpose] += one.stack.count
+        asleep += max(0, one.stack.count - one.stack.running) if one.stack.running is not None else 0
     return Logged(count / total, count, found.most_common(1)[0][0], asleep / count)
 
 
 def with_written(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
     """The steps with what stacks say of logging and saving called that, in place of the rest that nothing
     explains."""
-    samples = [one for one in own_samples(profile, loop) if one.part not in TIMED]
+    samples = [one for one in attribute(profile, loop).own if one.part not in TIMED]
     total, saved = samples_in(samples), samples_in(one for one in samples if one.part == "checkpoint")
     steps = _moved(steps, "logging", logged(profile, loop).samples / max(total, 1))
     return _moved(steps, "checkpoint", saved / total if saved >= SAMPLES_AT_LEAST else 0.0)

@@ -17,6 +17,7 @@ from ..model.instruments import Stack
 from ..model.loops import LoopBody
 from ..model.profile import Profile
 from ..source.frames import FRAMES, is_ours, parse_frame, users_path
+from ..source.purpose import LOG, NO_PURPOSE, Purpose
 
 # By the first frame below the loop that matches: part, the name of its function, parts of its file.
 KNOWN = (
@@ -43,13 +44,26 @@ OWN = ("user", "line")  # parts that only the user's source can name: a function
 class LoopSample:
     """One call path of the loop's thread, within the training: its part, the loop's own line that it stands
     in (0 where the loop's source was not found), and the user's function that this line called, if any.
-    ``depth`` is the place of the loop's own frame in the path."""
+    ``depth`` is the place of the loop's own frame in the path. ``label`` and, of the loop's own work,
+    ``purpose`` are set by ``attribute``."""
 
     part: str
     line: int
     called: Location | None
     stack: Stack
     depth: int = 0
+    label: str = ""
+    purpose: Purpose = NO_PURPOSE
+
+    @property
+    def logs(self) -> bool:
+        """Whether what is done there is written out, the model's part included."""
+        return self.purpose.what == LOG
+
+    @property
+    def call(self) -> tuple[int, str]:
+        """The loop's line, and the user's function that it calls."""
+        return self.line, self.called.function if self.called is not None else ""
 
     @property
     def own(self) -> bool:

@@ -15,8 +15,8 @@ from ..model.loops import Loop, LoopBody, StepTable
 from ..model.profile import Profile
 from ..source import code
 from ..source.frames import is_queued, parse_frame, users_path
-from .evaluation import find_evaluated
-from .loop_parts import FEWEST, OWN, TORN, LoopSample, data_samples, samples_in, training_samples  # fmt: skip
+from .attribution import attribute
+from .loop_parts import FEWEST, OWN, TORN, LoopSample, samples_in, training_samples  # fmt: skip
 from .steps import SAMPLES_AT_LEAST, Z90
 
 FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
@@ -56,8 +56,8 @@ def judge_gap(profile: Profile, loop: Loop) -> InputGap:
         share = min(1.0, max(0.0, queued or asleep) / max(gap, 1e-12))
         return InputGap(share, share * of_step, of_step)
     body = loop.body
-    samples = training_samples(profile, loop.pid, body)
-    data = data_samples(samples, body)
+    seen = attribute(profile, loop)
+    samples, data = seen.samples, seen.labelled("data")
     lines = {one.line for one in data}
     trains = _usual([one for one in samples if one.part in TRAINS and one.line not in lines])
     begin, end = (min(trains), max(trains)) if trains else (0, -1)
@@ -65,7 +65,7 @@ def judge_gap(profile: Profile, loop: Loop) -> InputGap:
     inside = samples_in(one for one in data if not begin <= one.line <= end)
     later = samples_in(samples) - samples_in(early)
     beside, loose = _share(samples_in(data) - inside, later) if later else (0.0, 0.0)
-    own = find_evaluated(profile, loop).without(samples)
+    own = [one for one in samples if one.label != "evaluation"]
     if not timed or _is_elsewhere(loop.table, samples, of_step, inside) or _measured_before(own, data):
         # samples alone can tell
         share, spread = _share(samples_in(data), samples_in(samples))
@@ -154,7 +154,7 @@ def _late_share(
 
 def gap_stacks(profile: Profile, loop: Loop) -> list[Stack]:
     """The samples in which the loop got its batch, from the loop's own line on."""
-    data = data_samples(training_samples(profile, loop.pid, loop.body), loop.body)
+    data = attribute(profile, loop).labelled("data")
     return [replace(one.stack, frames=one.stack.frames[one.depth :]) for one in data]
 
 
@@ -218,10 +218,10 @@ def _waits(profile: Profile, loop: Loop, gap: InputGap) -> list[float]:
 
 def _queued_for_data(profile: Profile, loop: Loop) -> float:
     """The share of what the loop's thread waits in queues that is for batches; all, if nobody saw any."""
-    samples = training_samples(profile, loop.pid, loop.body)
+    seen = attribute(profile, loop)
     waiting, data = (
         samples_in(one for one in some if is_queued(one.stack.frames[one.depth :]))
-        for some in (samples, data_samples(samples, loop.body))
+        for some in (seen.samples, seen.labelled("data"))
     )
     return data / waiting if waiting else 1.0
 

@@ -8,10 +8,9 @@ from statistics import fmean
 from ..model.diagnosis import Inputs, Step, StepCost
 from ..model.loops import Loop
 from ..model.profile import Profile
-from .evaluation import find_evaluated
+from .attribution import TIMED, attribute
 from .host import rate
-from .loop_cpu import TIMED
-from .loop_parts import FEWEST, samples_in, training_samples
+from .loop_parts import FEWEST, samples_in
 from .steps import SAMPLES_AT_LEAST
 
 AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (ours)
@@ -152,7 +151,7 @@ def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[S
     """
     if loop is None or not loop.loader or loop.thread != 0 or loop.body is None:
         return steps
-    samples = find_evaluated(profile, loop).without(training_samples(profile, loop.pid, loop.body))
+    samples = [one for one in attribute(profile, loop).samples if one.label != "evaluation"]
     asking = {one.line for one in samples if one.part == "data"}
     others = [one for one in samples if one.part not in ("data", *TIMED)]
     freeing = samples_in(one for one in others if one.part == "line" and one.line in asking)
@@ -164,7 +163,7 @@ def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[S
 
 def _freed(step: Step, share: float) -> Step:
     own, moved = step.wall - step.wait, share * step.compute
-    step = replace(step, wait=step.wait + moved, compute=step.compute - moved)
+    step = replace(step, wait=step.wait + moved, freed=moved, compute=step.compute - moved)
     if step.cpu is None or step.wait_cpu is None or own <= 0:
         return step
     spent = step.cpu * moved / own

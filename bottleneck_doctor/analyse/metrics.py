@@ -53,9 +53,11 @@ def environment(profile: Profile) -> dict[str, str | float | None]:
 
 def data_wait(steps: list[Step], loose: tuple[float, float] | None = None) -> Metric:
     """The share of the steps' time in which the loop waits for data; ``loose`` are the ends of its interval
-    where stack samples say which part of a step gets the batch."""
+    where stack samples say which part of a step gets the batch. Releasing the last batch is a metric of its
+    own: no gate shall depend on whether stacks were sampled."""
     if not steps:
         return Metric(None, "share", source=UNSEEN)
+    steps = [replace(one, wait=one.wait - one.freed) for one in steps]
     share, low, high = share_interval(steps, "wait")
     source = "hook on the loader's next"
     if loose is not None:
@@ -85,6 +87,7 @@ def measure(
     return {
         "data_wait_fraction": wait,
         "exposed_data_wait_fraction": exposed_wait(device) if device is not None else wait,
+        **({"batch_release_fraction": released(steps)} if any(one.freed for one in steps) else {}),
         "step_time_s": step,
         "steps_per_s": _per_s(step, 1.0),
         "samples_per_s": _per_s(step, float(per_batch))
@@ -100,6 +103,13 @@ def measure(
         "evaluation_fraction": Metric(evaluating, "share", source="loops without backward passes"),
         "checkpoint_fraction": Metric(saving, "share", source="torch.save and its like"),
     }
+
+
+def released(steps: list[Step]) -> Metric:
+    """The share of the steps' time in which the line that asks for a batch releases the last one."""
+    value, low, high = share_interval(steps, "freed")
+    source = "stack samples of the loop's line, behind the hook on the loader's next"
+    return Metric(value, "share", low, high, steps_in(steps), source)
 
 
 def cpu_busy(host: HostLoad) -> Metric:

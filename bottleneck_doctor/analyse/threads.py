@@ -14,11 +14,12 @@ from ..model.instruments import Operator
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..source import code
+from .attribution import attribute
 from .causes import gain
 from .host import busy_workers, strangers
 from .hot_lines import hot_lines
 from .inputs import looks_at
-from .loop_cpu import anatomy_of, is_logged, own_samples
+from .loop_cpu import anatomy_of
 from .loop_parts import LoopSample
 from .replay import step_seconds
 from .steps import SAMPLES_AT_LEAST, seconds_in, share_in
@@ -188,13 +189,13 @@ def resting_share(profile: Profile, loop: Loop | None) -> float:
     looks = looks_at(profile, "", loop.pid, -inf, inf) if loop is not None else Counter[str]()
     asleep = looks.total() - looks["running"]
     locked = looks["lock"] / asleep if asleep >= SAMPLES_AT_LEAST else 1.0
-    rests = _share_asleep(profile, loop, lambda one: one.own and not is_logged(profile, one.stack))
+    rests = _share_asleep(profile, loop, lambda one: one.own and not one.logs)
     return (1 - locked) * rests
 
 
 def _share_asleep(profile: Profile, loop: Loop | None, wanted: Callable[[LoopSample], bool]) -> float:
     slept = {True: 0, False: 0}
-    for one in own_samples(profile, loop):
+    for one in attribute(profile, loop).own:
         if one.stack.running is not None:
             slept[wanted(one)] += max(0, one.stack.count - one.stack.running)
     return slept[True] / sum(slept.values()) if sum(slept.values()) >= SAMPLES_AT_LEAST else 0.0

@@ -15,8 +15,8 @@ from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
 from ..model.report import LedgerPart, Verdict
 from ..model.run import Elapsed
+from .attribution import attribute
 from .causes import gains
-from .evaluation import find_evaluated
 from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
 HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced [catalogue F50]
@@ -41,7 +41,7 @@ def measure_whole(profile: Profile, loop: Loop | None) -> Whole:
     training = loop.wall_s if loop is not None else 0.0
     loops = evaluations_of(profile, loop)
     times = sum(len(one.epochs.t) for one in loops)
-    life, beside = life_of(profile, loop), find_evaluated(profile, loop)
+    life, beside = life_of(profile, loop), attribute(profile, loop).evaluated
     evaluating = sum(one.wall_s for one in loops) + beside.share * training
     training *= 1 - beside.share
     if life is None:
@@ -197,7 +197,7 @@ def life_of(profile: Profile, loop: Loop | None) -> Elapsed | None:
     life = _told(profile, loop)
     if life is None:
         return None
-    moved = find_evaluated(profile, loop).share * life.training_s
+    moved = attribute(profile, loop).evaluated.share * life.training_s
     return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
 
 

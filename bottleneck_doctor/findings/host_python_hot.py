@@ -40,9 +40,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from ..analyse.attribution import attribute
 from ..analyse.between_epochs import epoch_ends, stacks_between
 from ..analyse.causes import gain
-from ..analyse.loop_cpu import is_library, own_stacks, witnessed
+from ..analyse.loop_cpu import is_library, witnessed
 from ..model.code import FunctionSource, Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
@@ -147,7 +148,7 @@ def python_or_profile(diagnosis: Diagnosis) -> str | None:
 def hottest(diagnosis: Diagnosis) -> Hot | None:
     """The user's function below which most samples outside of torch fell, with its line."""
     loop = diagnosis.loop
-    stacks = own_stacks(diagnosis.profile, loop) if loop is not None else []
+    stacks = [one.stack for one in attribute(diagnosis.profile, loop).own]
     stacks += stacks_between(diagnosis.profile, loop)
     below: dict[str, list[tuple[str, Stack]]] = {}
     for stack in stacks:

@@ -42,8 +42,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from ..analyse.attribution import attribute
 from ..analyse.causes import gain
-from ..analyse.loop_cpu import is_logged, own_samples
 from ..model.code import Location
 from ..model.computing import Computing
 from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
@@ -137,9 +137,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _asleep_at(diagnosis: Diagnosis) -> Location | None:
     """The function that the loop called most often where it slept."""
     seen: Counter[Location] = Counter()
-    for one in own_samples(diagnosis.profile, diagnosis.loop):
+    for one in attribute(diagnosis.profile, diagnosis.loop).own:
         stack = one.stack
-        if one.own and one.called is not None and not is_logged(diagnosis.profile, stack):
+        if one.own and one.called is not None and not one.logs:
             seen[one.called] += stack.count - (stack.running if stack.running is not None else stack.count)
     return max(seen, key=lambda place: seen[place]) if any(seen.values()) else None
 

@@ -20,7 +20,8 @@ class Step:
     ``exchange`` (asleep in exchanges with other ranks) and ``compute`` sum to ``wall``.
     ``cpu``, ``queue`` and ``process_cpu`` describe the loop's thread and
     its process; ``wait_queue`` is the part of ``queue`` inside ``next``. ``system`` is the kernel's part of
-    ``process_cpu``, ``faults`` are the pages newly mapped.
+    ``process_cpu``, ``faults`` are the pages newly mapped. ``freed`` is the part of ``wait`` that stack
+    samples moved there: releasing the last batch.
     """
 
     t: float
@@ -43,6 +44,7 @@ class Step:
     exchange: float = 0.0
     system: float | None = None
     faults: float | None = None
+    freed: float = 0.0
 
 
 @dataclass(frozen=True)

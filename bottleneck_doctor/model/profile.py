@@ -2,7 +2,8 @@
 
 Times named ``t`` or ``*_s`` are seconds; instants count from the run's start on
 CLOCK_MONOTONIC. Shares run 0 to 1. ``None`` means "not measured", never zero.
-Tables are columns of equal length, so that a long run stays small on disk.
+Tables are columns of equal length, so that a long run stays small on disk. What is sampled, what is summed
+and what is not kept is written in docs/how-it-works.md, "Which steps are sampled".
 """
 
 from __future__ import annotations

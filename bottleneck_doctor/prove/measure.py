@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
-from ..analyse.evaluation import find_evaluated
+from ..analyse.attribution import attribute
 from ..analyse.gate import CORRECTION_ERROR, NORMAL_95
 from ..analyse.host import measure_host, uncontended
 from ..analyse.inputs import measure_inputs, steady_fetches
@@ -32,7 +32,7 @@ def uncontended_step(profile: Profile, span: ComparedSteps) -> Metric | None:
     loader = loader_of(profile, loop)
     if loop is not None and not loop.loader:
         loop = with_waits(profile, loop, judge_gap(profile, loop))
-        loop = find_evaluated(profile, loop).set_aside(loop)
+        loop = attribute(profile, loop).evaluated.set_aside(loop)
     every = steps_of(loop.table) if loop is not None else []
     steps = _within(every, span)
     if not steps:

@@ -138,6 +138,10 @@ is the first thing to look at.""",
     "exposed_data_wait_fraction": """\
 The part of the data wait in which the accelerator had nothing queued, so the wait really cost
 time. On a CPU-only run it is the same number as data_wait_fraction.""",
+    "batch_release_fraction": """\
+Share of the steady training time in which the line that asks for a batch releases the last one: the
+shared memory of workers is unmapped there, behind `next(iterator)`. Known from stack samples, and only
+where they found any. The budget counts it as data wait, data_wait_fraction does not.""",
     "step_time_s": """\
 Wall time of a steady step: from one batch's arrival in the training loop to the next one's.""",
     "steps_per_s": """\

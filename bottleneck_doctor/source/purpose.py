@@ -44,6 +44,9 @@ class Purpose:
     forced: bool = False
 
 
+NO_PURPOSE = Purpose()
+
+
 def purpose_of(sources: list[FunctionSource], stacks: list[Stack]) -> Purpose:
     """What most of these samples are for."""
     votes: Counter[Purpose] = Counter()

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.evaluation import Evaluated, find_evaluated
+from bottleneck_doctor.analyse.attribution import attribute
+from bottleneck_doctor.analyse.evaluation import Evaluated
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import LoopBody
@@ -53,7 +54,7 @@ def told(evaluate: str, train: str = "loss = model(get_batch())", written: int =
         FunctionSource("train.py", "forward", 40, FORWARD),
     ]
     profile = replace(run_of(), stacks=stacks, sources=sources)
-    return find_evaluated(profile, own_loop(10, BODY, wall_s=0.01))
+    return attribute(profile, own_loop(10, BODY, wall_s=0.01)).evaluated
 
 
 def stack(count: int, *frames: str) -> Stack:
@@ -116,4 +117,4 @@ def test_a_model_of_plain_functions_is_evaluated_now_and_then() -> None:
         ]
         rest = [stack(40, "main (train.py:6)", "backward (/x/site-packages/torch/_tensor.py:1)")]
         profile = replace(run_of(), stacks=quiet + rest, sources=sources)
-        assert find_evaluated(profile, own_loop(10, BODY, wall_s=0.01)).share == share
+        assert attribute(profile, own_loop(10, BODY, wall_s=0.01)).evaluated.share == share

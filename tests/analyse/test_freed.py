@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.memory import with_freed
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.instruments import Stack
@@ -43,6 +44,15 @@ def test_samples_in_the_line_that_asks_are_a_share_of_what_no_hook_times() -> No
     before, after = waits(seen)
     compute = steps_of(seen.loops[0].table)[0].compute
     assert after - before == pytest.approx(compute / 4)
+
+
+def test_the_data_wait_of_the_gate_does_not_depend_on_stacks() -> None:
+    seen = run(FETCHED, replace(ASKED, count=10), stack(42, "model", 30), stack(44, "backward", 500))
+    with_stacks, without = (diagnose(one).metrics for one in (seen, replace(seen, stacks=[])))
+    assert with_stacks["data_wait_fraction"] == without["data_wait_fraction"]
+    step = steps_of(seen.loops[0].table)[0]
+    assert with_stacks["batch_release_fraction"].value == pytest.approx(step.compute / 4 / step.wall)
+    assert "batch_release_fraction" not in without
 
 
 @pytest.mark.parametrize(

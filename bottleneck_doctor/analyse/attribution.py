@@ -1,0 +1,110 @@
+"""Labels the stack samples of a loop's thread, once: data, evaluation, logging, checkpoint, training."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from ..model.loops import Loop
+from ..model.profile import Profile
+from ..source.purpose import LOG, purpose_at
+from .between_epochs import stacks_between
+from .evaluation import Evaluated, find_evaluated
+from .loop_parts import LoopSample, data_samples, samples_in, training_samples
+from .steps import SAMPLES_AT_LEAST
+
+SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (ours)
+TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
+# What the model says is written out, too; the others have hooks of their own.
+ELSEWHERE = ("forward", "checkpoint", *TIMED)
+OWN = ("training", "logging", "checkpoint")  # labels of what a loop does beside getting batches
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """The samples of a loop's thread, and what of the loop is an evaluation of the model.
+
+    Labels: ``evaluation`` of the model within the loop; ``data``, getting a batch; ``between`` epochs; of the
+    rest ``checkpoint``, ``logging`` (it is written out, and no hook times it) and ``training``. ``own`` holds
+    these three, of the main thread; there all of a function that saves has the part "checkpoint".
+    """
+
+    profile: Profile
+    loop: Loop | None
+    samples: list[LoopSample] = field(default_factory=list)
+    evaluated: Evaluated = field(default_factory=Evaluated)
+    own: list[LoopSample] = field(default_factory=list)
+
+    def labelled(self, label: str) -> list[LoopSample]:
+        """Those with this label."""
+        return [one for one in self.samples if one.label == label]
+
+
+# A report asks dozens of times about one or two loops; profiles are compared by identity.
+_RECENT: deque[Attribution] = deque(maxlen=4)
+
+
+def attribute(profile: Profile, loop: Loop | None) -> Attribution:
+    """The labelled samples of a loop; its table of steps has no say in them."""
+    if loop is None:
+        return Attribution(profile, None)
+    for one in _RECENT:
+        if one.profile is profile and one.loop is not None and _is_same(one.loop, loop):
+            return one
+    samples = training_samples(profile, loop.pid, loop.body)
+    evaluated = find_evaluated(profile, loop, samples)
+    samples = _labelled(profile, loop, samples, evaluated)
+    own = [
+        replace(one, part="checkpoint") if one.label == "checkpoint" else one
+        for one in samples if loop.thread == 0 and one.label in OWN
+    ]  # fmt: skip
+    found = Attribution(profile, loop, samples, evaluated, own)
+    _RECENT.append(found)
+    return found
+
+
+def _is_same(one: Loop, other: Loop) -> bool:
+    mine, its = ((loop.pid, loop.thread, loop.loader) for loop in (one, other))
+    return mine == its and one.body is other.body
+
+
+def _labelled(
+    profile: Profile, loop: Loop, samples: list[LoopSample], evaluated: Evaluated
+) -> list[LoopSample]:
+    own = evaluated.without(samples)
+    data = {id(one) for one in data_samples(own, loop.body)} if not loop.loader else set()
+    between = {id(one) for one in stacks_between(profile, loop)}
+    mine = {id(one) for one in own}
+    first = [
+        replace(one, label="evaluation") if id(one) not in mine
+        else replace(one, label="between") if id(one.stack) in between or not one.stack.frames
+        else replace(one, label="data") if one.part == "data" or id(one) in data
+        else one
+        for one in samples
+    ]  # fmt: skip
+    saved = saving_calls([one for one in first if not one.label])
+    return [one if one.label else _worked(profile, one, saved) for one in first]
+
+
+def _worked(profile: Profile, one: LoopSample, saved: set[tuple[int, str]]) -> LoopSample:
+    """A sample of the loop's own work: writing, if it is any."""
+    purpose = purpose_at(profile.sources, one.stack)
+    if one.part == "checkpoint" or one.call in saved:
+        return replace(one, label="checkpoint", purpose=purpose)
+    logs = purpose.what == LOG and one.part not in ELSEWHERE
+    return replace(one, label="logging" if logs else "training", purpose=purpose)
+
+
+def saving_calls(samples: list[LoopSample]) -> set[tuple[int, str]]:
+    """The calls all of which is a checkpoint: a function that saves also copies weights, renames files and
+    waits for the disk where no hook is. Where the loop was not found, it may be the one around the loop."""
+    calls: dict[tuple[int, str], list[LoopSample]] = {}
+    for one in samples:
+        if one.called is not None and one.line:
+            calls.setdefault(one.call, []).append(one)
+    found = set()
+    for call, group in calls.items():
+        total, hooked = samples_in(group), samples_in(one for one in group if one.part == "checkpoint")
+        if total >= SAMPLES_AT_LEAST and hooked >= SAVES * total:
+            found.add(call)
+    return found
