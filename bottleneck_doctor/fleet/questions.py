@@ -165,6 +165,7 @@ def _low(mean: float, squares: float, freedom: int, own: float, weight: float, c
     z = NormalDist().inv_cdf(1 - WRONG / max(1, compared))
     # Student's t by its expansion about the normal (Abramowitz and Stegun 26.7.5); from 8 degrees on.
     t = z + (z**3 + z) / (4 * total) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * total**2)
+    t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * total**3)
     return math.expm1(mean - t * math.sqrt(variance * weight))
 
 
