@@ -128,17 +128,11 @@ class HotOperator:
 
 @dataclass(frozen=True)
 class Drift:
-    """Steps that take longer and longer: seconds, of CPU or of wall time, at both ends of a straight line.
-
-    ``part`` is the part of the step that grows most; ``left`` the share of it that would be left, on average,
-    had it stayed as it was at the beginning.
-    """
+    """A loop's own seconds per step, at both ends of the straight line along which they grow over ``steps``
+    steps; ``left`` is the share of them that would be left on average, had they stayed as at first."""
 
     first_s: float
     last_s: float
-    part: str
-    part_first_s: float
-    part_last_s: float
     left: float
     steps: int
 

@@ -1,4 +1,4 @@
-"""Steps that get slower: told from noise, from levels, and by the part that grows."""
+"""Steps that get slower are distinguished from noise and from levels."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ def grown(first: float, last: float, noise: float = 0.1, seed: int = 1, rows: in
 def test_a_step_that_grows_is_seen_whatever_the_strangers_do(seed: int, noise: float) -> None:
     drift = find_drift(grown(5 * MS, 15 * MS, noise, seed))
     assert drift is not None
-    assert drift.part == "compute"
-    assert drift.part_first_s == pytest.approx(5 * MS, rel=0.2)
-    assert drift.part_last_s == pytest.approx(15 * MS, rel=0.2)
+    assert drift.first_s == pytest.approx(5 * MS, rel=0.2)
+    assert drift.last_s == pytest.approx(15 * MS, rel=0.2)
     assert drift.left == pytest.approx(0.5, abs=0.1), "five of ten milliseconds on average"
 
 
@@ -68,8 +67,8 @@ def test_rows_of_more_and_more_steps_are_a_line_over_the_steps(seed: int) -> Non
     drift = find_drift(rows)
     assert drift is not None
     assert drift.steps == 700
-    assert drift.part_first_s == pytest.approx(2 * MS, rel=0.2)
-    assert drift.part_last_s == pytest.approx(6 * MS, rel=0.2)
+    assert drift.first_s == pytest.approx(2 * MS, rel=0.2)
+    assert drift.last_s == pytest.approx(6 * MS, rel=0.2)
     assert drift.left == pytest.approx(0.5, abs=0.1), "two of four milliseconds on average"
     assert cuts_of(rows, 0) == []
 
@@ -88,11 +87,9 @@ def test_steps_that_have_more_to_do_do_not_drift() -> None:
     assert find_drift([replace(one, backward=MS) for one in longer]) is not None
 
 
-def test_without_the_threads_clock_the_wall_time_says_which_part_grows() -> None:
-    blind = [
-        Step(one.t, 1, one.wall, 0.0, 0.0, 0.0, 0.0, one.wall - MS, 0.0, 0.0, MS, *[None] * 5)
-        for one in grown(5 * MS, 15 * MS)
-    ]
+def test_without_the_threads_clock_the_wall_time_of_the_loop_grows() -> None:
+    blind = [replace(one, cpu=None) for one in grown(5 * MS, 15 * MS)]
     drift = find_drift(blind)
     assert drift is not None
-    assert drift.part == "logging"
+    assert drift.last_s == pytest.approx(15 * MS, rel=0.2)
+    assert find_drift([replace(one, compute=0.0, logging=one.compute) for one in blind]) is None
