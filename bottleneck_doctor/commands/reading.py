@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from ..model.errors import UsageError
 
 if TYPE_CHECKING:
-    from ..export.send import Destination
     from ..model.picture import Picture
     from ..model.profile import Profile
     from ..model.report import Report
@@ -59,24 +58,3 @@ def printed_format(name: str, origin: str) -> str:
             f"`bdoc report --format {name} -o FILE` writes this"
         )
     return name
-
-
-def export(profile: Profile, to: list[Destination], quiet: bool = False) -> None:
-    """Send the report, and say of each target what came of it; when ``quiet`` only what failed. No failure is
-    a status."""
-    from ..export.data import export_data
-    from ..export.send import send
-    from ..render import render
-    from .output import complain
-
-    try:
-        report, picture = with_picture(profile)
-        asked = any(one.kind == "mlflow" for one in to)
-        page = render(report, "html", picture=picture) if asked else ""
-        for sent, sentence in send(export_data(report, picture.timeline, page), to):
-            if not (sent and quiet):
-                complain(sentence)
-    except KeyboardInterrupt:
-        complain("not exported: it was interrupted")
-    except Exception as error:
-        complain(f"not exported: {type(error).__name__}: {error}")

@@ -69,7 +69,7 @@ def main(
     settings.tell()
     if to:
         from ..model.codec import read_profile
-        from .reading import export as send
+        from .exporting import export as send
 
         send(read_profile(path), to)
     return 0

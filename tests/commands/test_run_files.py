@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands import reading
+from bottleneck_doctor.commands import exporting
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.commands.hide_paths import _each, _text, _word, pathless
 from bottleneck_doctor.commands.run import keep_trace
@@ -221,7 +221,7 @@ def test_who_looks_at_a_report_again_does_not_send_it_again(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(reading, "export", lambda profile, to: sent.extend(one.kind for one in to))
+    monkeypatch.setattr(exporting, "export", lambda profile, to: sent.extend(one.kind for one in to))
     monkeypatch.setenv("BDOC_EXPORT", "mlflow:")
     store("typical")
     assert main(["report"]) == 0
@@ -231,13 +231,13 @@ def test_who_looks_at_a_report_again_does_not_send_it_again(
     assert (sent, capsys.readouterr().out) == (["wandb", "otlp"], printed)
 
 
-def test_a_failure_of_ours_is_one_line(
+def test_a_failure_of_an_export_is_one_line(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def no(*_: object) -> None:
         raise OSError("no luck")
 
     store("typical")
-    monkeypatch.setattr("bottleneck_doctor.export.data.export_data", no)
+    monkeypatch.setattr(exporting, "export_data", no)
     assert main(["report", "--export", "prometheus:a.prom"]) == 0
     assert capsys.readouterr().err == "bdoc: not exported: OSError: no luck\n"

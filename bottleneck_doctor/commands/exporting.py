@@ -1,0 +1,26 @@
+"""Sends a report to the targets of ``--export``; kept out of reading.py, which the package's root imports."""
+
+from __future__ import annotations
+
+from ..export.data import export_data
+from ..export.send import Destination, send
+from ..model.profile import Profile
+from ..render import render
+from .output import complain
+from .reading import with_picture
+
+
+def export(profile: Profile, to: list[Destination], quiet: bool = False) -> None:
+    """Send the report, and say of each target what came of it; when ``quiet`` only what failed. No failure is
+    a status."""
+    try:
+        report, picture = with_picture(profile)
+        asked = any(one.kind == "mlflow" for one in to)
+        page = render(report, "html", picture=picture) if asked else ""
+        for sent, sentence in send(export_data(report, picture.timeline, page), to):
+            if not (sent and quiet):
+                complain(sentence)
+    except KeyboardInterrupt:
+        complain("not exported: it was interrupted")
+    except Exception as error:
+        complain(f"not exported: {type(error).__name__}: {error}")
