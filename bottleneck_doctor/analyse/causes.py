@@ -36,11 +36,12 @@ RESOURCE = {
 
 def gains(base: Scenario, host: HostLoad) -> dict[str, float | None]:
     """Step time over the step time with each resource infinitely fast."""
+    stored = base.shares.stored
     cpu = Change(
         cpu=0, collate=0, ipc=0, compute=0, python=0, launch=0, sampling=0, collect=0, startup=0,
-        lead_in=0, paging=0, cores=CORES_FREE, checkpoint=base.stored, logging=base.stored,
+        lead_in=0, paging=0, cores=CORES_FREE, checkpoint=stored, logging=stored,
     )  # fmt: skip
-    io = Change(storage=0, network=0, memory=0, checkpoint=1 - base.stored, logging=1 - base.stored)
+    io = Change(storage=0, network=0, memory=0, checkpoint=1 - stored, logging=1 - stored)
     device = Change(idle=0, device=0, copying=0, allocating=0)
     gpu = gain(base, device) if host.accelerated else None
     ranks = any(cost.comm + cost.straggler > 0 for cost in base.costs)
@@ -83,7 +84,7 @@ def cause_gains(
         "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
         "model.compute": Change(compute=0, idle=_idle_beside(base)),
-        "host.python": Change(python=0, idle=1 - base.resting),
+        "host.python": Change(python=0, idle=1 - base.shares.resting),
         "host.launch": Change(launch=FUSED),
         "host.memory": Change(memory=0, paging=0),
         "comm.allreduce": Change(comm=0),
@@ -106,18 +107,18 @@ def cause_gains(
 def _idle_beside(base: Scenario) -> float:
     """What is left of the loop's sleep without the model. It sleeps there for other threads of the model,
     which compute or want a core themselves: no clock tells how much is which, half is taken."""
-    return 1 - base.asleep / 2
+    return 1 - base.shares.asleep / 2
 
 
 def helper_threads(base: Scenario, inputs: Inputs, host: HostLoad) -> float:
     """CPU of those that make batches over that of the threads asked to, where others crowd the cores."""
-    own = host.helped if base.feeders else 1.0
-    return max(own, crowding(inputs, base.workers, base.serialise))
+    own = host.helped if base.feeders.count else 1.0
+    return max(own, crowding(inputs, base.workers, base.transport.serialise))
 
 
 def too_many_feeders(base: Scenario) -> bool:
     """Whether more of the job's own threads and processes make batches than there are cores."""
-    return base.feeders > base.cores + 0.5
+    return base.feeders.count > base.cores + 0.5
 
 
 # Causes that are removed together: where input and model take turns, or ranks wait for each other, the larger
@@ -179,7 +180,8 @@ def _is_after_waits(view: DeviceView | None) -> bool:
 def unmoved(base: Scenario) -> float:
     """What free moving of batches would gain. Waiting for a core at each wake-up is the cores' shortage: a
     remedy that moves less wakes less often, but the cause is whoever keeps the cores busy."""
-    return _gain_of(base, replace(apply(Change(ipc=0), base), waking=base.waking))
+    moved = apply(Change(ipc=0), base)
+    return _gain_of(base, replace(moved, transport=replace(moved.transport, waking=base.transport.waking)))
 
 
 def uncrowded(base: Scenario, held: float) -> float:

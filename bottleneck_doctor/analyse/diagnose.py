@@ -144,7 +144,7 @@ def _model_error(scenario: Scenario | None, step_s: float) -> float:
     """How far the replay of the run as it was lies from what was measured."""
     if scenario is None or step_s <= 0:
         return 1.0
-    fitted = 0.5 * scenario.transfer / step_s  # a number chosen to fit proves nothing by fitting
+    fitted = 0.5 * scenario.transport.transfer / step_s  # a number chosen to fit proves nothing by fitting
     return max(fitted, abs(step_seconds(scenario) / step_s - 1))
 
 

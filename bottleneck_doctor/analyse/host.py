@@ -135,7 +135,7 @@ def busy_workers(scenario: Scenario) -> float:
     """How many cores the workers keep busy."""
     if not scenario.workers or not scenario.works:
         return 0.0
-    batch = sum(one.on_core for one in scenario.works) / len(scenario.works) + scenario.serialise
+    batch = sum(one.on_core for one in scenario.works) / len(scenario.works) + scenario.transport.serialise
     return min(scenario.workers, batch / step_seconds(scenario))
 
 

@@ -72,18 +72,25 @@ def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenari
     alone = base.workers == 0
     asleep = sum(work.wait for work in base.works) / len(base.works) if alone and base.works else 0.0
     share = seen.asleep
-    waits = [(cost.idle + asleep) * share for cost in base.costs]
+    waits, makers = [(cost.idle + asleep) * share for cost in base.costs], base.feeders.count
     costs = tuple(
-        replace(cost, idle=cost.idle * (1 - share), python=cost.python + (0.0 if base.feeders else wait))
+        replace(cost, idle=cost.idle * (1 - share), python=cost.python + (0.0 if makers else wait))
         for cost, wait in zip(base.costs, waits, strict=True)
     )
     works = tuple(replace(work, wait=work.wait * (1 - share)) for work in base.works) if alone else base.works
     busy = min(1.0, seen.others)
-    stored = base.stored * (1 - busy)  # a log that sleeps waits for the thread that writes it, not for a disk
+    # A log that sleeps waits for the thread that writes it, not for a disk.
+    stored = base.shares.stored * (1 - busy)
     beside = base.strangers + busy  # it wants a core as strangers do
-    crowded = sum(waits) / len(waits) if base.feeders else 0.0
+    crowded = sum(waits) / len(waits) if makers else 0.0
     return replace(
-        base, costs=costs, works=works, threads=1.0, strangers=beside, stored=stored, crowded=crowded
+        base,
+        costs=costs,
+        works=works,
+        threads=1.0,
+        strangers=beside,
+        shares=replace(base.shares, stored=stored),
+        crowded=crowded,
     )
 
 

@@ -24,11 +24,12 @@ from math import ceil, log
 from operator import attrgetter, mul
 from typing import TypeVar
 
-from ..model.diagnosis import BatchCost, Change, Scenario, StepCost
+from ..model.diagnosis import BatchCost, Change, EpochStart, Scenario, StepCost, Transport
 
 Part = TypeVar("Part", BatchCost, StepCost)
 SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams", "ahead")
 WORK_PARTS = tuple(one.name for one in fields(BatchCost))
+TRANSPORT_PARTS = tuple(one.name for one in fields(Transport))
 STEP_COST_PARTS = tuple(one.name for one in fields(StepCost))
 
 # Of what perfect sharing gains, threads gain (ours, measured on two cores: 0.34 in linear layers, 0.49 in a
@@ -61,22 +62,19 @@ def apply(change: Change, base: Scenario) -> Scenario:
         change = replace(change, cpu=change.cpu * one_thread_longer(base.making_threads))
     works = _scaled(base.works, change, WORK_PARTS)
     left = _making_left(works, change, base)
-    alone = base.spinning * (1 - _crowd_left(left, change, base))
-    draws = min(base.epoch_draws, base.epoch_start)
+    alone = base.shares.spinning * (1 - _crowd_left(left, change, base))
+    draws = min(base.epoch.draws, base.epoch.seconds)
+    start = (base.epoch.seconds - draws) * change.startup + draws * change.sampling
     return replace(
         base,
         works=works,
         costs=_scaled(base.costs, replace(change, compute=change.compute * (1 - alone)), STEP_COST_PARTS),
-        hand_over=base.hand_over * change.ipc,
-        serialise=base.serialise * change.ipc,
-        serving=base.serving * change.ipc,
-        transfer=base.transfer * change.ipc,
-        delay=base.delay * change.ipc,
-        waking=base.waking * change.ipc,
+        transport=base.transport
+        if change.ipc == 1.0
+        else Transport(*(getattr(base.transport, name) * change.ipc for name in TRANSPORT_PARTS)),
         sampling=base.sampling * change.sampling,
-        epoch_start=(base.epoch_start - draws) * change.startup + draws * change.sampling,
-        epoch_draws=draws * change.sampling,
-        feeding=base.feeding * left,
+        epoch=EpochStart(base.epoch.steps, start, draws * change.sampling),
+        feeders=replace(base.feeders, seconds=base.feeders.seconds * left),
         limited=base.limited * change.storage,
         crowded=base.crowded * left * base.cores / (change.cores or base.cores),
         **settings,
@@ -85,7 +83,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
 
 def _crowd_left(left: float, change: Change, base: Scenario) -> float:
     """How much of the makers' demand for cores is left beside the model."""
-    makers = base.feeders or (base.workers if change.workers is None else change.workers)
+    makers = base.feeders.count or (base.workers if change.workers is None else change.workers)
     threads = base.threads if change.threads is None else change.threads
     if makers == 0 or threads <= 1 or makers + threads <= (change.cores or base.cores) + 0.5:
         return 0.0
@@ -94,10 +92,10 @@ def _crowd_left(left: float, change: Change, base: Scenario) -> float:
 
 def _making_left(works: tuple[BatchCost, ...], change: Change, base: Scenario) -> float:
     """How much of the CPU for making batches is left, as a share."""
-    if not (base.feeding or base.crowded or base.spinning):
+    if not (base.feeders.seconds or base.crowded or base.shares.spinning):
         return 1.0  # nobody asks
     before, after = (sum(one.on_core for one in some) for some in (base.works, works))
-    return after / before if before > 0 else change.cpu if base.feeders else 1.0
+    return after / before if before > 0 else change.cpu if base.feeders.count else 1.0
 
 
 def _scaled(parts: tuple[Part, ...], change: Change, names: tuple[str, ...]) -> tuple[Part, ...]:
@@ -114,7 +112,7 @@ def step_seconds(scenario: Scenario) -> float:
     used = BATCHES + scenario.workers * max(1, scenario.prefetch)  # the replay never comes to the others
     if len(scenario.works) > used:
         scenario = replace(scenario, works=scenario.works[:used])
-    return max(scenario.feeding, scenario.limited, _step_seconds(scenario) + scenario.crowded)
+    return max(scenario.feeders.seconds, scenario.limited, _step_seconds(scenario) + scenario.crowded)
 
 
 def cost_seconds(scenario: Scenario) -> float:
@@ -130,12 +128,12 @@ def _step_seconds(scenario: Scenario) -> float:
     count = len(arrivals)
     half = count // 2
     slope = (arrivals[-1] - arrivals[half - 1]) / (count - half) if half else arrivals[-1] / count
-    epoch = scenario.epoch_steps
+    epoch = scenario.epoch.steps
     if not epoch:
         return slope
     if epoch <= count:
-        return (scenario.epoch_start + arrivals[epoch - 1]) / epoch
-    return (scenario.epoch_start + arrivals[-1] + slope * (epoch - count)) / epoch
+        return (scenario.epoch.seconds + arrivals[epoch - 1]) / epoch
+    return (scenario.epoch.seconds + arrivals[-1] + slope * (epoch - count)) / epoch
 
 
 def _serial(scenario: Scenario) -> list[float]:
@@ -167,7 +165,7 @@ def _asleep(scenario: Scenario, cost: StepCost) -> float:
 
 def _exchanging(scenario: Scenario, cost: StepCost) -> float:
     """For how long threads of the exchange want a core, while the loop sleeps."""
-    return 0.0 if cost.device else cost.comm * scenario.exchanging
+    return 0.0 if cost.device else cost.comm * scenario.shares.exchanging
 
 
 def _accelerated(cost: StepCost) -> float:
@@ -279,8 +277,8 @@ class _Pipeline:
             if job is None and self.queues[place]:
                 batch = self.queues[place].pop(0)
                 work = self.scenario.works[batch % len(self.scenario.works)]
-                cpu = work.on_core + self.scenario.serialise - self.scenario.serving
-                rest = work.network + work.wait + self.scenario.delay
+                cpu = work.on_core + self.scenario.transport.serialise - self.scenario.transport.serving
+                rest = work.network + work.wait + self.scenario.transport.delay
                 self.workers[place] = _Job(batch, 1.0, cpu, work.storage, rest + LITTLE)
 
     def _receive(self) -> None:
@@ -291,20 +289,20 @@ class _Pipeline:
         if wanted not in self.ready:
             return
         self.given[self.ready.pop(wanted)] -= 1
-        if self.scenario.serving > 0:
-            self.serving.append(_Job(wanted, 1.0, self.scenario.serving, 0.0, LITTLE))
+        if self.scenario.transport.serving > 0:
+            self.serving.append(_Job(wanted, 1.0, self.scenario.transport.serving, 0.0, LITTLE))
         cost = self.scenario.costs[self.received % len(self.scenario.costs)]
         self.received += 1
         self.began = self.now
         self._hand_out()
         scenario, written = self.scenario, cost.checkpoint + cost.logging
         alone = cost.python + cost.launch + cost.paging + cost.lead_in + cost.collect
-        alone += scenario.hand_over + scenario.sampling + _exchanging(scenario, cost)
-        alone += written * (1 - scenario.stored)
+        alone += scenario.transport.hand_over + scenario.sampling + _exchanging(scenario, cost)
+        alone += written * (1 - scenario.shares.stored)
         cpu = cost.compute + alone
-        blocked = scenario.transfer + _asleep(scenario, cost) + written * scenario.stored
+        blocked = scenario.transport.transfer + _asleep(scenario, cost) + written * scenario.shares.stored
         width = (cost.compute * scenario.threads + alone) / cpu if cpu > 0 else 1.0
-        self.cost = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width, scenario.waking)
+        self.cost = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width, scenario.transport.waking)
         self.device = max(self.device, self.now + cost.lead_in + cost.allocating) + _accelerated(cost)
         self.hold = self.device - scenario.ahead * _accelerated(cost)
 

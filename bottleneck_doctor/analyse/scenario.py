@@ -7,7 +7,18 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from ..model.derived import DeviceView
-from ..model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step, StepCost
+from ..model.diagnosis import (
+    BatchCost,
+    CostShares,
+    EpochStart,
+    FeederLoad,
+    HostLoad,
+    Inputs,
+    Scenario,
+    Step,
+    StepCost,
+    Transport,
+)
 from ..model.fetches import Payload
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
@@ -49,25 +60,32 @@ def _moved(base: Scenario, measured: float) -> Scenario:
     An epoch's first batch is moved like all others: that is no cost of beginning an epoch.
     """
     base = _transferred(base, measured)
-    moving = base.hand_over + base.serialise + base.transfer
-    start = max(0.0, base.epoch_start - moving)
-    return _transferred(replace(base, transfer=0.0, epoch_start=start), measured)
+    moving = base.transport.hand_over + base.transport.serialise + base.transport.transfer
+    start = max(0.0, base.epoch.seconds - moving)
+    base = replace(base, epoch=replace(base.epoch, seconds=start))
+    return _transferred(_with_transport(base, transfer=0.0), measured)
+
+
+def _with_transport(base: Scenario, **seconds: float) -> Scenario:
+    return replace(base, transport=replace(base.transport, **seconds))
 
 
 def _transferred(base: Scenario, measured: float) -> Scenario:
-    return _slowed(base, measured, lambda value: replace(base, transfer=value), 0.0, measured)
+    return _slowed(base, measured, lambda value: _with_transport(base, transfer=value), 0.0, measured)
 
 
 def _woken(base: Scenario, measured: float) -> Scenario:
     """Where workers keep the cores busy, what lacks is waiting for a core at each wake-up."""
-    most = SLICES * base.waking
-    return _slowed(base, measured, lambda value: replace(base, waking=value), base.waking, most)
+    most = SLICES * base.transport.waking
+    return _slowed(
+        base, measured, lambda value: _with_transport(base, waking=value), base.transport.waking, most
+    )
 
 
 def _turned(base: Scenario, own: float) -> Scenario:
     """Where the loop computes on cores that workers also want, its threads spin for each other: the replay of
     its turns, which adds that time, is to give the measured one."""
-    longest = own + base.hand_over + base.sampling
+    longest = own + base.transport.hand_over + base.sampling
     if base.threads <= 1.0 or cost_seconds(base) <= longest:
         return base
     return _scaled(base, _halved(FREE, 1.0, lambda left: cost_seconds(_scaled(base, left)) > longest))
@@ -83,7 +101,8 @@ def _sped(base: Scenario, measured: float) -> Scenario:
 def _scaled(base: Scenario, left: float) -> Scenario:
     """So much of what the turns compute is left; of what was seen to spin, that is no longer in it."""
     costs = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.costs)
-    return replace(base, costs=tuple(costs), spinning=max(0.0, 1 - (1 - base.spinning) / left))
+    shares = replace(base.shares, spinning=max(0.0, 1 - (1 - base.shares.spinning) / left))
+    return replace(base, costs=tuple(costs), shares=shares)
 
 
 def _slowed(
@@ -143,6 +162,7 @@ def build_scenario(
     making, step_s = making_of(profile, loader), mean_in(steps)
     reads = _reads(profile, loader, inputs, host, step_s)
     exchanging = _exchanging(profile, steps, inputs, workers, costs)
+    draws_s = epoch_draws_s(making, loop)
     base = Scenario(
         works=_works(works, steps, crowding(inputs, workers, send)),
         costs=with_stalls(costs, _stall_s(profile, inputs, steps)),
@@ -153,23 +173,23 @@ def build_scenario(
         strangers=strangers(host) / host.trainers,
         threads=threads,
         operator_s=operator_s(profile),
-        exchanging=exchanging,
         making_threads=making_threads(profile, loop, loader, steps, inputs) if not workers else 1.0,
-        hand_over=release + max(0.0, receive - (making.draw_cpu_s or 0.0) * bool(workers)),
         sampling=making.draw_s or 0.0,
-        serialise=send,
-        serving=serving,
-        transfer=0.0 if workers else ASLEEP_S,
-        delay=DELAY_S,
-        waking=WAKE_S * (1 + payload.tensors + (EXCHANGE_WAKES if exchanging > 0 else 0)),
-        epoch_steps=_epoch_steps(loop),
-        epoch_start=_epoch_start(loop, inputs) if workers else epoch_draws_s(making, loop),
-        epoch_draws=epoch_draws_s(making, loop),
-        stored=beside.stored,
+        transport=Transport(
+            hand_over=release + max(0.0, receive - (making.draw_cpu_s or 0.0) * bool(workers)),
+            serialise=send,
+            serving=serving,
+            transfer=0.0 if workers else ASLEEP_S,
+            waking=WAKE_S * (1 + payload.tensors + (EXCHANGE_WAKES if exchanging > 0 else 0)),
+            delay=DELAY_S,
+        ),
+        epoch=EpochStart(_epoch_steps(loop), _epoch_start(loop, inputs) if workers else draws_s, draws_s),
+        shares=CostShares(stored=beside.stored, exchanging=exchanging),
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
     )
     base = _on_device(base, device, steps) if device is not None else base
-    base = held_by_lock(profile, loop, replace(base, feeders=feeders.count, sending=feeders.sending))
+    load = FeederLoad(feeders.count, sending=feeders.sending)
+    base = held_by_lock(profile, loop, replace(base, feeders=load))
     base = base if host.accelerated else _awaited(base, profile, loop, steps)
     base = fitted(base, step_s, step_s - mean_in(steps, "wait"), _is_bulky(payload))
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
@@ -240,12 +260,11 @@ def _on_device(base: Scenario, device: DeviceView, steps: list[Step]) -> Scenari
 
 def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
     """The scenario with what the loop spins and sleeps for other threads of the model."""
-    spinning = spinning_share(profile, loop, steps, base, base.workers or base.feeders)
+    spinning = spinning_share(profile, loop, steps, base, base.workers or base.feeders.count)
     if base.workers and spinning < COLLAPSED:
         spinning = 0.0
-    return replace(
-        base, spinning=spinning, asleep=asleep_share(profile, loop), resting=resting_share(profile, loop)
-    )
+    asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
+    return replace(base, shares=replace(base.shares, spinning=spinning, asleep=asleep, resting=resting))
 
 
 def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) -> Scenario:
@@ -253,7 +272,8 @@ def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) ->
     step_s = mean_in(steps)
     taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
     feeding = step_s * feeders.cores / feeders.count
-    return replace(base, feeding=feeding, crowded=base.crowded + taken * step_s)
+    load = replace(base.feeders, seconds=feeding)
+    return replace(base, feeders=load, crowded=base.crowded + taken * step_s)
 
 
 def held_share(steps: list[Step]) -> float:

@@ -173,7 +173,7 @@ def _crowd(
 def _slept(scenario: Scenario) -> float:
     """Share of the step in which the loop's thread sleeps in the model: on a CPU, for its other threads."""
     idle = sum(cost.idle for cost in scenario.costs) / len(scenario.costs)
-    return scenario.asleep * idle / step_seconds(scenario)
+    return scenario.shares.asleep * idle / step_seconds(scenario)
 
 
 def asleep_share(profile: Profile, loop: Loop | None) -> float:

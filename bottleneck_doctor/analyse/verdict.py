@@ -123,7 +123,7 @@ class Trust:
 
 def sends(base: Scenario) -> bool:
     """Whether a pool that feeds the loop spends its time on handing over what it made, not on making it."""
-    return base.sending >= SENDING
+    return base.feeders.sending >= SENDING
 
 
 def decide(
@@ -198,8 +198,8 @@ def _bound_of(cause: str, base: Scenario) -> str:
     """The resource whose shortage a cause is, "" where any may be. The loop's own code either computes or
     sleeps until others answer."""
     if cause in WRITES:
-        return bound_of_writing(base.stored)
-    asleep = base.resting * sum(cost.idle for cost in base.costs)
+        return bound_of_writing(base.shares.stored)
+    asleep = base.shares.resting * sum(cost.idle for cost in base.costs)
     if cause == "host.python" and asleep > sum(cost.python for cost in base.costs):
         return "latency"
     return RESOURCE[cause]

@@ -136,7 +136,7 @@ def _most(diagnosis: Diagnosis) -> str:
 
 def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdict:
     """What is beside the steps and takes more than they do; of a run without it, that much would be left."""
-    stored = main.scenario.stored if main.scenario is not None else 0.0
+    stored = main.scenario.shares.stored if main.scenario is not None else 0.0
     bound = bound_of_writing(stored) if cause == SAVING else "cpu"
     rest = whole.steps_s + whole.evaluation_s + whole.starting_s + whole.checkpoint_s
     gain = NO_GAINS | main.verdict.gain

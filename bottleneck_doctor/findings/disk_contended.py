@@ -37,7 +37,17 @@ from dataclasses import replace
 
 from ..analyse.host import Disks, measure_disks
 from ..analyse.steps import span_of
-from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    CostShares,
+    Diagnosis,
+    Finding,
+    Proposal,
+    Scenario,
+    StepCost,
+)
 from ..model.instruments import Operation, Series
 from ..model.report import Evidence, Fix
 from .parts.advice import (
@@ -81,7 +91,9 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if scenario is None:
         return None
     reading = waits(diagnosis) and inputs.storage >= READ_SHARE * making_s(inputs)
-    writing = scenario.stored * (step_share(diagnosis, "checkpoint") + step_share(diagnosis, "logging"))
+    writing = scenario.shares.stored * (
+        step_share(diagnosis, "checkpoint") + step_share(diagnosis, "logging")
+    )
     if not reading and writing < WRITE_SHARE:
         return None
     disks = measure_disks(diagnosis.profile, *span_of(diagnosis.steps))
@@ -122,7 +134,7 @@ def _eased(scenario: Scenario, reading: float, writing: float) -> Change:
 
     A checkpoint that nobody forces to the disk lands in memory first: only half of its blocked time counts.
     """
-    spared = scenario.stored * (1 - writing)
+    spared = scenario.shares.stored * (1 - writing)
     return Change(storage=reading, checkpoint=1 - spared / 2, logging=1 - spared)
 
 
@@ -168,7 +180,7 @@ def _case(
     base = patient(
         work, cost, workers=1, operations=saves, inputs=replace(READ, storage=work.storage, cpu=work.cpu)
     )
-    scene = replace(base.scenario or Scenario((), ()), stored=0.8)
+    scene = replace(base.scenario or Scenario((), ()), shares=CostShares(stored=0.8))
     times = [0.0, 50.0, 100.0]
     per_s = {"disk_busy_s": busy, "disk_read_bytes": 9e7 + (strangers or 0.0), "job_read_bytes": 9e7}
     series = Series(times, {name: [t * value for t in times] for name, value in per_s.items()})

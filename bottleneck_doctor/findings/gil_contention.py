@@ -37,7 +37,17 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.interpreter_lock import lock_wait
 from ..analyse.predict import WORTH
-from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    FeederLoad,
+    Finding,
+    Proposal,
+    Scenario,
+    StepCost,
+)
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from .parts.advice import spread
@@ -70,7 +80,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention(ID, "stack samples that say which threads were awake (py-spy)")
     if seen.share < WAIT_SHARE:
         return None
-    if scenario.feeders:  # the replay books it with the making of batches
+    if scenario.feeders.count:  # the replay books it with the making of batches
         factor = (1.0, 1 / (1 - HALF * seen.share), 1 / (1 - seen.share))
     else:
         factor = spread(scenario, Change(python=HALF), Change(python=0.0), Change(python=0.0))
@@ -83,7 +93,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence(f"share of the time that other threads ran{where}", "other_threads_share", seen.others,
                  STACKS),
     ]  # fmt: skip
-    cause = "input.preprocess" if scenario.feeders else "host.python"
+    cause = "input.preprocess" if scenario.feeders.count else "host.python"
     most = max(factor[2], gain(scenario, Change(python=0.0, launch=0.0)))
     proposal = replace(PROCESS.at(seen.location), factor=factor, most=most)
     return Finding(ID, cause, evidence, [proposal], seen.location)
@@ -107,7 +117,7 @@ def _case(main: tuple[int, int | None], other: int | None) -> Diagnosis:
 def _fed() -> Diagnosis:
     """The same where that thread makes the loop's batches."""
     base = _case((100, 45), 97)
-    scene = Scenario((BatchCost(1e-4),), (StepCost(0.004),), cores=2.0, feeders=1, crowded=0.006)
+    scene = Scenario((BatchCost(1e-4),), (StepCost(0.004),), cores=2.0, feeders=FeederLoad(1), crowded=0.006)
     return replace(base, scenario=scene)
 
 

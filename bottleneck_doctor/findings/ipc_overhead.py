@@ -42,7 +42,18 @@ from ..analyse.causes import gain
 from ..analyse.moving import RECEIVED_S, RECEIVED_TENSOR_S
 from ..analyse.predict import WORTH
 from ..analyse.verdict import sends
-from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    FeederLoad,
+    Finding,
+    Proposal,
+    Scenario,
+    StepCost,
+    Transport,
+)
 from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
@@ -121,7 +132,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     payload = payload_of(diagnosis)
     if payload is None:
         return Abstention(ID, "what a batch is made of: none was looked into")
-    share = scenario.hand_over / diagnosis.step_s
+    share = scenario.transport.hand_over / diagnosis.step_s
     if share <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
         return None
     proposals = _proposals(diagnosis, scenario, payload, loader)
@@ -155,14 +166,14 @@ def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
     factor = spread(scenario, Change(), Change(cpu=0.5, wait=0.5), Change(cpu=0.0, wait=0.0))
     proposal = replace(SEND_LESS.at(diagnosis.source), factor=factor)
     text = "share of the pool's time at work in which it sends"
-    share = Evidence(text, "sending_share", scenario.sending, "stack samples")
+    share = Evidence(text, "sending_share", scenario.feeders.sending, "stack samples")
     return Finding(ID, "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [proposal], diagnosis.source)
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loader: Loader) -> list[Proposal]:
     """What the batch's content allows, by the time left of moving it in the loop and in the worker."""
-    now_s = max(scenario.hand_over + scenario.serialise, 1e-12)
-    each_s = max(0.0, scenario.hand_over - RECEIVED_S) / max(payload.tensors, 1.0)
+    now_s = max(scenario.transport.hand_over + scenario.transport.serialise, 1e-12)
+    each_s = max(0.0, scenario.transport.hand_over - RECEIVED_S) / max(payload.tensors, 1.0)
     ways: list[tuple[Proposal, float]] = []
     if payload.pipe_bytes - ENVELOPE * payload.tensors > PIPE_ROOM:
         as_arrays = Treatment("arrays", {"where": meant(loader)})
@@ -192,14 +203,16 @@ SMALL = Payload("1:1", 10, 2.0, 2e3, 0.0, 400.0, 0.0003)
 def _case(payload: Payload, hand_over: float, cost: StepCost = COST) -> Diagnosis:
     """Two workers; the loop needs 3 ms for a batch, and what it takes to receive it."""
     scene = Scenario((WORK,), (cost,), workers=2, cores=2.0)
-    scene = replace(scene, hand_over=hand_over, serialise=payload.serialise_cpu_s)
+    scene = replace(scene, transport=Transport(hand_over, payload.serialise_cpu_s))
     base = patient(WORK, cost, workers=2, scenario=scene)
     return replace(base, profile=replace(base.profile, payloads=[payload]))
 
 
 def _sending(share: float) -> Diagnosis:
     """A pool that feeds a loop without a loader."""
-    scene = Scenario((BatchCost(0.001, wait=0.004),), (COST,), cores=2.0, feeders=1, sending=share)
+    scene = Scenario(
+        (BatchCost(0.001, wait=0.004),), (COST,), cores=2.0, feeders=FeederLoad(1, sending=share)
+    )
     return replace(patient(BatchCost(0.005), COST, scenario=scene), loader=None)
 
 

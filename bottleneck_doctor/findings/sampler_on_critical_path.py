@@ -39,6 +39,7 @@ from ..model.diagnosis import (
     BatchCost,
     Change,
     Diagnosis,
+    EpochStart,
     Finding,
     Inputs,
     Proposal,
@@ -80,11 +81,11 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     start_s = epoch_draws_s(making, diagnosis.loop)
     step_share = making.draw_s / max(diagnosis.step_s, 1e-12)
     epoch_share = (
-        start_s / max(scenario.epoch_steps * diagnosis.step_s, 1e-12) if scenario.epoch_steps else 0.0
+        start_s / max(scenario.epoch.steps * diagnosis.step_s, 1e-12) if scenario.epoch.steps else 0.0
     )
     if step_share < STEP_SHARE and epoch_share < EPOCH_SHARE:
         return None
-    drawn = making.draw_s + (start_s / scenario.epoch_steps if scenario.epoch_steps else 0.0)
+    drawn = making.draw_s + (start_s / scenario.epoch.steps if scenario.epoch.steps else 0.0)
     gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / max(drawn, 1e-12)))
     if gain(scenario, gone) < WORTH:
         return None
@@ -105,7 +106,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _case(draw_s: float | None, first_s: float = 0.0, step: StepCost = StepCost(0.0, 0.008)) -> Diagnosis:  # noqa: B008
     """A loader with two quick workers, whose indices take so long to draw."""
     scene = Scenario((BatchCost(0.001),), (step,), workers=2, cores=2.0, sampling=draw_s or 0.0,
-                     epoch_steps=133, epoch_start=first_s, epoch_draws=first_s)  # fmt: skip
+                     epoch=EpochStart(133, first_s, first_s))  # fmt: skip
     base = patient(BatchCost(0.001), step, workers=2, scenario=scene)
     loop = replace(base.loop, epochs=replace(base.loop.epochs, t=[0.0, 1.0, 2.0])) if base.loop else None
     makings = [Making("1:1", 400, draw_s=draw_s, first_draws_s=[first_s] * 3)]

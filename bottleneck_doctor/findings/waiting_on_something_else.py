@@ -46,7 +46,17 @@ from ..analyse.attribution import attribute
 from ..analyse.causes import gain
 from ..model.code import Location
 from ..model.computing import Computing
-from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Inputs, Proposal, StepCost
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    CostShares,
+    Diagnosis,
+    Finding,
+    Inputs,
+    Proposal,
+    StepCost,
+)
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.advice import (
@@ -118,7 +128,7 @@ ASK_AHEAD = Proposal(
 def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for something that no faster CPU, disk or network would give it."""
     scenario = given(diagnosis.scenario)
-    most = gain(scenario, Change(idle=1 - scenario.resting))
+    most = gain(scenario, Change(idle=1 - scenario.shares.resting))
     asleep = 1 - 1 / most
     if asleep < ASLEEP_SHARE:
         missing = timed_fetches(diagnosis)
@@ -179,7 +189,7 @@ def _case(inputs: Inputs, workers: int = 2) -> Diagnosis:
 def _resting(resting: float, idle: float = 0.03) -> Diagnosis:
     """A model that computes for 10 ms and a loop that sleeps for 30, so much of it in its own lines."""
     base = case_of(StepCost(0.01, idle), Computing())
-    return replace(base, scenario=replace(given(base.scenario), resting=resting))
+    return replace(base, scenario=replace(given(base.scenario), shares=CostShares(resting=resting)))
 
 
 def cases() -> tuple[Case, ...]:

@@ -40,7 +40,17 @@ from math import floor
 from statistics import fmean
 
 from ..analyse.whole_run import life_of
-from ..model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Finding, Proposal, Scenario, StepCost
+from ..model.diagnosis import (
+    Abstention,
+    BatchCost,
+    Change,
+    Diagnosis,
+    EpochStart,
+    Finding,
+    Proposal,
+    Scenario,
+    StepCost,
+)
 from ..model.loops import Epochs, Loader, Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Process
@@ -158,16 +168,16 @@ def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
     started = sum(one.role == "worker" and one.loader == loader.key for one in diagnosis.profile.processes)
     if loader.persistent_workers and started <= loader.num_workers:
         return None
-    if not scenario.epoch_steps:
+    if not scenario.epoch.steps:
         return Abstention(ID, "the beginning of a second epoch: this run had one")
-    start_s = scenario.epoch_start
-    share = start_s / (scenario.epoch_steps * diagnosis.step_s)
+    start_s = scenario.epoch.seconds
+    share = start_s / (scenario.epoch.steps * diagnosis.step_s)
     if share <= START_SHARE:
         return None
     evidence = [
         Evidence("share of an epoch that its beginning takes", "epoch_start_share", share, HOOK),
         Evidence("wait at an epoch's beginning, beyond one batch", "epoch_start_s", start_s, HOOK),
-        Evidence("batches from one iterator", "epoch_batches", float(scenario.epoch_steps), HOOK),
+        Evidence("batches from one iterator", "epoch_batches", float(scenario.epoch.steps), HOOK),
         *(
             [Evidence("workers started for this loader", "workers_started", started, "agents")]
             if started
@@ -205,7 +215,7 @@ WORK, COST = BatchCost(0.002), StepCost(0.0, 0.003)
 
 def _case(steps: int, start: float, persistent: bool = False, started: int = 0) -> Diagnosis:
     """Two workers; epochs of so many steps of 3 ms, each with that many seconds to begin."""
-    scene = Scenario((WORK,), (COST,), workers=2, cores=2.0, epoch_steps=steps, epoch_start=start)
+    scene = Scenario((WORK,), (COST,), workers=2, cores=2.0, epoch=EpochStart(steps, start))
     base = patient(WORK, COST, workers=2, scenario=scene)
     assert base.loader is not None
     loader = replace(base.loader, persistent_workers=persistent)

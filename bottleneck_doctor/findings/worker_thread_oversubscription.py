@@ -49,6 +49,7 @@ from ..model.diagnosis import (
     BatchCost,
     Change,
     Diagnosis,
+    FeederLoad,
     Finding,
     Inputs,
     Proposal,
@@ -105,7 +106,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
     loader = given(diagnosis.loader)
     if loader.num_workers < 2:
         return None
-    pool = pool_cpu(inputs, scenario.serialise)
+    pool = pool_cpu(inputs, scenario.transport.serialise)
     if not waits(diagnosis) or pool < OTHERS_SHARE * (inputs.cpu + pool):
         return None
     if not inputs.queue and diagnosis.host.job_cores is None:
@@ -133,7 +134,7 @@ def examine(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _has_crowded_pool(diagnosis: Diagnosis) -> bool:
     scenario = diagnosis.scenario
     return scenario is not None and (
-        too_many_feeders(scenario) or (scenario.feeders > 0 and diagnosis.host.helped > 1.0)
+        too_many_feeders(scenario) or (scenario.feeders.count > 0 and diagnosis.host.helped > 1.0)
     )
 
 
@@ -179,13 +180,15 @@ def _case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
 
 def _pooled(feeders: int) -> Diagnosis:
     """A loop of 20 ms that has no core for half of it, beside so many processes of a pool."""
-    scene = Scenario((BatchCost(0.001),), (StepCost(0.009),), cores=2.0, feeders=feeders, crowded=0.01)
+    scene = Scenario(
+        (BatchCost(0.001),), (StepCost(0.009),), cores=2.0, feeders=FeederLoad(feeders), crowded=0.01
+    )
     return replace(_case(0.0, 0.0), scenario=scene, loader=None, inputs=Inputs(), step_s=0.02)
 
 
 def _helping(helped: float) -> Diagnosis:
     """Two processes of a pool make batches in 40 ms, while the loop sleeps."""
-    scene = Scenario((BatchCost(0.04),), (StepCost(0.009),), cores=2.0, feeders=2)
+    scene = Scenario((BatchCost(0.04),), (StepCost(0.009),), cores=2.0, feeders=FeederLoad(2))
     sick = replace(_pooled(2), scenario=scene, step_s=0.05)
     return replace(sick, host=replace(sick.host, helped=helped))
 

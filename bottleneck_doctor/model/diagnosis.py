@@ -98,28 +98,71 @@ class StepCost:
 
 
 @dataclass(frozen=True)
+class Transport:
+    """What moving a batch from a worker to the loop takes, in seconds.
+
+    ``hand_over`` is the loop's CPU for receiving it, ``serialise`` the worker's for sending it, of which
+    ``serving`` passes while it makes the next one; ``transfer`` what the loop sleeps through, ``waking`` what
+    more if no core is free, ``delay`` the time from a finished batch to a woken loop.
+    """
+
+    hand_over: float = 0.0
+    serialise: float = 0.0
+    serving: float = 0.0
+    transfer: float = 0.0
+    waking: float = 0.0
+    delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class EpochStart:
+    """What beginning an epoch of so many ``steps`` takes, of which ``draws`` choosing indices; 0 steps = the
+    run has one epoch."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    draws: float = 0.0
+
+
+@dataclass(frozen=True)
+class FeederLoad:
+    """The job's own threads and processes that make batches for a loop without a loader: how many, the
+    ``seconds`` for which they run per batch, which no step can be shorter than, and the share of their time
+    in which they hand batches over."""
+
+    count: int = 0
+    seconds: float = 0.0
+    sending: float = 0.0
+
+
+@dataclass(frozen=True)
+class CostShares:
+    """Shares of the parts of ``StepCost``. ``stored``, of checkpoints and logging: blocked, not computed.
+    ``exchanging``, of ``comm``: the exchange's own threads want a core while the loop sleeps. ``spinning``,
+    of ``compute``: threads of the model spin for one that workers keep from a core. ``asleep``, of ``idle``:
+    the loop's thread sleeps in the model, for other threads of it; ``resting``: in lines of its own, outside
+    of data, model and writing."""
+
+    stored: float = 0.0
+    exchanging: float = 0.0
+    spinning: float = 0.0
+    asleep: float = 0.0
+    resting: float = 0.0
+
+
+@dataclass(frozen=True)
 class Scenario:
     """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
 
-    ``hand_over`` is the loop's CPU for receiving a batch, ``sampling`` its time for choosing indices,
-    ``serialise`` the worker's for sending it, of which ``serving`` passes beside its next fetch;
-    ``transfer`` what it sleeps through meanwhile, ``waking`` what more if no core is free; ``strangers`` is
-    the cores' worth of other people's work beside it; ``epoch_start`` is what beginning an epoch takes, of
-    which ``epoch_draws`` choosing indices; ``stored`` is the share of checkpoints and logging that
-    is blocked, not computed; ``streams`` how many reads the storage serves at once before each gets slower,
-    0 = no limit known; ``ahead`` how many turns' worth of accelerator work the loop may
-    leave unfinished when it goes on, 0 = it waits for all; ``making_threads`` is on how many cores the loop
-    makes its batches, which a worker does on one; ``undivided`` says that in what the turns call its
-    computing the accelerator may as well be waiting to be given work. ``feeders`` are the job's own threads
-    and processes that make batches beside a loop without a loader, ``feeding`` the seconds for which they run
-    per batch, which no step can be shorter than, ``sending`` the share of their time in which they hand
-    batches over, ``crowded`` the seconds of a step in which they kept a core or the interpreter's lock from
-    it; ``spinning`` is the share of ``compute`` in which threads of the model spin for one that workers keep
-    from a core; ``asleep`` is the share of ``idle`` in which the loop's thread sleeps in the model, for other
-    threads of it, ``resting`` that in which its own lines do, outside of data, model and writing; ``limited``
-    the seconds that a read limit, reached, takes for a batch, whoever reads it; ``operator_s`` is how long an
-    operator of the model takes in which a moment of its computing lies, 0 = not known; ``exchanging`` is the
-    share of ``comm`` for which the exchange's own threads want a core while the loop sleeps.
+    ``strangers`` are the cores' worth of other programs' work; ``threads`` is on how many cores the loop
+    computes, ``making_threads`` on how many it makes its batches, which a worker does on one; ``streams`` how
+    many reads the storage serves at once before each gets slower, 0 = no limit known; ``ahead`` how many
+    steps' worth of accelerator work the loop may leave unfinished when it goes on, 0 = it waits for all;
+    ``sampling`` its time for choosing indices. ``undivided``: in what the steps call computing the
+    accelerator may as well be waiting to be given work. ``crowded`` are the seconds of a step in which makers
+    of batches kept a core or the interpreter's lock from it, ``limited`` those that a read limit, reached,
+    takes for a batch; ``operator_s`` is how long an operator of the model takes, weighed by its time, 0 = not
+    known.
     """
 
     works: tuple[BatchCost, ...]
@@ -130,31 +173,18 @@ class Scenario:
     cores: float = 1.0
     strangers: float = 0.0
     threads: float = 1.0
-    hand_over: float = 0.0
-    sampling: float = 0.0
-    serialise: float = 0.0
-    serving: float = 0.0
-    transfer: float = 0.0
-    waking: float = 0.0
-    delay: float = 0.0
-    epoch_steps: int = 0
-    epoch_start: float = 0.0
-    epoch_draws: float = 0.0
-    stored: float = 0.0
     streams: float = 0.0
     ahead: float = 0.0
+    sampling: float = 0.0
     making_threads: float = 1.0
     undivided: bool = False
-    feeders: int = 0
-    feeding: float = 0.0
-    sending: float = 0.0
     crowded: float = 0.0
-    spinning: float = 0.0
-    asleep: float = 0.0
-    resting: float = 0.0
     limited: float = 0.0
     operator_s: float = 0.0
-    exchanging: float = 0.0
+    transport: Transport = Transport()
+    epoch: EpochStart = EpochStart()
+    feeders: FeederLoad = FeederLoad()
+    shares: CostShares = CostShares()
 
 
 @dataclass(frozen=True)

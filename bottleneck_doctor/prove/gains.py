@@ -17,13 +17,15 @@ from ..analyse.gate import BELIEVED_WORTH, quantile_95
 from ..model.proof import BASELINE, Attempt, Gain
 
 # Of the standard deviation of log step times between short runs, before any was repeated: more than the
-# gate's, whose runs are longer and whose machine had nothing else to do (ours).
+# gate's, whose runs are longer and whose machine had nothing else to do (chosen).
 BELIEVED = 0.04
 CONTRAST_WORTH = 2 / 3  # of a degree of freedom: such contrasts share their runs with each other
-KEPT = 1.02  # less is not worth an edit, however sure (ours)
+KEPT = 1.02  # less is not worth an edit, however sure (chosen)
 NO_MATTER = 1.05  # an interval within this and its inverse: what gains less limits nothing [contract, 5 %]
-EXACT = 1.07  # times and divided by which the interval of a gain is good enough to be quoted (ours)
-EARLY = 1.5  # times the interval must be clear of 1 for an early end: whoever looks often errs often (ours)
+EXACT = 1.07  # times and divided by which the interval of a gain is good enough to be quoted (chosen)
+EARLY = (
+    1.5  # times the interval must be clear of 1 for an early end: looking often means erring often (chosen)
+)
 
 
 @dataclass(frozen=True)

@@ -54,15 +54,17 @@ def _within(steps: list[Step], span: ComparedSteps) -> list[Step]:
 
 
 LEAST = 60  # steady steps
-LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and then (ours)
-TREATED_S = 1.0  # of the fastest arm's, by its prediction: its first half second is not like the rest (ours)
+LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and then (chosen)
+TREATED_S = (
+    1.0  # of the fastest arm's, by its prediction: its first half second is not like the rest (chosen)
+)
 AT_MOST = 0.75  # of the steps that were watched: two rounds of three arms then fit into ten first runs
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 NOTED = 40  # the first steps, whose losses and batches are noted [agent/trial/losses], are left out
 NOTED_S = 2.0  # where they take no longer than this
 FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/trial/reused_batches.BATCHES]
-SAVES = 4  # checkpoints at least, or their distance is not known (ours)
-SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (ours)
+SAVES = 4  # checkpoints at least, or their distance is not known (chosen)
+SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (chosen)
 
 
 def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = None) -> ComparedSteps:
@@ -140,7 +142,7 @@ def _slots(diagnosis: Diagnosis, arm: Arm) -> int:
     return workers * prefetch
 
 
-ENOUGH = 0.8  # of the span: a run that ended earlier compares other steps than the rest did (ours)
+ENOUGH = 0.8  # of the span: a run that ended earlier compares other steps than the rest did (chosen)
 
 
 def attempt_of(
@@ -204,9 +206,9 @@ def _judged(arm: Arm, profile: Profile | None, span: ComparedSteps) -> tuple[str
 
 def unapplied(arm: Arm, trial: Trial | None) -> str:
     """Why a remedy of the arm was not applied in any process; "" where each was in one at least."""
-    told = trial.treated if trial is not None else []
+    treated = trial.treated if trial is not None else []
     for name in dict.fromkeys(one.name for one in arm.treatments):
-        mine = [one for one in told if one.name == name]
+        mine = [one for one in treated if one.name == name]
         if not any(one.why == "" for one in mine):
             return next((one.why for one in mine), f"nothing was seen to which {name} applies")
     return ""

@@ -79,7 +79,7 @@ KILLED = re.compile(r"killed by signal: Killed")
 @dataclass(frozen=True)
 class RunEnd:
     """How one run went: the exit ``status``, or why it was ended by us (``hang``, ``scarce``); ``lines`` of
-    its output, the last ones; ``short_of_memory``: the kernel has killed meanwhile."""
+    its output, the last ones; ``short_of_memory``: the kernel killed a process in this time."""
 
     status: int | None = None
     hang: str = ""
@@ -98,15 +98,19 @@ def outcome_of(seen: RunEnd, profile: Profile | None) -> tuple[str, str]:
     if seen.hang:
         return "hung", seen.hang
     if seen.status == 0:
-        return ("measured", "") if profile is not None else ("broke", _said(seen) or "no profile was written")
+        return (
+            ("measured", "")
+            if profile is not None
+            else ("broke", _last_error(seen) or "no profile was written")
+        )
     ending = _ending(seen.status or 0)
     if short := next((line for line in reversed(seen.lines[-LINES_READ:]) if SHORT.search(line)), ""):
         return "out-of-memory", _short(short)
     killed = ending == "killed" or any(KILLED.search(line) for line in seen.lines[-LINES_READ:])
     if killed and seen.short_of_memory:
         return "out-of-memory", "the kernel killed one of its processes for want of memory"
-    said = _said(seen)
-    return "broke", f"{said} ({ending})" if said else ending
+    error = _last_error(seen)
+    return "broke", f"{error} ({ending})" if error else ending
 
 
 def _ending(status: int) -> str:
@@ -118,7 +122,7 @@ def _ending(status: int) -> str:
     return f"exit status {status}"
 
 
-def _said(seen: RunEnd) -> str:
+def _last_error(seen: RunEnd) -> str:
     """The last error that it printed, for launchers print a banner below it; else the last line."""
     lines = seen.lines[-LINES_READ:]
     errors = [line for line in lines if ERROR.match(line)]

@@ -137,7 +137,7 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] 
 
 
 ENOUGH = 2  # runs of an arm: one alone may have met with luck
-MOST = 8  # runs of an arm: a difference that so many did not show does not matter to anyone (ours)
+MOST = 8  # runs of an arm: a difference that so many did not show does not matter to anyone (chosen)
 LOOKS = 2  # at the ceiling, which is an orientation and not a decision
 BASELINES_LOST = 2  # so many failures of the baseline itself end the trying
 
@@ -195,7 +195,9 @@ def _length(arm: str, attempts: Sequence[Attempt], otherwise_s: float) -> float:
     return max((one.run_s for one in attempts if one.arm == arm), default=otherwise_s)
 
 
-FOR_EXACTNESS = 0.8  # of the time may have passed when a gain that is sure but vague is measured again (ours)
+FOR_EXACTNESS = (
+    0.8  # of the time may have passed when a gain that is sure but vague is measured again (chosen)
+)
 
 
 def try_out(
@@ -205,7 +207,7 @@ def try_out(
     run_s: float,
     attempts: list[Attempt],
 ) -> list[Arm]:
-    """Fill ``attempts``, so that whoever is interrupted has those that were made; returns all arms, with the
+    """Fill ``attempts``, so that an interrupted command has those that were made; returns all arms, with the
     combination where one was tried. ``arms`` begin with the baseline.
 
     What is still open after two rounds waits for the combination: time is better spent on what pays.

@@ -78,9 +78,9 @@ UNTRIED = "not-tried"
 FATES = {"broke": "broke", "hung": "hung", "out-of-memory": "ran out of memory", "too-short": "was too short"}
 UNCLOSED = "the training as it is was not run again after it"
 UNREACHED = "no loss changed by a bit: the script may switch autocast itself where it computes"
-MENTIONED = 0.03  # of the step (ours)
-LEFT_OUT = "other programs used the cores meanwhile; what they added to each step is left out"
-NOT_LEFT_OUT = "other programs used the cores meanwhile, and what they added is not known of every run"
+MENTIONED = 0.03  # of the step (chosen)
+LEFT_OUT = "other programs used the cores at the same time; what they added to each step is left out"
+NOT_LEFT_OUT = "other programs used the cores at the same time, and what they added is not known of every run"
 
 
 def prove(

@@ -18,7 +18,7 @@ from typing import Any
 
 LIST = "kept.jsonl"  # the agent's, in the trial's folder, and a copy with the files
 WHERE = "where"  # the machine and container that the pid in a folder's name belongs to
-HIDDEN = ".bdoc-kept-"  # of the folders that hold the files meanwhile
+HIDDEN = ".bdoc-kept-"  # of the folders that hold the files during a trial
 
 
 @dataclass
@@ -129,7 +129,7 @@ def _is(path: str, file: list[int]) -> bool:
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The list's lines; one that was cut off when its writer was killed told of nothing that was done."""
+    """The list's lines; one that was cut off when its writer was killed names nothing that was done."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError):

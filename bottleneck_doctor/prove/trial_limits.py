@@ -22,7 +22,7 @@ WHOLE_TIMES = 3.0  # of what the baseline needed, a treatment that is no slower 
 WHOLE_MORE_S = 30.0  # on a machine that is busy for a moment
 START_TIMES = 3.0  # torch's import from a cold cache, spawned workers; and the whole run once more, for a
 START_MORE_S = 20.0  # treatment may make at the start what else is made on the way
-SILENT_STEPS = 20.0  # times a step, without a batch: nothing that trains is as uneven (ours)
+SILENT_STEPS = 20.0  # times a step, without a batch: nothing that trains is as uneven (chosen)
 SILENT_GAPS = 3.0  # times the longest gap that the baseline had between two batches: it may evaluate or save
 SILENT_S = 20.0
 
@@ -109,7 +109,7 @@ def steps_table(diagnosis: Diagnosis) -> StepTable | None:
     return diagnosis.loop.table if diagnosis.loop is not None else None
 
 
-SCARCE_SHARE = 0.05  # of the memory: below that the kernel throws out the page cache and soon kills (ours)
+SCARCE_SHARE = 0.05  # of the memory: below that the kernel throws out the page cache and soon kills (chosen)
 EVERY_S = 0.5
 REST = 100  # times the CPU that the last look took: counting the pages of large processes takes milliseconds
 SHOWN_IN = 1 << 20
@@ -148,7 +148,7 @@ class MemoryWatch:
 
 
 def _proportional_bytes(pid: int) -> int:
-    """Its pages, each divided by how many processes share it; its resident ones where that is not told."""
+    """Its pages, each divided by how many processes share it; its resident ones where that is not known."""
     found = read_pairs(Path(f"/proc/{pid}/smaps_rollup"))
     with suppress(psutil.Error):
         return found.get("Pss", 0) * 1024 or psutil.Process(pid).memory_info().rss

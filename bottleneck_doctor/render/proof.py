@@ -26,7 +26,7 @@ DIFF = {"+": "green", "-": "red", "@": "cyan"}
 LONGEST_CHANGE = 200
 LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
 LONGEST_WHY = 300
-NOISY = 0.1  # between runs, from which it is worth a line (ours)
+NOISY = 0.1  # between runs, from which it is worth a line (chosen)
 NO_ROOM = 1.05  # a ceiling below it: input limits nothing [contract: what limits anything]
 MOODS = {"kept": "good", "no gain": "plain", "undecided": "open", "not-tried": "plain"}  # others are bad
 LOSSES = {"order": "reordered"}
@@ -269,27 +269,27 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
 
 
 def _grounds(proof: Proof, winner: Proved) -> list[str]:
-    said = []
+    text = []
     where = place(winner.fix.location if winner.fix else None, proof.run.cwd)
     if where:
-        said.append(where)
+        text.append(where)
     if proof.baseline_s is not None and winner.measured is not None and winner.scope == "step":
         after = words.seconds(proof.baseline_s / winner.measured.likely)
-        said.append(f"a step took {words.seconds(proof.baseline_s)}, and takes {after}")
-    said.append(_parity(winner.parity))
+        text.append(f"a step took {words.seconds(proof.baseline_s)}, and takes {after}")
+    text.append(_parity(winner.parity))
     if winner.memory_ratio is not None:
-        said.append(f"memory {words.ratio(winner.memory_ratio)}")
-    return said
+        text.append(f"memory {words.ratio(winner.memory_ratio)}")
+    return text
 
 
 def _before(proof: Proof) -> str:
     """What everything is compared with."""
     if proof.baseline_s is None:
         return "the step time without a remedy was not measured"
-    said = f"{words.seconds(proof.baseline_s)} a step without"
+    text = f"{words.seconds(proof.baseline_s)} a step without"
     if proof.steps:
-        said += f" · {words.counted(proof.steps, 'step')} a run"
-    return said if proof.noise is None else f"{said} · runs differ by {words.percent(proof.noise)}"
+        text += f" · {words.counted(proof.steps, 'step')} a run"
+    return text if proof.noise is None else f"{text} · runs differ by {words.percent(proof.noise)}"
 
 
 def _row(row: Proved, won: bool) -> TrialRow:
@@ -315,27 +315,27 @@ def _row(row: Proved, won: bool) -> TrialRow:
 
 
 def _notes(row: Proved, won: bool) -> list[str]:
-    """What the numbers of a row do not say, and the headline has not said."""
-    said = [_why(row.why)] if row.why else []
+    """What the numbers of a row do not say, and the headline does not hold."""
+    text = [_why(row.why)] if row.why else []
     if row.scope == "run" and row.measured is not None:
-        said.append("of the whole run, evaluation included; a training step takes as long as before")
+        text.append("of the whole run, evaluation included; a training step takes as long as before")
     plain = row.parity.word == "order" or (row.parity.word == "identical" and not row.parity.text)
     if row.measured is not None and not won and not plain:
-        said.append(_parity(row.parity))
+        text.append(_parity(row.parity))
     if row.predicted is not None and row.predicted.likely is None and not row.measured:
-        said.append(f"predicted: {BASES['bound']}")
-    return said
+        text.append(f"predicted: {BASES['bound']}")
+    return text
 
 
 def _parity(parity: Parity) -> str:
-    said = PARITY.get(parity.word, words.plain(parity.word))
+    text = PARITY.get(parity.word, words.plain(parity.word))
     if parity.steps and parity.word != "unknown":
-        said += f" over {words.counted(parity.steps, 'step')}"
+        text += f" over {words.counted(parity.steps, 'step')}"
     if parity.word == "changed" and parity.largest is not None:
-        said += f", by up to {words.percent(parity.largest)}"
+        text += f", by up to {words.percent(parity.largest)}"
     if not parity.text or parity.word == "order":
-        return said
-    return f"{said}{', yet' if parity.word == 'identical' else ':'} {_why(parity.text)}"
+        return text
+    return f"{text}{', yet' if parity.word == 'identical' else ':'} {_why(parity.text)}"
 
 
 def _why(text: str) -> str:
@@ -376,13 +376,13 @@ def _ceiling(ceiling: Proved | None) -> str:
 def expected(one: Expected) -> tuple[str, str]:
     """Whether an expectation of the command line holds, and by how much."""
     asked = f"{words.plain(one.id)} {words.plain(one.op)} {words.exact(one.threshold)}"
-    mood, said = EXPECTED.get(one.status, ("open", "cannot say"))
+    mood, text = EXPECTED.get(one.status, ("open", "cannot say"))
     if one.measured is not None:
         likely, interval = gained(one.measured)
-        said += f", {likely} ({interval})"
-    said += ", and its interval crosses the threshold" if one.close else ""
+        text += f", {likely} ({interval})"
+    text += ", and its interval crosses the threshold" if one.close else ""
     why = f": {_why(one.why)}" if one.why else ""
-    return mood, f"expected {asked}: {said}{why}"
+    return mood, f"expected {asked}: {text}{why}"
 
 
 def _advised(winner: Proved, cwd: str) -> Advised | None:

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse.causes import cause_gains, without_feeders
 from bottleneck_doctor.analyse.hot_lines import Feeders, find_feeders, hot_lines
-from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, FeederLoad, HostLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
@@ -89,7 +89,9 @@ def test_those_that_a_fork_server_started_are_the_trainings_all_the_same() -> No
 def test_the_core_that_feeders_keep_from_the_loop_is_the_inputs_and_not_the_models(
     feeders: int, cause: str
 ) -> None:
-    base = Scenario((BatchCost(0.002),), (StepCost(0.008),), cores=2.0, feeders=feeders, crowded=0.02)
+    base = Scenario(
+        (BatchCost(0.002),), (StepCost(0.008),), cores=2.0, feeders=FeederLoad(feeders), crowded=0.02
+    )
     found = cause_gains(base, Inputs(), None, HostLoad(cores=2.0))
     assert found[cause] > 2.5 > 1.5 > found["model.compute"]
     assert (without_feeders(base) > 1) == (feeders > 2)

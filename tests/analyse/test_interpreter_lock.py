@@ -9,7 +9,7 @@ import pytest
 from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
 from bottleneck_doctor.findings.parts.entry import loop_of
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.diagnosis import BatchCost, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, FeederLoad, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
@@ -54,9 +54,11 @@ def test_without_knowing_who_was_awake_nothing_is_said() -> None:
 
 
 def test_time_without_the_lock_is_the_interpreters() -> None:
-    base = Scenario((BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, stored=0.8)
+    base = Scenario(
+        (BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, shares=CostShares(stored=0.8)
+    )
     held = held_by_lock(profile({BACKWARD: (100, 70)}, 95), LOOP, base)
-    assert held.stored == pytest.approx(0.04), "a log waits for the thread that writes it"
+    assert held.shares.stored == pytest.approx(0.04), "a log waits for the thread that writes it"
     assert held.threads == 1.0
     assert held.costs[0].python == pytest.approx(0.006), "nothing else explains why it stood still"
     assert held.costs[0].idle == pytest.approx(0.0)
@@ -64,7 +66,7 @@ def test_time_without_the_lock_is_the_interpreters() -> None:
 
 
 def test_the_lock_that_a_feeding_thread_holds_is_the_inputs() -> None:
-    base = Scenario((BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, feeders=1)
+    base = Scenario((BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, feeders=FeederLoad(1))
     held = held_by_lock(profile({BACKWARD: (100, 70)}, 95), LOOP, base)
     assert (held.costs[0].python, held.costs[0].idle) == (0.0, pytest.approx(0.0))
     assert held.crowded == pytest.approx(0.006)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.analyse.verdict import Trust, decide
-from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, HostLoad, Inputs, Scenario, StepCost
 
 SEEN = Trust(steps=200, seconds=10.0, model_error=0.02, blocked_samples=0)
 
@@ -25,7 +25,9 @@ def test_pages_that_a_model_maps_are_the_models_own_unless_they_take_more_than_i
 
 
 def test_a_loop_that_sleeps_in_its_own_lines_waits_and_has_no_slow_python() -> None:
-    base = Scenario(works=(BatchCost(1e-4),), costs=(StepCost(0.005, 0.03),), cores=2.0, resting=1.0)
+    base = Scenario(
+        works=(BatchCost(1e-4),), costs=(StepCost(0.005, 0.03),), cores=2.0, shares=CostShares(resting=1.0)
+    )
     verdict, _ = decide(base, Inputs(), None, HostLoad(2.0), SEEN)
     assert (verdict.bound, verdict.cause) == ("latency", "input.wait")
     assert "training loop itself sleep" in verdict.summary

@@ -8,7 +8,15 @@ import pytest
 
 from bottleneck_doctor.analyse.predict import best_setting, doubled
 from bottleneck_doctor.analyse.replay import LITTLE, _Pipeline, apply, step_seconds
-from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import (
+    BatchCost,
+    Change,
+    CostShares,
+    EpochStart,
+    Scenario,
+    StepCost,
+    Transport,
+)
 
 MS = 1e-3
 
@@ -52,7 +60,7 @@ def test_a_model_on_the_same_cores_is_slowed_by_its_workers():
 def test_workers_share_cores_with_the_threads_of_the_exchange():
     """A rank's one core: making 8 ms, model 2 ms, exchange 4 ms, for half of which its threads compute."""
     asleep = Scenario((BatchCost(8 * MS),), (StepCost(2 * MS, 0, comm=4 * MS),), cores=1)
-    awake = replace(asleep, exchanging=0.5)
+    awake = replace(asleep, shares=CostShares(exchanging=0.5))
     assert (step_seconds(awake), step_seconds(asleep)) == pytest.approx((14 * MS, 14 * MS))
     assert step_seconds(apply(Change(workers=2), asleep)) == pytest.approx(10 * MS, rel=0.02)
     assert step_seconds(apply(Change(workers=2), awake)) == pytest.approx(12 * MS, rel=0.02)
@@ -60,7 +68,12 @@ def test_workers_share_cores_with_the_threads_of_the_exchange():
 
 
 def test_handing_descriptors_out_takes_a_core_and_keeps_nobody_who_has_one():
-    base = Scenario((BatchCost(0.004),), (StepCost(0.005),), workers=1, serialise=0.002, serving=0.002)
+    base = Scenario(
+        (BatchCost(0.004),),
+        (StepCost(0.005),),
+        workers=1,
+        transport=Transport(serialise=0.002, serving=0.002),
+    )
     free, busy = (step_seconds(replace(base, cores=cores)) for cores in (3.0, 1.0))
     assert free == pytest.approx(0.005, rel=0.01)
     assert busy == pytest.approx(0.011, rel=0.02)
@@ -102,7 +115,7 @@ def test_out_of_order_whoever_is_finished_first_comes_first():
 
 
 def test_an_epochs_beginning_is_paid_once_an_epoch():
-    base = scene(1 * MS, idle=10 * MS, workers=2, epoch_steps=20, epoch_start=0.2)
+    base = scene(1 * MS, idle=10 * MS, workers=2, epoch=EpochStart(20, 0.2))
     saved = step_seconds(base) - step_seconds(apply(Change(startup=0), base))
     assert saved == pytest.approx(0.2 / 20, rel=0.05)
 

@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.threads import spinning_share
-from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, Step, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, CostShares, Scenario, Step, StepCost
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
@@ -69,7 +69,7 @@ def test_nothing_is_claimed_where_it_may_be_something_else(
 
 
 def test_spinning_ends_with_those_who_make_batches() -> None:
-    scene = replace(BASE, spinning=0.5)
+    scene = replace(BASE, shares=CostShares(spinning=0.5))
     assert apply(Change(), scene) == scene
     assert apply(Change(cpu=0.0), scene).costs[0].compute == pytest.approx(6 * MS)
     assert apply(Change(cpu=0.5), scene).costs[0].compute == pytest.approx(9 * MS)

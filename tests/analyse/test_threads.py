@@ -10,7 +10,7 @@ import pytest
 from bottleneck_doctor.analyse.threads import asleep_share, judge_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.computing import Computing, DispatchBreakdown, ScriptSettings
-from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, HostLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.fetches import Blocked
 from bottleneck_doctor.model.instruments import Operator, Stack
 from bottleneck_doctor.model.profile import Profile
@@ -87,7 +87,7 @@ def test_workers_in_the_crowd_answer_for_the_cores_that_they_keep_busy() -> None
 def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:
     costs, two = (StepCost(0.01, idle=0.01),), replace(IDLE, cores=2.0)
     assert trouble(run(4, large=0.2), two, cores=2.0, costs=costs) == ""
-    asleep, profile = replace(BASE, cores=2.0, costs=costs, asleep=1.0), run(4, large=0.2)
+    asleep, profile = replace(BASE, cores=2.0, costs=costs, shares=CostShares(asleep=1.0)), run(4, large=0.2)
     judged = judge_threads(profile, profile.loops[0], asleep, two, 0.0)
     assert judged.trouble == "many"
     assert judged.factor[1] == pytest.approx(2.0, rel=0.02), "half of the step"

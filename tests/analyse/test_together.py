@@ -12,7 +12,7 @@ import pytest
 
 from bottleneck_doctor.analyse.replay import apply, cost_seconds, step_seconds
 from bottleneck_doctor.analyse.scenario import fitted
-from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost, Transport
 
 MS = 1e-3
 MAKING_MS = 31.5
@@ -21,8 +21,8 @@ MAKING_MS = 31.5
 def beside(model_ms: float) -> Scenario:
     """A loop that makes its batches itself, beside a model on two threads; handing over costs little."""
     return Scenario(
-        (BatchCost(MAKING_MS * MS),), (StepCost(model_ms * MS),), cores=2.0, threads=2.0, hand_over=0.7 * MS,
-        serialise=0.3 * MS, transfer=0.2 * MS, delay=0.2 * MS, waking=3 * MS,
+        (BatchCost(MAKING_MS * MS),), (StepCost(model_ms * MS),), cores=2.0, threads=2.0,
+        transport=Transport(0.7 * MS, 0.3 * MS, transfer=0.2 * MS, waking=3 * MS, delay=0.2 * MS),
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def test_a_run_beside_workers_holds_their_interference() -> None:
     """What the model takes alone is found again from how long it took beside two workers."""
     alone = apply(Change(workers=2), beside(20.0))
     slowed = replace(alone, costs=(replace(alone.costs[0], compute=30 * MS),))  # the CPU that was spun, too
-    own = cost_seconds(alone) - alone.hand_over
+    own = cost_seconds(alone) - alone.transport.hand_over
     assert own > 1.5 * 20 * MS
     found = fitted(slowed, step_seconds(alone), own, bulky=False)
     assert fmean(cost.compute for cost in found.costs) == pytest.approx(20 * MS, rel=0.1)

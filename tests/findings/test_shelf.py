@@ -239,10 +239,10 @@ def limits(scenario: Scenario) -> tuple[float, float]:
         own = compute * max(1.0, threads / cores) + collect * crowded + idle + writing
         making = cpu * crowded + stored + asleep
         return _epochs(scenario, _beside_device(scenario, making, own), 0.0)
-    loop = _beside_device(scenario, 0.0, compute + idle + collect + writing + scenario.hand_over)
-    batch = cpu + stored + asleep + scenario.serialise + scenario.delay
-    on_cpu = compute + collect + scenario.hand_over + writing * (1 - scenario.stored)
-    crowd = (cpu + scenario.serialise + threads * on_cpu) / cores
+    loop = _beside_device(scenario, 0.0, compute + idle + collect + writing + scenario.transport.hand_over)
+    batch = cpu + stored + asleep + scenario.transport.serialise + scenario.transport.delay
+    on_cpu = compute + collect + scenario.transport.hand_over + writing * (1 - scenario.shares.stored)
+    crowd = (cpu + scenario.transport.serialise + threads * on_cpu) / cores
     reading = stored / scenario.streams if scenario.streams else 0.0
     return _epochs(scenario, max(loop, batch / scenario.workers, crowd, reading), batch)
 
@@ -257,8 +257,8 @@ def _beside_device(scenario: Scenario, wait: float, own: float) -> float:
 
 def _epochs(scenario: Scenario, step: float, fill: float) -> tuple[float, float]:
     """Each epoch begins with its start, and with an empty pipeline that takes up to a batch to fill."""
-    count = scenario.epoch_steps
-    start, filling = (scenario.epoch_start / count, fill / count) if count else (0.0, 0.0)
+    count = scenario.epoch.steps
+    start, filling = (scenario.epoch.seconds / count, fill / count) if count else (0.0, 0.0)
     return step + start, LOOSE * step + start + filling
 
 

@@ -71,7 +71,7 @@ class _Keeper:
         return hear
 
     def quietly(self, act: Callable[..., None], *args: Any) -> None:
-        """Nothing of ours reaches the script, and nothing that we open ourselves is heard."""
+        """Nothing that bdoc does reaches the script, and nothing that it opens is heard."""
         if getattr(self.at_work, "now", False):
             return
         self.at_work.now = True
@@ -138,7 +138,7 @@ class _Keeper:
             self.kept.made(whole)
 
     def is_theirs(self, path: str) -> bool:
-        """Whether it may be a file of the user's: not of the system, nor ours."""
+        """Whether it may be a file of the user's: not of the system, nor bdoc's."""
         return not path.startswith(self.not_theirs) and COMPILED not in path and not self.kept.holds(path)
 
 
@@ -312,9 +312,9 @@ class BackupList:
         """The folder of temporary files may be gone when a killed bdoc's files are to be put back. False
         where another user has made one of this name."""
         os.makedirs(place, 0o700, exist_ok=True)
-        where, ours = os.path.join(self.folder, WHERE), os.path.join(place, WHERE)
-        if is_ours(place) and os.path.exists(where) and not os.path.exists(ours):
-            shutil.copyfile(where, ours)
+        where, copy = os.path.join(self.folder, WHERE), os.path.join(place, WHERE)
+        if is_ours(place) and os.path.exists(where) and not os.path.exists(copy):
+            shutil.copyfile(where, copy)
         return is_ours(place)
 
     def _is_settled(self, path: str) -> bool:
@@ -336,7 +336,7 @@ class BackupList:
             self._catch_up()
             yield
         finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)  # a child that was forked meanwhile has the same handle
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a child that was forked by now has the same handle
             os.close(handle)
 
     def _catch_up(self) -> None:

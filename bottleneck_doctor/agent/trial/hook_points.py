@@ -35,7 +35,7 @@ def reason(problem: Exception) -> str:
     return "%s: %s" % (type(problem).__name__, problem)
 
 
-def told(act: Callable[..., Any], done: Done, *args: Any) -> Any:
+def reported(act: Callable[..., Any], done: Done, *args: Any) -> Any:
     """What ``act`` returns; what it raises is written down, and None comes back."""
     try:
         return act(*args)
@@ -46,7 +46,7 @@ def told(act: Callable[..., Any], done: Done, *args: Any) -> Any:
 
 def guarded(table: Table, done: Done) -> Table:
     """The same callbacks; one that fails is written down."""
-    return {name: functools.partial(told, callback, done) for name, callback in table.items()}
+    return {name: functools.partial(reported, callback, done) for name, callback in table.items()}
 
 
 def together(*tables: Table) -> Table:
@@ -111,7 +111,7 @@ def _once(act: Callable[[Any], None], done: Done) -> Callable[..., Any]:
     def before(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if not acted[0] and not in_worker():
             acted[0] = True
-            told(act, done, sys.modules["torch"])
+            reported(act, done, sys.modules["torch"])
         return original(*args, **kwargs)
 
     return before
@@ -124,7 +124,7 @@ def after_backward(act: Callable[[int], None], done: Done) -> Table:
     def backward(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         count[0] += 1
-        told(act, done, count[0])
+        reported(act, done, count[0])
         return result
 
     return {AUTOGRAD: lambda module: wrap(module, "backward", backward)}
@@ -141,7 +141,7 @@ def at_models(act: Callable[[Any], None], done: Done) -> Table:
             return
         known.update(id(one) for one in module.modules())
         if next(module.parameters(), None) is not None:
-            told(act, done, module)
+            reported(act, done, module)
 
     def listen(torch: Any) -> None:
         handles.append(torch.nn.modules.module.register_module_forward_pre_hook(before))

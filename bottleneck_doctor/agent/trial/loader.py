@@ -9,7 +9,7 @@ from itertools import count
 from ..guard import quiet
 from ..hints import TYPE_CHECKING, Any, Callable, Done, FrameType, Table
 from ..state import _users_frame
-from .hook_points import LOADER, reason, together, told, wrap
+from .hook_points import LOADER, reason, reported, together, wrap
 
 if TYPE_CHECKING:
     Arguments = dict[str, Any]
@@ -55,7 +55,7 @@ def on_iterators(options: dict[str, Any], swap: Callable[[Any, Any], object], do
     def __init__(original: Callable[..., Any], self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         original(self, loader, *args, **kwargs)
         if mark in loader.__dict__:
-            told(swap, done, self, loader)
+            reported(swap, done, self, loader)
 
     def patch(module: Any) -> None:
         on_construction(module, options.get("where"), meant, done, built=lambda: None)
@@ -80,7 +80,7 @@ def on_construction(
         given = {**dict(zip(names, args)), **kwargs}
         changed = None
         if len(args) <= len(names) and "dataset" in given and _is_meant(self, where, given):
-            changed = told(change, done, self, dict(given))
+            changed = reported(change, done, self, dict(given))
         if changed is not None:
             try:
                 original(self, **changed)

@@ -34,9 +34,9 @@ class _Notes:
         self.arrived: list[tuple[int, int]] = []
         self.trained: set[int] = set()
         self.last: int | None = None  # the loader that gave the last batch
-        self.passes = self.steps = self.given = self.told = 0
+        self.passes = self.steps = self.given = self.written = 0
         self.over = False
-        self.hooks: list[tuple[Any, str, Any, Any]] = []  # owner, name, ours, what is below
+        self.hooks: list[tuple[Any, str, Any, Any]] = []  # owner, name, hook, what is below
 
     def put_on(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         below = getattr(owner, name)
@@ -59,10 +59,10 @@ class _Notes:
         return len(found) < LOOKED_AT_MOST * wanted and found.count(loader) < wanted
 
     def take_off(self) -> None:
-        """Nothing of ours is called any more."""
+        """No hook of bdoc is called any more."""
         self.over = True
-        for owner, name, ours, below in self.hooks:
-            if getattr(owner, name) is ours:  # somebody else's wrapper stays where it is, and ours in it
+        for owner, name, hook, below in self.hooks:
+            if getattr(owner, name) is hook:  # another wrapper stays where it is, and this hook in it
                 setattr(owner, name, below)
 
 
@@ -138,7 +138,7 @@ def _tell(notes: _Notes) -> None:
         numbers = [float(value) for value in values]
         state.writer.fact(fact="losses", values=[number.hex() for number in numbers])
     if notes.trained:
-        since, notes.told = notes.arrived[notes.told :], len(notes.arrived)
+        since, notes.written = notes.arrived[notes.written :], len(notes.arrived)
         found = [number for loader, number in since if loader in notes.trained]
         if found:
             state.writer.fact(fact="batches", checksums=found)

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from ..hints import Any, Callable, Done, Table
-from .hook_points import AUTOGRAD, LOADER, OPTIMIZER, at_models, reason, told, wrap
+from .hook_points import AUTOGRAD, LOADER, OPTIMIZER, at_models, reason, reported, wrap
 
 CONFIG = "torch._dynamo.config"
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch")  # whose exceptions are not the model's
@@ -27,7 +27,7 @@ def compiled(options: dict[str, Any], done: Done) -> Table:
 
     The first call is the model's own, the second compiles, and so does the first of another batch size, which
     a ragged last batch has, and of an evaluation. All of that belongs into warm-up. Where the compiler fails,
-    the model goes on as it was, and that is said.
+    the model goes on as it was, and that is reported.
     """
 
     def act(module: Any) -> None:
@@ -104,16 +104,16 @@ def layout(options: dict[str, Any], done: Done) -> Table:
 
 def optimizer(options: dict[str, Any], done: Done) -> Table:
     """``way``, "fused" or "foreach": torch's own optimizers update all tensors at once, as if their
-    constructor had been told to.
+    constructor had been asked to.
 
-    Optimizers whose class takes no such argument, and those that were told how to step, stay as they are.
+    Optimizers whose class takes no such argument, and those that were asked how to step, stay as they are.
     What a class refuses of it, its first step says: the script ends there.
     """
     way = str(options["way"])
 
     def __init__(original: Callable[..., Any], self: Any, params: Any, defaults: dict[str, Any]) -> None:
         original(self, params, defaults)
-        told(_set_way, done, self, way, done)
+        reported(_set_way, done, self, way, done)
 
     return {OPTIMIZER: lambda module: wrap(module.Optimizer, "__init__", __init__)}
 
@@ -191,7 +191,7 @@ class _Autocast:
         result = self.without(original, *args, **kwargs)
         if not getattr(self.trains, "begun", False):
             self.trains.begun = True
-            told(self._begin, self.done)
+            reported(self._begin, self.done)
         return result
 
     def _begin(self) -> None:

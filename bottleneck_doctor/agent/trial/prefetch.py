@@ -1,4 +1,4 @@
-"""Treatments that make or copy the next batch beside the loop: by a thread, or on a stream of the device."""
+"""Treatments that make or copy the next batch during a step: by a thread, or on a stream of the device."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PrefetchQueue:
         self.ready.acquire()
         batch, problem = self.batches.popleft()
         if problem is not None:
-            self.ready.release()  # whoever asks again after the end is told the same
+            self.ready.release()  # who asks again after the end gets the same
             self.batches.append((batch, problem))
             raise problem
         self.room.release()
@@ -161,7 +161,7 @@ def each_tensor(batch: Any, act: Callable[[Any], Any]) -> Any:
 
 
 def nonblocking(options: dict[str, Any], done: Done) -> Table:
-    """No options: copies of pinned tensors to CUDA go on beside the loop, ``to`` and ``cuda`` do not wait.
+    """No options: copies of pinned tensors to CUDA: ``to`` and ``cuda`` do not wait for them.
 
     Never in the other direction, and never where the call says itself whether to wait. Not yet proven on
     hardware.
@@ -169,9 +169,9 @@ def nonblocking(options: dict[str, Any], done: Done) -> Table:
 
     def patch(torch: Any) -> None:
         def move(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-            said = "non_blocking" in kwargs or any(type(one) is bool for one in args)
+            explicit = "non_blocking" in kwargs or any(type(one) is bool for one in args)
             to_device = original.__name__ == "cuda" or _is_cuda(torch, args, kwargs)
-            if not said and self.is_cpu and to_device and self.is_pinned():
+            if not explicit and self.is_cpu and to_device and self.is_pinned():
                 kwargs["non_blocking"] = True
                 done()
             return original(self, *args, **kwargs)

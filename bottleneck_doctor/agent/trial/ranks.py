@@ -7,7 +7,7 @@ import sys
 import weakref
 
 from ..hints import Any, Callable, Done, Table
-from .hook_points import OPTIMIZER, told, wrap
+from .hook_points import OPTIMIZER, reported, wrap
 
 PARALLEL = "torch.nn.parallel.distributed"
 HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
@@ -19,7 +19,7 @@ def ddp(options: dict[str, Any], done: Done) -> Table:
 
     def __init__(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **{**kwargs, **options.get("arguments", {})})
-        told(registered, done, self)
+        reported(registered, done, self)
 
     def registered(model: Any) -> None:
         if options.get("hook"):
@@ -56,7 +56,7 @@ def no_sync(options: dict[str, Any], done: Done) -> Table:
     def settle(*_: Any) -> None:
         for model, count in list(counts.items()):
             if count % passes:
-                told(_average, done, model)
+                reported(_average, done, model)
             counts[model] = 0
 
     return {

@@ -196,7 +196,7 @@ def cache(options: dict[str, Any], done: Done) -> Table:
     """Finished samples are made once, whichever worker is asked for them. ``where``; ``bytes`` that may be
     kept, of all processes together.
 
-    The data set must give the same sample each time; whoever orders this has to know that.
+    The data set must give the same sample each time; the one who orders this has to know that.
     """
 
     def swap(iterator: Any, loader: Any) -> None:

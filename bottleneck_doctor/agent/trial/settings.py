@@ -13,7 +13,7 @@ import sys
 import threading
 
 from ..hints import Any, Callable, Done, Table
-from .hook_points import after_backward, at_first_backward, at_start, together, told, wrap
+from .hook_points import after_backward, at_first_backward, at_start, reported, together, wrap
 
 SEED_BITS = 0xFFFFFFFF  # numpy takes no larger seed
 
@@ -116,7 +116,7 @@ def seed(first: int) -> Table:
 
     Python is seeded now, torch and numpy once they are there. Ranks that seed nothing differ from each other,
     as they would without us: else all of them might draw the same samples. The order of a set of texts is
-    seeded by the supervisor: PYTHONHASHSEED is read before any code of ours runs.
+    seeded by the supervisor: PYTHONHASHSEED is read before any code of bdoc runs.
     """
     rank = os.environ.get("RANK", "")
     mine = (first + (int(rank) if rank.isdigit() else 0)) & SEED_BITS
@@ -177,7 +177,7 @@ def worker_threads(options: dict[str, Any], done: Done) -> Table:
         done()
 
     def _worker_loop(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        told(limit, done)
+        reported(limit, done)
         return original(*args, **kwargs)
 
     return {"torch.utils.data._utils.worker": lambda module: wrap(module, "_worker_loop", _worker_loop)}

@@ -9,7 +9,7 @@ from functools import partial
 
 from ..hints import Any, Callable, Done, Table
 from ..saving import LOGGING, written
-from .hook_points import after_backward, at_saving, together, told, wrap
+from .hook_points import after_backward, at_saving, reported, together, wrap
 
 WARNING = 30  # logging.WARNING; what is worse is never dropped
 
@@ -50,7 +50,7 @@ def saving_aside(options: dict[str, Any], done: Done) -> Table:
             threads.pop().join()
         if not again:
             return save(thing)
-        copied = told(copy.deepcopy, done, thing)
+        copied = reported(copy.deepcopy, done, thing)
         if copied is None:
             return save(thing)
 
@@ -58,7 +58,7 @@ def saving_aside(options: dict[str, Any], done: Done) -> Table:
             save(copied)
             done()
 
-        threads.append(threading.Thread(target=told, args=(write, done)))
+        threads.append(threading.Thread(target=reported, args=(write, done)))
         threads[-1].start()
         return None
 

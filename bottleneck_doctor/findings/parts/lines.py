@@ -160,10 +160,10 @@ def crowded(diagnosis: Diagnosis) -> bool:
 def crowd_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """How many threads and processes feed a loop without a loader, and what they take from it."""
     scenario = diagnosis.scenario
-    if scenario is None or not scenario.feeders or diagnosis.step_s <= 0:
+    if scenario is None or not scenario.feeders.count or diagnosis.step_s <= 0:
         return []
     share = scenario.crowded / diagnosis.step_s
-    count = float(scenario.feeders)
+    count = float(scenario.feeders.count)
     return [
         Evidence("threads and processes that feed the loop", "feeders", count, "stack samples"),
         Evidence(

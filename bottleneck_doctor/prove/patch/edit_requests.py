@@ -27,7 +27,7 @@ class Arguments:
     """A call at ``file:line``, or the only one of the file without a line, gets these arguments, texts by
     name. It takes them surely where its whole name is in ``own``; ``positions`` are its parameters that may
     come without a name, ``seen`` are the names of its arguments as the run saw them, None where it did not,
-    and ``excludes`` are arguments beside which it takes no other."""
+    and ``excludes`` are arguments that rule it out."""
 
     file: str
     line: int | None
@@ -96,22 +96,22 @@ def _requests(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterato
             target = "torch.autograd.set_detect_anomaly"
             yield SetStatement(_script(profile), target, "False", only_existing=True)
         case name if name == ENVIRONMENT:
-            said = " ".join(f"{key}={value}" for key, value in options.items())
-            raise Unsafe(f"it is set in the environment, before the start: {said}")
+            variables = " ".join(f"{key}={value}" for key, value in options.items())
+            raise Unsafe(f"it is set in the environment, before the start: {variables}")
         case _:
             raise Unsafe(BEYOND)
 
 
 def _loader(here: list[Loader], arguments: dict[str, Any], profile: Profile) -> Arguments:
-    said = {name: repr(value) for name, value in arguments.items()}
+    texts = {name: repr(value) for name, value in arguments.items()}
     if all(map(is_trainers, here)):
-        names = trainers(said, here, profile)
-        wanted = tuple((names[name], value) for name, value in said.items())
+        names = trainers(texts, here, profile)
+        wanted = tuple((names[name], value) for name, value in texts.items())
         return Arguments(_script(profile), None, ARGUMENTS, wanted, OWN_ARGUMENTS)
     loader = _only(here)
     place, callee = _building(loader, profile)
     seen = tuple(one.name for one in loader.call.arguments) if loader.call is not None else None
-    return Arguments(place.file, place.line, callee, tuple(said.items()), OWN_LOADERS, POSITIONS, seen)
+    return Arguments(place.file, place.line, callee, tuple(texts.items()), OWN_LOADERS, POSITIONS, seen)
 
 
 def _building(loader: Loader, profile: Profile) -> tuple[Location, str]:

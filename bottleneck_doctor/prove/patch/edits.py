@@ -1,6 +1,6 @@
 """Carries out all edit requests in one text: each names places in the script as it was.
 
-What a library is told once is set in the script's own statement, or in a new one.
+What is set once for a library is set in the script's own statement, or in a new one.
 """
 
 from __future__ import annotations
