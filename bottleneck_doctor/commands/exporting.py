@@ -1,4 +1,4 @@
-"""Sends a report to the targets of ``--export``; what fails of it is a line on stderr, never a status."""
+"""Sends a report to the targets of ``--export``; kept out of reading.py, which the package's root imports."""
 
 from __future__ import annotations
 
