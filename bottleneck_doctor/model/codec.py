@@ -153,6 +153,9 @@ def decode_profile(data: bytes) -> Profile:
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
         raise BadProfile(f"not readable as JSON: {_malady(data, str(problem))}; {AGAIN}") from None
     _complete(profile)
+    for loop in (*profile.loops, *profile.outside):
+        if not loop.loader and not loop.table.gap_s:  # of a loop without a loader the analysis reads it
+            loop.table.gap_s.extend([None] * len(loop.table.t))
     _check(profile, "", "")
     return profile
 
