@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := tests/patients/loader_in_main.py
 # A test that hangs is a failure with a traceback, not a job that never ends. One that fails is asked once more, and
-# the last line says so: thousands of real processes on a machine shared with others fail for nobody's fault now and then.
+# the last line says so: thousands of real processes on a machine shared with others fail now and then for no fault of the code.
 PYTEST := $(BIN)/python -m pytest --timeout=240 --reruns 1
 # Files of tests side by side, a file's own tests one after the other: they share what they started. The longest
 # come first (tests/conftest.py), not those with the most tests. Three keep two cores busy: tests also sleep and wait.
@@ -43,10 +43,10 @@ demo: $(READY) ## diagnose a small training that is slow on purpose, and show th
 # $(call tests,AND): side by side, then alone those that compare times or send themselves signals.
 # Status 5 is "no test was asked for": TEST_ARGS may choose among one half alone, but not none at all.
 define tests
-@$(SIDE_BY_SIDE) -m "not alone $(1)" $(TEST_ARGS); beside=$$?; \
+@$(SIDE_BY_SIDE) -m "not alone $(1)" $(TEST_ARGS); parallel=$$?; \
 	$(PYTEST) -m "alone $(1)" $(TEST_ARGS); alone=$$?; \
-	case $$beside,$$alone in 0,0 | 0,5 | 5,0) ;; \
-	*) echo "tests ended with status $$beside (side by side) and $$alone (alone)" >&2; exit 1 ;; esac
+	case $$parallel,$$alone in 0,0 | 0,5 | 5,0) ;; \
+	*) echo "tests ended with status $$parallel (side by side) and $$alone (alone)" >&2; exit 1 ;; esac
 endef
 
 test: $(READY) ## run the tests of every part, a training of each kind among them
@@ -93,14 +93,14 @@ links: $(READY) ## ask the network whether the addresses that pages name still a
 	$(BIN)/python -m tests.house.reference
 	$(SITE) -b linkcheck -d build/doctrees docs build/links
 
-accuracy: $(READY) ## diagnose every patient, measure its cured twin, write docs/accuracy.md
+accuracy: $(READY) ## diagnose every test training, measure its cured twin, write docs/accuracy.md
 	$(BIN)/python -m tests.accuracy --keep tests/golden/accuracy --write docs/accuracy.md
 
 others: $(READY) ## diagnose trainings that others wrote, and try each of their cures
 	$(BIN)/python -m pip install --quiet $(PIP_ARGS) h5py opencv-python-headless lightning transformers
 	$(BIN)/python -m tests.others --keep
 
-proving: $(READY) ## prove remedies on patients, measure their twins by hand, write docs/accuracy-prove.md
+proving: $(READY) ## prove remedies on test trainings, measure their twins by hand, write docs/accuracy-prove.md
 	$(BIN)/python -m tests.proving --keep tests/golden/proving --write docs/accuracy-prove.md
 
 fuzz: $(READY) ## try CASES hostile profiles and files of rows, from seed FIRST on
@@ -114,7 +114,7 @@ bench: $(READY) ## measure what watching costs, interleaved with plain runs
 	$(BIN)/python -m tests.bench
 
 # No $(READY): a GPU machine may have no network, and its own torch is the one to measure. Status 2: no device.
-gpu: ## check bdoc on this machine's GPU: patients, twins, truth by events; see tests/gpu/README.md
+gpu: ## check bdoc on this machine's GPU: test trainings, twins, truth by events; see tests/gpu/README.md
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) -m tests.gpu.run --keep --write docs/accuracy-gpu.md $(GPU_ARGS)
 
 gpu-first: ## ask this machine's GPU in ten minutes what bdoc assumes of it, and whether bdoc does harm

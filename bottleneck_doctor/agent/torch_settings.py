@@ -65,10 +65,8 @@ def read(torch: Any) -> dict[str, Any]:
     sharing: Any = sys.modules.get("torch.multiprocessing")
     return {
         "anomaly": quiet(torch.is_anomaly_enabled)(),
-        "deterministic": quiet(torch.are_deterministic_algorithms_enabled)(),
         "matmul_precision": quiet(torch.get_float32_matmul_precision)(),
         "cudnn_benchmark": quiet(lambda: bool(torch.backends.cudnn.benchmark))(),
-        "interop_threads": quiet(torch.get_num_interop_threads)(),
         "autocast": quiet(lambda: any(map(torch.is_autocast_enabled, ("cpu", "cuda"))))(),
         "amx": quiet(lambda: torch.cpu._is_amx_tile_supported())(),
         "avx512_bf16": quiet(lambda: torch.cpu._is_avx512_bf16_supported())(),

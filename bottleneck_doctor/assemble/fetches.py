@@ -128,7 +128,6 @@ def _summed_up(key: str, touched: _Touched) -> HotFiles:
         bytes=sum(sizes.values()) if len(sizes) == len(paths) and all(sizes.values()) else 0,
         suffixes=dict(suffixes.most_common(8)),
         mounts=dict(Counter(fstype for fstype in paths.values() if fstype)),
-        example=min(paths),
         rotational=touched.rotational,
         direct=touched.direct,
     )

@@ -156,7 +156,6 @@ def _averaged(pid: int, shared: bool, rows: list[Row], steps: list[Row], each: f
         per_step=each,
         local_s=median(max(0, row.local_ns) for row in rows) * S,
         exchange_s=median(asleep(row) for row in rows) * S,
-        exchange_queue_s=median(max(0, row.run_queue_ns) for row in rows) * S,
         exchange_cpu_s=median(max(0, row.cpu_ns) for row in rows) * S,
     )
 

@@ -55,7 +55,6 @@ def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Pro
         device=_device(log),
         rows=len(log.rows),
         dropped=max(0, log.board.get("dropped", 0)),
-        agent_s=max(0, log.board.get("cost_ns", 0)) * S,
         torch_s=since * S if since else None,
     )
 

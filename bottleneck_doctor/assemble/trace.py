@@ -222,9 +222,6 @@ def _window(
     each = US / steps.count
     parts = {f"{name}_s": taken * each for name, taken in idle.parts.items() if name != "own"}
     issuing = gaps(waiting(host, busy), steps.begin, steps.end)
-    streams = Counter[str]()
-    for one in own:
-        streams[one.work.stream] += one.us  # type: ignore[assignment]
     return DeviceWindow(
         steps=steps.count,
         wall_s=(edges[1] - edges[0]) * each,
@@ -234,7 +231,6 @@ def _window(
         median_kernel_s=median(one.us for one in own) * US if own else 0.0,
         tensor_core_share=_tensor_core_share(own),
         sm_active_share=_active(own),
-        side_stream_s=(sum(streams.values()) - max(streams.values(), default=0)) * each,
         **parts,
     )
 

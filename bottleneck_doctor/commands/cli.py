@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from .. import __version__
 from .options import Option
 from .output import say
-from .run_options import RUN, checked
+from .run_options import PROVE, RUN, checked
 
 # Public in every typer, whichever click it brings: the base of what a wrong command line raises.
 WRONG_LINE: Any = typer.BadParameter.__base__
@@ -41,6 +41,7 @@ class StartCommand(TyperCommand):
 
 # Everything after the script is the script's, whatever it looks like.
 SPECIAL = {"cls": StartCommand, "context_settings": {"allow_interspersed_args": False}}
+STARTING = {"run": RUN, "prove": PROVE}  # the options of the commands that start a training
 
 
 def obey(arguments: Sequence[str], commands: dict[str, str]) -> int:
@@ -66,10 +67,22 @@ def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
         module = importlib.import_module(f".{file}", __package__)
         text = (module.__doc__ or "").strip()
         head = text.partition("\n")[0].rstrip(".")
-        special: dict[str, Any] = SPECIAL if name == "run" else getattr(module, "SPECIAL", {})
-        main: Any = _run if name == "run" else module.main  # the module of run does not import typer
+        special: dict[str, Any] = SPECIAL if name in STARTING else {}
+        main: Any = _run if name == "run" else module.main
+        if name in STARTING:
+            main = _starting(main, STARTING[name])
         app.command(name, help=text, short_help=head, **special)(main)
     return app
+
+
+def _starting(main: Callable[..., int], options: Iterable[Option[Any]]) -> Callable[..., int]:
+    """What typer calls for a command that starts a training, whose module needs no typer."""
+
+    def start(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
+        return main(target or [], bool(context.meta.get(LAUNCHED)), typed)
+
+    start.__signature__ = signature(options)  # type: ignore[attr-defined]
+    return start
 
 
 def declared(option: Option[Any]) -> Any:
@@ -100,14 +113,11 @@ def signature(options: Iterable[Option[Any]]) -> inspect.Signature:
     return inspect.Signature(read)
 
 
-def _run(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
-    options = checked(target or [], bool(context.meta.get(LAUNCHED)), typed)
+def _run(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
+    options = checked(target, launched, typed)
     from .run import run_command
 
     return run_command(options)
-
-
-_run.__signature__ = signature(RUN)  # type: ignore[attr-defined]
 
 
 def _start(

@@ -155,7 +155,7 @@ def finished(
 def _prove(options: Options) -> None:
     """Try the remedies on the same training; the status is that of the run, whatever comes of it."""
     from ..model.errors import Refused
-    from .proving import prove_command
+    from .prove import prove_command
     from .run_options import BUDGET_S, LONGEST, PROFILE
 
     own = {BUDGET_S: options[PROVE_S], PROFILE: options[OUTPUT], LONGEST: options[MAX_STEPS]}

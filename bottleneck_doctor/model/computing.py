@@ -19,10 +19,8 @@ class ScriptSettings:
 
     pid: int
     anomaly: bool | None = None
-    deterministic: bool | None = None
     matmul_precision: str | None = None
     cudnn_benchmark: bool | None = None
-    interop_threads: int | None = None
     autocast: bool | None = None
     amx: bool | None = None
     avx512_bf16: bool | None = None

@@ -130,10 +130,9 @@ class DeviceWindow:
     or data and without those.
 
     ``busy_s`` is time in which any stream computed; communication that nothing hides is in
-    ``collective_s``. Pauses between kernels that were queued already are the
-    device's own and counted with it. ``side_stream_s`` is the time of kernels on other streams than the
-    busiest, where the clock's marks do not see them. ``tensor_core_share`` and ``sm_active_share`` are of the
-    kernels' time; the second is a bound from above, from how many blocks a kernel has.
+    ``collective_s``. Pauses between kernels that were queued already are the device's own and counted with
+    it. ``tensor_core_share`` and ``sm_active_share`` are of the kernels' time; the second is a bound from
+    above, from how many blocks a kernel has.
     """
 
     steps: int
@@ -151,7 +150,6 @@ class DeviceWindow:
     median_kernel_s: float = 0.0
     tensor_core_share: float | None = None
     sm_active_share: float | None = None
-    side_stream_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,6 @@ class HotFiles:
     bytes: int
     suffixes: dict[str, int] = field(default_factory=dict)
     mounts: dict[str, int] = field(default_factory=dict)
-    example: str = ""
     rotational: bool | None = None
     direct: bool = False
 

@@ -187,10 +187,9 @@ class Passes:
     """Backward passes of one process that were looked at; medians, in seconds.
 
     ``local_s`` is the time until this rank's own gradients were finished, ``exchange_s`` what it then slept
-    until the pass returned, ``exchange_queue_s`` and ``exchange_cpu_s`` its waiting for a core and its CPU
-    meanwhile (copying gradients back). ``shared`` = gradients were exchanged; ``in_optimizer`` counts the
-    passes that an optimizer called for itself (a closure); ``per_step`` = such passes, shared or not, per
-    optimizer step.
+    until the pass returned, ``exchange_cpu_s`` its CPU time in between (copying gradients back).
+    ``shared`` = gradients were exchanged; ``in_optimizer`` counts the passes that an optimizer called for
+    itself (a closure); ``per_step`` = such passes, shared or not, per optimizer step.
     """
 
     pid: int
@@ -200,7 +199,6 @@ class Passes:
     per_step: float
     local_s: float
     exchange_s: float
-    exchange_queue_s: float
     exchange_cpu_s: float
 
 

@@ -78,7 +78,6 @@ class Process:
     device: str | None = None
     rows: int = 0
     dropped: int = 0
-    agent_s: float = 0.0
     torch_s: float | None = None
 
 

@@ -49,9 +49,15 @@ def choose_arms(
             missed.append(Missed(remedy.id, why))
         else:
             chosen.append(remedy)
-    baseline = Arm(BASELINE, "baseline", "as it is")
-    ceiling = [_ceiling()] if chosen and not named and _waits(report) else []
-    return [baseline, *map(_arm, chosen), *ceiling], missed
+    arms = [Arm(BASELINE, "baseline", "as it is")]
+    for one in chosen:
+        arms.append(
+            Arm(one.id, "remedy", one.title, (one.id,), one.treatments, one.predicted_speedup, one.scope)
+        )
+    wait = report.metrics.get("data_wait_fraction")
+    if chosen and not named and wait is not None and (wait.value or 0.0) >= WAITS:
+        arms.append(Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),)))
+    return arms, missed
 
 
 def together(kept: Sequence[Arm]) -> Arm | None:
@@ -68,14 +74,6 @@ def together(kept: Sequence[Arm]) -> Arm | None:
     ids = tuple(one for arm in chosen for one in arm.remedies)
     scope = "run" if any(arm.scope == "run" for arm in chosen) else "step"
     return Arm(COMBINATION, "combination", " + ".join(ids), ids, merged, None, scope)
-
-
-def _ceiling() -> Arm:
-    return Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),))
-
-
-def _arm(one: Remedy) -> Arm:
-    return Arm(one.id, "remedy", one.title, (one.id,), one.treatments, one.predicted_speedup, one.scope)
 
 
 def _refusal(remedy: Remedy, allow_numerics: bool, named: bool, chosen: int) -> str:
@@ -104,16 +102,14 @@ def _absent(report: Report, findings: Collection[str]) -> str:
     return f"nothing here calls for it: it is for {of}"
 
 
-def _waits(report: Report) -> bool:
-    waiting = report.metrics.get("data_wait_fraction")
-    return waiting is not None and (waiting.value or 0.0) >= WAITS
-
-
 def _joined(these: Sequence[Treatment], those: Sequence[Treatment]) -> tuple[Treatment, ...] | None:
     """Both at once; None where they set the same thing to different values."""
     found = list(these)
     for treatment in those:
-        place = next((at for at, one in enumerate(found) if _meets(one, treatment)), None)
+        # Two treatments change the same object: that of the same line, where they name one.
+        what = treatment.name, treatment.options.get("where")
+        same = (at for at, one in enumerate(found) if (one.name, one.options.get("where")) == what)
+        place = next(same, None)
         if place is None:
             found.append(treatment)
             continue
@@ -122,11 +118,6 @@ def _joined(these: Sequence[Treatment], those: Sequence[Treatment]) -> tuple[Tre
             return None
         found[place] = Treatment(treatment.name, options)
     return tuple(found)
-
-
-def _meets(one: Treatment, other: Treatment) -> bool:
-    """Whether two treatments change the same object: that of the same line, where they name one."""
-    return one.name == other.name and one.options.get("where") == other.options.get("where")
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -166,7 +157,9 @@ def next_arm(
     needs no further run.
     """
     baseline, *others = arms
-    if _baseline_lost(attempts):
+    lost = [one for one in attempts if one.arm == BASELINE and one.outcome != "measured"]
+    first = next((one for one in attempts if one.arm == BASELINE), None)
+    if len(lost) >= BASELINES_LOST or first in lost or any(one.outcome == "interrupted" for one in attempts):
         return None
     last = max((place for place, one in enumerate(attempts) if one.arm == BASELINE), default=-1)
     closed, since = attempts[: last + 1], attempts[last + 1 :]
@@ -196,14 +189,6 @@ def is_open(
         return len(mine) < LOOKS
     gain = gain_of(arm.id, readings(judged, arm.scope))
     return len(mine) < ENOUGH or gain is None or not is_known(gain)
-
-
-def _baseline_lost(attempts: Sequence[Attempt]) -> bool:
-    """Whether the script itself does not run a second time, or somebody ended it all."""
-    lost = [one for one in attempts if one.arm == BASELINE and one.outcome != "measured"]
-    first = next((one for one in attempts if one.arm == BASELINE), None)
-    interrupted = any(one.outcome == "interrupted" for one in attempts)
-    return interrupted or len(lost) >= BASELINES_LOST or (first is not None and first in lost)
 
 
 def _length(arm: str, attempts: Sequence[Attempt], otherwise_s: float) -> float:
@@ -247,9 +232,6 @@ def kept(arms: Sequence[Arm], attempts: Sequence[Attempt]) -> list[Arm]:
     """The remedies that pay, the best first."""
     gains = {arm.id: gain_of(arm.id, readings(attempts, arm.scope)) for arm in arms if arm.kind == "remedy"}
     paying = {name: gain for name, gain in gains.items() if gain is not None and verdict(gain) == "kept"}
-    found = [arm for arm in arms if arm.id in paying and _worked(arm, attempts)]
+    failed = {one.arm for one in attempts if one.outcome != "measured"}
+    found = [arm for arm in arms if arm.id in paying and arm.id not in failed]
     return sorted(found, key=lambda arm: -paying[arm.id].likely)
-
-
-def _worked(arm: Arm, attempts: Sequence[Attempt]) -> bool:
-    return all(one.outcome == "measured" for one in attempts if one.arm == arm.id)

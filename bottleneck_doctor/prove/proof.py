@@ -12,19 +12,7 @@ from statistics import fmean
 
 from ..model.errors import UsageError
 from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS
-from ..model.proof import (
-    BASELINE,
-    CEILING,
-    Arm,
-    Attempt,
-    Expected,
-    Gain,
-    Missed,
-    Parity,
-    Proof,
-    ProofCost,
-    Proved,
-)
+from ..model.proof import BASELINE, CEILING, Arm, Attempt, Expected, Missed, Parity, Proof, ProofCost, Proved
 from ..model.report import Fix, Remedy, Report
 from ..model.run import Trial
 from .gains import gain_of, is_fair, noise_of, readings, verdict
@@ -66,22 +54,22 @@ def judge(expected: Sequence[Expected], rows: Sequence[Proved], missed: dict[str
     """Each expectation with its status. The likely value decides; an undecided row whose interval crosses the
     number cannot say, nor can one that was not measured. ``missed``: why some were not tried."""
     by_id = {row.id: row for row in rows}
-    return [_judged(one, by_id.get(one.id), missed.get(one.id, "it was not tried")) for one in expected]
 
+    def judged(one: Expected) -> Expected:
+        row = by_id.get(one.id)
+        if row is None:
+            return replace(one, status=CANNOT_SAY, why=missed.get(one.id, "it was not tried"))
+        gain, holds = row.measured, OPERATORS[one.op]
+        if gain is None:
+            return replace(one, status=CANNOT_SAY, why=row.why or f"it was {row.verdict}")
+        close = len({holds(value, one.threshold) for value in (gain.low, gain.likely, gain.high)}) > 1
+        if close and row.verdict == "undecided":
+            why = "a larger --budget narrows the interval"
+            return replace(one, status=CANNOT_SAY, measured=gain, why=why, close=True)
+        status = HOLDS if holds(gain.likely, one.threshold) else EXCEEDED
+        return replace(one, status=status, measured=gain, close=close)
 
-def _judged(one: Expected, row: Proved | None, missed: str) -> Expected:
-    if row is None:
-        return replace(one, status=CANNOT_SAY, why=missed)
-    gain = row.measured
-    if gain is None:
-        return replace(one, status=CANNOT_SAY, why=row.why or f"it was {row.verdict}")
-    holds = OPERATORS[one.op]
-    close = len({holds(value, one.threshold) for value in (gain.low, gain.likely, gain.high)}) > 1
-    if close and row.verdict == "undecided":
-        why = "a larger --budget narrows the interval"
-        return replace(one, status=CANNOT_SAY, measured=gain, why=why, close=True)
-    status = HOLDS if holds(gain.likely, one.threshold) else EXCEEDED
-    return replace(one, status=status, measured=gain, close=close)
+    return [judged(one) for one in expected]
 
 
 Compare = Callable[[Sequence[Trial], Sequence[Trial]], Parity]
@@ -109,10 +97,22 @@ def prove(
     remedies = {remedy.id: remedy for remedy in report.remedies}
     rows = [_row(arm, attempts, remedies, compare) for arm in arms if arm.kind != "baseline"]
     ceiling = next((row for row in rows if row.kind == "ceiling"), None)
-    table = sorted((row for row in rows if row is not ceiling), key=_rank)
+
+    def rank(row: Proved) -> tuple[int, float]:
+        place = RANKS.index(row.verdict) if row.verdict in RANKS else len(RANKS) + (row.verdict == UNTRIED)
+        return place, -_likely(row)
+
+    table = sorted((row for row in rows if row is not ceiling), key=rank)
     bases = _measured(BASELINE, attempts)
     seen = readings(attempts)
-    whys = {one.id: one.why for one in missed}
+    notes = list(notes)
+    lost = [one for one in attempts if one.arm == BASELINE and one.outcome in FATES]
+    if lost and not bases:
+        notes.append(f"run again as it is, the training {FATES[lost[0].outcome]}: {lost[0].why}")
+    measured = [one for one in attempts if one.outcome == "measured" and one.step_s and one.fair_s]
+    taken = [1 - one.fair_s / one.step_s for one in measured if one.fair_s and one.step_s]
+    if taken and fmean(taken) >= MENTIONED:
+        notes.append(LEFT_OUT if is_fair(attempts) else NOT_LEFT_OUT)
     return Proof(
         run=report.run,
         baseline_s=fmean(math.exp(one.log_s) for one in seen if one.arm == BASELINE) if bases else None,
@@ -123,27 +123,10 @@ def prove(
         winner=winner(table),
         cost=cost,
         missed=list(missed),
-        notes=[*notes, *_lost(attempts), *_shared(attempts)],
-        expected=judge(expected, rows, whys),
+        notes=notes,
+        expected=judge(expected, rows, {one.id: one.why for one in missed}),
         attempts=[replace(one, trial=None) for one in attempts],
     )
-
-
-def _lost(attempts: Sequence[Attempt]) -> list[str]:
-    """Said where the script itself could not be measured when it was run again."""
-    lost = [one for one in attempts if one.arm == BASELINE and one.outcome in FATES]
-    if not lost or _measured(BASELINE, attempts):
-        return []
-    return [f"run again as it is, the training {FATES[lost[0].outcome]}: {lost[0].why}"]
-
-
-def _shared(attempts: Sequence[Attempt]) -> list[str]:
-    """Said where a share of the steps worth mentioning was other programs'."""
-    measured = [one for one in attempts if one.outcome == "measured" and one.step_s and one.fair_s]
-    taken = [1 - one.fair_s / one.step_s for one in measured if one.fair_s and one.step_s]
-    if not taken or fmean(taken) < MENTIONED:
-        return []
-    return [LEFT_OUT if is_fair(attempts) else NOT_LEFT_OUT]
 
 
 def winner(rows: Sequence[Proved]) -> str:
@@ -155,77 +138,63 @@ def winner(rows: Sequence[Proved]) -> str:
     if joint is None or single is None:
         best = joint or single
         return best.id if best is not None else ""
-    return joint.id if _beats(joint, single) else single.id
-
-
-def _beats(joint: Proved, single: Proved) -> bool:
-    assert joint.measured is not None and single.measured is not None
-    reach = math.hypot(_reach(joint.measured), _reach(single.measured))
-    return math.log(joint.measured.likely / single.measured.likely) > reach
-
-
-def _reach(gain: Gain) -> float:
-    """Half of the interval, in logarithms."""
-    return math.log(gain.high / gain.low) / 2
+    gains = [one.measured for one in (joint, single) if one.measured is not None]
+    reach = math.hypot(*(math.log(gain.high / gain.low) / 2 for gain in gains))
+    return joint.id if math.log(_likely(joint) / _likely(single)) > reach else single.id
 
 
 def _likely(row: Proved) -> float:
     return row.measured.likely if row.measured is not None else 0.0
 
 
-def _rank(row: Proved) -> tuple[int, float]:
-    place = RANKS.index(row.verdict) if row.verdict in RANKS else len(RANKS) + (row.verdict == UNTRIED)
-    return place, -_likely(row)
+def _measured(arm: str, attempts: Sequence[Attempt]) -> list[Attempt]:
+    return [one for one in attempts if one.arm == arm and one.outcome == "measured"]
 
 
 def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], compare: Compare) -> Proved:
+    mine, bases = _measured(arm.id, attempts), _measured(BASELINE, attempts)
     gain = gain_of(arm.id, readings(attempts, arm.scope))
-    mine = [one for one in attempts if one.arm == arm.id]
-    failed = next((one for one in mine if one.outcome not in ("measured", "interrupted")), None)
-    word, why = (verdict(gain), "") if gain is not None else (UNTRIED, _untried(attempts))
-    if gain is not None and not _is_closed(arm, attempts):
-        word, why = "undecided", UNCLOSED
-    parity = _parity(arm, attempts, compare)
-    rounded = any(one.name == "autocast" for one in arm.treatments)
-    if rounded and parity.word == "identical":
+    if gain is None:
+        word, why = UNTRIED, "the budget was spent before"
+        if any(one.outcome == "interrupted" for one in attempts):
+            why = "it was interrupted before"
+        elif any(one.arm == BASELINE for one in attempts) and not bases:
+            why = "the training as it is could not be measured"
+    else:
+        word, why = verdict(gain), ""
+        first = next((place for place, one in enumerate(attempts) if one.arm == arm.id), 0)
+        if not all(_measured(BASELINE, side) for side in (attempts[:first], attempts[first:])):
+            word, why = "undecided", UNCLOSED  # a single baseline may be the odd one
+    trials = [[one.trial for one in side if one.trial] for side in (bases, mine)]
+    compared = all(trials) and arm.kind != "ceiling"
+    parity = compare(*trials) if compared else Parity("unknown")
+    if parity.word == "identical" and any(one.name == "autocast" for one in arm.treatments):
         gain, word, why = None, UNTRIED, UNREACHED
+    failed = next(
+        (one for one in attempts if one.arm == arm.id and one.outcome not in ("measured", "interrupted")),
+        None,
+    )
     if failed is not None:
-        word, why = failed.outcome, failed.why
+        gain, word, why = None, failed.outcome, failed.why
+    held = [[one.memory_bytes for one in side if one.memory_bytes] for side in (mine, bases)]
     named = [remedies[name] for name in arm.remedies if name in remedies]
+    levels = ("env", "hook", "hook~")
     return Proved(
         id=arm.id,
         kind=arm.kind,
         title=arm.title,
         remedies=list(arm.remedies),
-        apply=_hardest(named),
+        apply=max((one.apply for one in named if one.apply in levels), key=levels.index, default="hook"),
         predicted=arm.predicted,
-        measured=gain if failed is None else None,
+        measured=gain,
         verdict=word,
         why=why,
         parity=parity,
-        memory_ratio=_memory(arm, attempts),
+        memory_ratio=fmean(held[0]) / fmean(held[1]) if all(held) else None,
         scope=arm.scope,
         fix=_fix(named),
         treatments=list(arm.treatments),
     )
-
-
-def _is_closed(arm: Arm, attempts: Sequence[Attempt]) -> bool:
-    """Whether a baseline was measured after the arm, as one was before it: one alone may be the odd one."""
-    first = next((place for place, one in enumerate(attempts) if one.arm == arm.id), 0)
-    return all(_measured(BASELINE, side) for side in (attempts[:first], attempts[first:]))
-
-
-def _untried(attempts: Sequence[Attempt]) -> str:
-    if any(one.outcome == "interrupted" for one in attempts):
-        return "it was interrupted before"
-    lost = any(one.arm == BASELINE for one in attempts) and not _measured(BASELINE, attempts)
-    return "the training as it is could not be measured" if lost else "the budget was spent before"
-
-
-def _hardest(remedies: Sequence[Remedy]) -> str:
-    levels = ("env", "hook", "hook~")
-    return max((one.apply for one in remedies if one.apply in levels), key=levels.index, default="hook")
 
 
 def _fix(remedies: Sequence[Remedy]) -> Fix | None:
@@ -234,23 +203,3 @@ def _fix(remedies: Sequence[Remedy]) -> Fix | None:
         return remedies[0].fix if remedies else None
     snippets = [one.fix.snippet for one in remedies if one.fix.snippet]
     return Fix("; ".join(one.fix.text for one in remedies), "\n".join(snippets), remedies[0].fix.location)
-
-
-def _parity(arm: Arm, attempts: Sequence[Attempt], compare: Compare) -> Parity:
-    sides = [[one.trial for one in _measured(name, attempts) if one.trial] for name in (BASELINE, arm.id)]
-    if not all(sides) or arm.kind == "ceiling":
-        return Parity("unknown")
-    return compare(sides[0], sides[1])
-
-
-def _memory(arm: Arm, attempts: Sequence[Attempt]) -> float | None:
-    """Of the peak of all processes, over the baseline's."""
-    mine, bases = (
-        [one.memory_bytes for one in _measured(name, attempts) if one.memory_bytes]
-        for name in (arm.id, BASELINE)
-    )
-    return fmean(mine) / fmean(bases) if mine and bases else None
-
-
-def _measured(arm: str, attempts: Sequence[Attempt]) -> list[Attempt]:
-    return [one for one in attempts if one.arm == arm and one.outcome == "measured"]

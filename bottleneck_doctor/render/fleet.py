@@ -171,7 +171,7 @@ def _hours(hours: Hours) -> str:
 
 
 def _day(instant: str | None) -> str:
-    return (instant or words.UNKNOWN)[:10]
+    return words.plain(instant or words.UNKNOWN)[:10]
 
 
 def _page(fleet: Fleet, grounds: list[str], answers: list[FleetTable]) -> str:

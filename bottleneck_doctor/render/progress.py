@@ -8,7 +8,6 @@ from rich.cells import cell_len
 
 from ..model.proof import CEILING, Attempt, Gain
 from . import words
-from .proof_document import gained, name_of, verdict_of
 
 
 def progress_line(
@@ -48,6 +47,8 @@ def proving_line(
 ) -> str:
     """``doing`` is an arm's id or what else goes on, ``share`` of all is done, ``left_s`` are left at most,
     ``known`` says what each arm gains so far. At most ``width - 1`` columns: no terminal wraps it."""
+    from .proof import gained, name_of  # draws tables, which `bdoc run` does not need while it waits
+
     most = max(0, width - 1)
     said = name_of(doing)
     left = f"{words.seconds(float(round(left_s)))} left" if left_s is not None else ""
@@ -63,6 +64,8 @@ def proving_line(
 
 def attempt_line(attempt: Attempt) -> str:
     """One finished run, for a log: which arm, how long a step took or what became of it."""
+    from .proof import name_of, verdict_of
+
     if attempt.step_s is not None and attempt.outcome == "measured":
         said = f"{words.seconds(attempt.step_s)} a step over {words.counted(attempt.steps, 'step')}"
         if attempt.fair_s is not None and attempt.fair_s < (1 - CROWDED) * attempt.step_s:

@@ -1,16 +1,20 @@
-"""The proof and its plan on a terminal and in markdown: what was tried, what it brought, what to change."""
+"""The proof and its plan, on a terminal and in markdown: what was tried, what it brought, what to change.
+
+Every string of the script or of the machine is made harmless here.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 from rich.cells import cell_len, set_cell_size
 
-from ..model.proof import BASELINE, Plan, Proof
+from ..model.proof import BASELINE, CEILING, Expected, Gain, Parity, Plan, Proof, Proved
 from ..model.run import ENVIRONMENT, Treatment
 from . import words
+from .compose import command_line, machine_facts, place
+from .glossary import BASES
 from .markdown import cell, fenced, table
-from .proof_document import Advised, ProofDocument, TrialRow, compose, name_of
 from .terminal import Sheet
 from .words import code, markdown
 
@@ -20,6 +24,20 @@ GAP = 2
 COLOURS = {"good": "green", "bad": "red", "open": "yellow", "plain": ""}
 DIFF = {"+": "green", "-": "red", "@": "cyan"}
 LONGEST_CHANGE = 200
+LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
+LONGEST_WHY = 300
+NOISY = 0.1  # between runs, from which it is worth a line (ours)
+NO_ROOM = 1.05  # a ceiling below it: input limits nothing [contract: what limits anything]
+MOODS = {"kept": "good", "no gain": "plain", "undecided": "open", "not-tried": "plain"}  # others are bad
+LOSSES = {"order": "reordered"}
+PARITY = {
+    "identical": "losses identical",
+    "order": "losses the same up to the order of batches",
+    "changed": "losses changed",
+    "unknown": "losses not compared",
+}
+EXPECTED = {0: ("good", "holds"), 1: ("bad", "fails"), 3: ("open", "cannot say")}
+TRIED = ("remedy", "combination")
 NOTHING = "nothing to try: no remedy of the report can be applied from outside"
 UNSAID = ("where",)  # of a treatment's options: which call is meant
 
@@ -136,56 +154,284 @@ def _change_shown(sheet: Sheet, advised: Advised) -> None:
         sheet.line((words.counted(advised.more, "more line"), "dim"), indent=2)
 
 
+@dataclass(frozen=True)
+class TrialRow:
+    """One thing that was tried, every number in words; ``notes`` are sentences about it.
+
+    ``range`` and ``interval`` are of ``predicted`` and ``measured``, "" where there is none; ``won`` is the
+    row that the headline is about.
+    """
+
+    name: str
+    predicted: str
+    range: str
+    measured: str
+    interval: str
+    losses: str
+    memory: str
+    verdict: str
+    mood: str
+    won: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Advised:
+    """What to change: the lines of a unified diff, or where there is none why, and the snippet."""
+
+    place: str = ""
+    text: str = ""
+    diff: list[str] = field(default_factory=list)
+    why: str = ""
+    snippet: list[str] = field(default_factory=list)
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class ProofDocument:
+    """A proof in words. ``mood`` is that of its headline: good, bad, open or plain; an expectation has one,
+    too, before its text."""
+
+    headline: str
+    figures: str
+    mood: str
+    grounds: list[str]
+    command: str
+    circumstances: list[str]
+    before: str
+    rows: list[TrialRow]
+    ceiling: str
+    missed: list[tuple[str, str]]
+    notes: list[str]
+    expected: list[tuple[str, str]]
+    advised: Advised | None
+    cost: str
+
+
+def compose(proof: Proof) -> ProofDocument:
+    """The proof in words."""
+    winner = next((row for row in proof.rows if proof.winner and row.id == proof.winner), None)
+    headline, figures, mood = _headline(proof, winner)
+    reasons: dict[str, list[str]] = {}  # remedies that were not tried for one reason stand together
+    for one in proof.missed:
+        reasons.setdefault(_why(one.why), []).append(words.plain(one.id))
+    notes = [words.plain(note) for note in proof.notes]
+    if proof.noise is not None and proof.noise >= NOISY:
+        differ = f"runs of the same thing differ by {words.percent(proof.noise)}"
+        notes.append(f"{differ}: a quieter machine decides sooner")
+    cost = f"{words.counted(proof.cost.runs, 'run')} in {words.seconds(proof.cost.spent_s)}"
+    cost += f" (budget {words.seconds(proof.cost.budget_s)})"
+    if proof.cost.window_s > 0:
+        cost += f", after a first run of {words.seconds(proof.cost.window_s)}"
+    return ProofDocument(
+        headline=headline,
+        figures=figures,
+        mood=mood,
+        grounds=_grounds(proof, winner) if winner is not None else [],
+        command=command_line(proof.run),
+        circumstances=machine_facts(proof.run),
+        before=_before(proof),
+        rows=[_row(row, row is winner) for row in proof.rows if row.kind in TRIED],
+        ceiling=_ceiling(proof.ceiling),
+        missed=[(", ".join(names), why) for why, names in reasons.items()],
+        notes=notes,
+        expected=[expected(one) for one in proof.expected],
+        advised=_advised(winner, proof.run.cwd) if winner is not None else None,
+        cost=cost,
+    )
+
+
+def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
+    """What to change and what it brings, measured; or that nothing is known to. With its figures and mood."""
+
+    def of(rows: list[Proved], verb: str) -> str:
+        one = words.plain(rows[0].id)
+        return one if len(rows) == 1 else f"the {words.count(len(rows))} remedies {verb}"
+
+    if winner is not None and winner.measured is not None:
+        likely, interval = gained(winner.measured)
+        of_run = " of the whole run" if winner.scope == "run" else ""
+        titles = {row.id: row.title for row in proof.rows if row.kind == "remedy"}
+        parts = [titles[name] for name in winner.remedies if name in titles]
+        title = "; ".join(parts) if winner.kind == "combination" and parts else winner.title
+        return words.capital(words.plain(title)), f"{likely}{of_run}, measured ({interval})", "good"
+    tried = [row for row in proof.rows if row.kind in TRIED and row.verdict != "not-tried"]
+    measured = [row for row in tried if row.measured is not None]
+    undecided = [row for row in measured if row.verdict == "undecided"]
+    if not tried:
+        return "Nothing was tried", "", "plain"
+    if not measured:
+        return f"Cannot say: {of(tried, 'tried')} could not be measured", "", "bad"
+    if undecided:
+        return f"Undecided: {of(undecided, 'tried')} may pay or not", "", "open"
+    does = "does" if len(measured) == 1 else "do"
+    return f"Nothing to change: {of(measured, 'measured')} {does} not make the training faster", "", "plain"
+
+
+def _grounds(proof: Proof, winner: Proved) -> list[str]:
+    said = []
+    where = place(winner.fix.location if winner.fix else None, proof.run.cwd)
+    if where:
+        said.append(where)
+    if proof.baseline_s is not None and winner.measured is not None and winner.scope == "step":
+        after = words.seconds(proof.baseline_s / winner.measured.likely)
+        said.append(f"a step took {words.seconds(proof.baseline_s)}, and takes {after}")
+    said.append(_parity(winner.parity))
+    if winner.memory_ratio is not None:
+        said.append(f"memory {words.ratio(winner.memory_ratio)}")
+    return said
+
+
+def _before(proof: Proof) -> str:
+    """What everything is compared with."""
+    if proof.baseline_s is None:
+        return "the step time without a remedy was not measured"
+    said = f"{words.seconds(proof.baseline_s)} a step without"
+    if proof.steps:
+        said += f" · {words.counted(proof.steps, 'step')} a run"
+    return said if proof.noise is None else f"{said} · runs differ by {words.percent(proof.noise)}"
+
+
+def _row(row: Proved, won: bool) -> TrialRow:
+    measured, interval = gained(row.measured) if row.measured is not None else ("", "")
+    predicted, expected = "", ""
+    if row.predicted is not None:
+        predicted = words.promised(row.predicted)
+        expected = words.promised_range(row.predicted).lstrip("×")
+    was_run = row.measured is not None
+    return TrialRow(
+        name=words.plain(" + ".join(row.remedies) if row.kind == "combination" else row.id),
+        predicted=predicted,
+        range=expected,
+        measured=measured,
+        interval=interval,
+        losses=LOSSES.get(row.parity.word, words.plain(row.parity.word)) if was_run else "",
+        memory=words.ratio(row.memory_ratio) if was_run and row.memory_ratio is not None else "",
+        verdict=verdict_of(row.verdict),
+        mood=MOODS.get(row.verdict, "bad"),
+        won=won,
+        notes=_notes(row, won),
+    )
+
+
+def _notes(row: Proved, won: bool) -> list[str]:
+    """What the numbers of a row do not say, and the headline has not said."""
+    said = [_why(row.why)] if row.why else []
+    if row.scope == "run" and row.measured is not None:
+        said.append("of the whole run, evaluation included; a training step takes as long as before")
+    plain = row.parity.word == "order" or (row.parity.word == "identical" and not row.parity.text)
+    if row.measured is not None and not won and not plain:
+        said.append(_parity(row.parity))
+    if row.predicted is not None and row.predicted.likely is None and not row.measured:
+        said.append(f"predicted: {BASES['bound']}")
+    return said
+
+
+def _parity(parity: Parity) -> str:
+    said = PARITY.get(parity.word, words.plain(parity.word))
+    if parity.steps and parity.word != "unknown":
+        said += f" over {words.counted(parity.steps, 'step')}"
+    if parity.word == "changed" and parity.largest is not None:
+        said += f", by up to {words.percent(parity.largest)}"
+    if not parity.text or parity.word == "order":
+        return said
+    return f"{said}{', yet' if parity.word == 'identical' else ':'} {_why(parity.text)}"
+
+
+def _why(text: str) -> str:
+    return words.short(words.plain(text), LONGEST_WHY)
+
+
+def verdict_of(outcome: str) -> str:
+    """``out of memory``: what became of a trial."""
+    return words.plain(outcome).replace("-", " ")
+
+
+def name_of(arm: str) -> str:
+    """What a way to run the training is called: its remedy, or in words."""
+    return {BASELINE: "without a remedy", CEILING: "with batches from memory"}.get(arm, words.plain(arm))
+
+
+def gained(gain: Gain) -> tuple[str, str]:
+    """A measured speedup, and its interval."""
+    return words.ratio_within(gain.likely, gain.low, gain.high)
+
+
+def _ceiling(ceiling: Proved | None) -> str:
+    """What no remedy of the input pipeline can exceed."""
+    if ceiling is None:
+        return ""
+    if ceiling.measured is None:
+        why = _why(ceiling.why) or verdict_of(ceiling.verdict)
+        return f"with batches from memory: not known ({why})"
+    likely, interval = gained(ceiling.measured)
+    rest = "the input-pipeline ceiling"
+    if ceiling.measured.low < 1 < NO_ROOM < ceiling.measured.high:
+        rest = "not decided what input could bring at most"
+    if ceiling.measured.high < NO_ROOM:
+        rest = "input is not what limits this training"
+    return f"with batches from memory {likely} ({interval}): {rest}"
+
+
+def expected(one: Expected) -> tuple[str, str]:
+    """Whether an expectation of the command line holds, and by how much."""
+    asked = f"{words.plain(one.id)} {words.plain(one.op)} {words.exact(one.threshold)}"
+    mood, said = EXPECTED.get(one.status, ("open", "cannot say"))
+    if one.measured is not None:
+        likely, interval = gained(one.measured)
+        said += f", {likely} ({interval})"
+    said += ", and its interval crosses the threshold" if one.close else ""
+    why = f": {_why(one.why)}" if one.why else ""
+    return mood, f"expected {asked}: {said}{why}"
+
+
+def _advised(winner: Proved, cwd: str) -> Advised | None:
+    """The patch of the winner, else its snippet and why there is no patch."""
+    fix, patch = winner.fix, winner.patch
+    lines = words.block(patch.diff) if patch is not None and patch.diff else []
+    if not lines and fix is None:
+        return None
+    return Advised(
+        place=place(fix.location if fix else None, cwd),
+        text=words.plain(fix.text) if fix else "",
+        diff=lines[:LONGEST_DIFF],
+        why=words.plain(patch.why) if patch is not None and not lines else "",
+        snippet=words.block(fix.snippet) if fix and fix.snippet.strip() and not lines else [],
+        more=max(0, len(lines) - LONGEST_DIFF),
+    )
+
+
 def _markdown(document: ProofDocument, encoding: str) -> str:
     """The document as one markdown page that ends in a newline."""
+    figures = f": {markdown(document.figures)}" if document.figures else ""
     sections = [
-        _title(document),
-        _tried(document),
-        _listed(document),
-        _not_tried(document),
-        _change_told(document.advised),
-        f"<sub>{markdown(document.cost)}</sub>",
+        f"## {markdown(document.headline)}{figures}",
+        markdown(" · ".join(document.grounds)),
+        " · ".join([code(document.command), *map(markdown, document.circumstances)]),
     ]
+    if document.rows:
+        rows = []
+        for row in document.rows:
+            predicted = words.within(row.predicted, row.range)
+            measured = words.within(row.measured, row.interval)
+            verdict = f"**{markdown(row.verdict)}**" if row.won else markdown(row.verdict)
+            losses = markdown(row.losses)
+            rows.append((cell(code(row.name)), predicted, measured, losses, row.memory, verdict))
+        sections += [f"### Tried\n\n{markdown(document.before)}"]
+        sections += [table(("remedy", *COLUMNS), rows, numbers=False)]
+        notes = [f"- {code(row.name)}: {markdown(note)}" for row in document.rows for note in row.notes]
+        sections.append("\n".join(notes))
+    lines = [document.ceiling, *document.notes, *(text for _, text in document.expected)]
+    sections.append("\n".join(f"- {markdown(line)}" for line in lines if line))
+    if document.missed:
+        lines = [f"- {code(name)}: {markdown(why)}" for name, why in document.missed]
+        sections.append("\n".join(["### Not tried", "", *lines]))
+    sections.append(_change_in_markdown(document.advised))
+    sections.append(f"<sub>{markdown(document.cost)}</sub>")
     return words.fit("\n\n".join(part for part in sections if part) + "\n", encoding)
 
 
-def _title(document: ProofDocument) -> str:
-    figures = f": {markdown(document.figures)}" if document.figures else ""
-    lines = [f"## {markdown(document.headline)}{figures}"]
-    if document.grounds:
-        lines.append(markdown(" · ".join(document.grounds)))
-    lines.append(" · ".join([code(document.command), *map(markdown, document.circumstances)]))
-    return "\n\n".join(lines)
-
-
-def _tried(document: ProofDocument) -> str:
-    if not document.rows:
-        return ""
-    rows = [_tried_row(row) for row in document.rows]
-    notes = [f"- {code(row.name)}: {markdown(note)}" for row in document.rows for note in row.notes]
-    drawn = table(("remedy", *COLUMNS), rows, numbers=False)
-    body = f"### Tried\n\n{markdown(document.before)}\n\n{drawn}"
-    return "\n\n".join([body, "\n".join(notes)]) if notes else body
-
-
-def _tried_row(row: TrialRow) -> tuple[str, ...]:
-    name, verdict = cell(code(row.name)), markdown(row.verdict)
-    predicted, measured = words.within(row.predicted, row.range), words.within(row.measured, row.interval)
-    bold = f"**{verdict}**" if row.won else verdict
-    return name, predicted, measured, markdown(row.losses), row.memory, bold
-
-
-def _listed(document: ProofDocument) -> str:
-    expected = (text for _, text in document.expected)
-    return "\n".join(f"- {markdown(line)}" for line in (document.ceiling, *document.notes, *expected) if line)
-
-
-def _not_tried(document: ProofDocument) -> str:
-    lines = [f"- {code(name)}: {markdown(why)}" for name, why in document.missed]
-    return "\n".join(["### Not tried", "", *lines]) if lines else ""
-
-
-def _change_told(advised: Advised | None) -> str:
+def _change_in_markdown(advised: Advised | None) -> str:
     if advised is None:
         return ""
     lines = ["### The change", ""]
@@ -211,7 +457,10 @@ def render_plan(
         return encode_plan(plan).decode()
     sheet = Sheet(width, color and format == "terminal", encoding)
     tried = plan.arms if any(arm.kind != BASELINE for arm in plan.arms) else []
-    sheet.line((_cost(plan) if tried else NOTHING, "bold"))
+    span = f"steps {words.count(plan.span.begin + 1)} to {words.count(plan.span.end)} would be compared"
+    cost = f"{words.seconds(plan.run_s)} a run, {words.seconds(plan.least_s)} to {words.seconds(plan.most_s)}"
+    cost = f"{words.counted(len(plan.arms), 'way')} to run the training: {span}, {cost} in all"
+    sheet.line((cost if tried else NOTHING, "bold"))
     for arm in tried:
         predicted = f"  {words.promised(arm.predicted)} predicted" if arm.predicted is not None else ""
         name = name_of(arm.id if arm.kind in (BASELINE, "ceiling") else " + ".join(arm.remedies) or arm.id)
@@ -226,24 +475,15 @@ def render_plan(
     return sheet.drawn()
 
 
-def _cost(plan: Plan) -> str:
-    span = f"steps {words.count(plan.span.begin + 1)} to {words.count(plan.span.end)} would be compared"
-    least, most = words.seconds(plan.least_s), words.seconds(plan.most_s)
-    cost = f"{words.seconds(plan.run_s)} a run, {least} to {most} in all"
-    return f"{words.counted(len(plan.arms), 'way')} to run the training: {span}, {cost}"
-
-
 def _change(treatment: Treatment) -> str:
     """What the agent is asked to set; "" where the title says it all."""
     options = {name: value for name, value in treatment.options.items() if name not in UNSAID}
     if isinstance(options.get("arguments"), dict):
         options |= options.pop("arguments")
-    shown = " ".join(f"{name}={_value(value)}" for name, value in options.items())
+    shown = " ".join(
+        f"{name}={value if isinstance(value, str) else repr(value)}" for name, value in options.items()
+    )
     if not shown:
         return ""
     name = "" if treatment.name == ENVIRONMENT else f"{treatment.name}: "
     return words.short(words.plain(f"{name}{shown}"), LONGEST_CHANGE)
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)

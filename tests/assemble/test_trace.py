@@ -41,7 +41,6 @@ def test_the_whole_of_the_window() -> None:
     assert window.median_kernel_s == pytest.approx(250e-6)
     assert window.tensor_core_share == pytest.approx(400 / 900)
     assert window.sm_active_share == pytest.approx((0.25 * 200 + 700) / 900)
-    assert window.side_stream_s == pytest.approx(100e-6)
 
 
 def test_a_trace_whose_clocks_disagree_is_not_read() -> None:

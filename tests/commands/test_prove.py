@@ -1,8 +1,11 @@
-"""``bdoc prove``: what it refuses, and what it makes of runs that are played to it."""
+"""``bdoc prove``: what it refuses, what it makes of runs that are played to it, and where the proof goes."""
 
 from __future__ import annotations
 
+import io
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +13,20 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.commands.app import main
+from bottleneck_doctor.commands.options import FORMAT, Option
+from bottleneck_doctor.commands.prove import Proving, ProvingLine, hand_over
+from bottleneck_doctor.commands.run_options import PROOF as JSON
+from bottleneck_doctor.commands.run_options import WRITE_PATCH, Form, Options
 from bottleneck_doctor.model.codec import encode_profile
+from bottleneck_doctor.model.proof import ComparedSteps, Expected, Plan, Proof
 from bottleneck_doctor.model.run import Losses, Order, Treated, Trial
 from bottleneck_doctor.prove import trials
-from bottleneck_doctor.prove.trials import Finished
+from bottleneck_doctor.prove.trials import Finished, Target
 from tests.analyse.runs import run_of
+from tests.prove.patch.scripts import loader_with, profile_of
+from tests.prove.simulated_runs import BASE, measured, remedy
+from tests.render.proofs import BROKEN, TYPICAL, WORKERS
+from tests.render.reports import TYPICAL as REPORT
 
 SICK = run_of(cpu=0.012, idle=0.01, steps=300, epochs=2)
 CURED = run_of(cpu=0.012, idle=0.01, steps=300, epochs=2, workers=2)
@@ -235,3 +247,112 @@ def test_without_a_terminal_each_run_is_a_line(
 ) -> None:
     err = proven(capfdbinary, "--profile", "profile.json")[2]
     assert len([line for line in err.splitlines() if "a step over" in line]) == len(played.orders)
+
+
+PLAN = Plan([BASE, remedy("workers-auto")], [], ComparedSteps(10, 100), 0.02, 5.0, 15.0, 60.0)
+
+
+class Terminal(io.TextIOWrapper):
+    """Bytes that a person looks at."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), "utf-8", write_through=True)
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+    def shown(self) -> str:
+        """All that was written."""
+        assert isinstance(self.buffer, io.BytesIO)
+        return self.buffer.getvalue().decode()
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Stderr is one, and wide. Not a fixture: pytest puts its own in place when those are made."""
+    found = Terminal()
+    monkeypatch.setattr(sys, "stderr", found)
+    monkeypatch.setenv("COLUMNS", "120")
+    return found
+
+
+def proving(line: ProvingLine) -> Proving:
+    """A command that has tried the remedy once."""
+    found = Proving(Options(Form("train.py"), {}), [], Target("train.py"), line, budget_s=100.0)
+    found.attempts += [measured("baseline", 0.2), measured("workers-auto", 0.1), measured("baseline", 0.2)]
+    return found
+
+
+def test_the_line_says_what_runs_what_is_left_and_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = looked_at(monkeypatch)
+    line = ProvingLine(quiet=False)
+    line.follow(PLAN.arms[0], proving(line), PLAN)
+    assert "without a remedy" in terminal.shown()
+    assert "left" in terminal.shown()
+    assert "workers-auto ×2.0" in terminal.shown()
+    line.clear()
+    assert terminal.shown().endswith("\r\x1b[2K")
+
+
+def test_what_stays_is_written_on_a_clean_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = looked_at(monkeypatch)
+    line = ProvingLine(quiet=False)
+    line.show("the first run", 0.0, None)
+    line.note("profile in profile.json")
+    assert terminal.shown().endswith("\r\x1b[2Kbdoc: profile in profile.json\n")
+
+
+def test_a_quiet_one_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = looked_at(monkeypatch)
+    line = ProvingLine(quiet=True)
+    line.show("the first run", 0.0, None)
+    line.tell(measured("baseline", 0.2))
+    line.note("profile in profile.json")
+    assert terminal.shown() == ""
+
+
+SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
+AFTER = SCRIPT.replace("(data)", "(data, num_workers=2)")
+PROOF = replace(TYPICAL, rows=[WORKERS, BROKEN])
+
+
+def hand(folder: Path, proof: Proof = PROOF, asked: dict[Option[Any], object] | None = None) -> None:
+    """Hand over the proof of a script in this folder."""
+    (folder / "train.py").write_text(SCRIPT)
+    cwd = str(folder)
+    report = replace(REPORT, remedies=[loader_with(2, cwd, num_workers=2)])
+    hand_over(Options(Form("train.py"), asked or {}), proof, profile_of(SCRIPT, cwd=cwd), report)
+
+
+def test_the_patch_is_written_and_applies_and_the_script_is_untouched(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    hand(tmp_path, asked={WRITE_PATCH: str(tmp_path / "made.patch")})
+    assert (tmp_path / "train.py").read_text() == SCRIPT
+    subprocess.run(["git", "apply", "made.patch"], cwd=tmp_path, check=True)
+    assert (tmp_path / "train.py").read_text() == AFTER
+    out = capfdbinary.readouterr().out.decode()
+    assert "+loader = DataLoader(data, num_workers=2)" in out
+
+
+def test_where_nothing_is_kept_there_is_no_patch_and_a_line_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "made.patch"
+    hand(tmp_path, replace(PROOF, rows=[BROKEN], winner=""), {WRITE_PATCH: str(path)})
+    assert not path.exists()
+    assert capsys.readouterr().err == f"bdoc: no patch in {str(path)!r}: no remedy is kept\n"
+
+
+def test_the_proof_is_also_written_as_json(tmp_path: Path) -> None:
+    hand(tmp_path, asked={JSON: str(tmp_path / "proof.json")})
+    told = json.loads((tmp_path / "proof.json").read_text())
+    assert told["rows"][0]["patch"]["diff"].endswith("+loader = DataLoader(data, num_workers=2)\n")
+
+
+def test_json_on_stdout_is_nothing_but_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = Expected("workers-auto", ">", 3.0, 1, WORKERS.measured)
+    hand(tmp_path, replace(PROOF, expected=[expected]), {FORMAT: "json"})
+    told = capsys.readouterr()
+    assert json.loads(told.out)["winner"] == "workers-auto"
+    assert "expected workers-auto > 3: fails" in told.err

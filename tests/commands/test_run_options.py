@@ -192,7 +192,7 @@ def test_whatever_goes_wrong_in_trying_remedies_the_run_keeps_its_status(
     def fail(options: object) -> int:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr("bottleneck_doctor.commands.proving.prove_command", fail)
+    monkeypatch.setattr("bottleneck_doctor.commands.prove.prove_command", fail)
     run._prove(checked(["train.py"], False, {"prove": "2m"}))
     assert "the remedies could not be tried: RuntimeError: no room" in capsys.readouterr().err
 

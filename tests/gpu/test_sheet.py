@@ -7,26 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.examine import Seen
-from tests.gpu.sheet import HEADER, METHOD, NOT_YET, TITLE, Sheet, adds_up, missing, page, row, section, write
+from tests.gpu.sheet import METHOD, NOT_YET, TITLE, Sheet, page, write
 from tests.gpu.test_examine import STARVED, judged, report, taken
 from tests.lab.run import ROOT
 from tests.lab.table import gpus
 
 SEEN = judged(STARVED, report(), taken())
-
-
-def test_every_row_has_as_many_cells_as_the_header() -> None:
-    title, line = HEADER.split("\n")
-    assert title.count("|") == line.count("|") == row(SEEN).count("|")
-    assert missing("a", "failed: two\nlines | and a bar").count("|") == title.count("|")
-    assert "exposed wait" in title
-
-
-def test_a_row_holds_what_was_said_beside_what_was_measured() -> None:
-    assert row(SEEN) == (
-        "| starved-by-cpu | cpu ✓ | input.preprocess ✓ | workers-auto ✓ | 0.610 / 0.600 ✓ | workers-auto "
-        "| ×2.50 – ×3.10 – ×3.60 | replay | ×3.00 ✓ | ✓ | 0.240 / 0.250 | ×1.042 |"
-    )
 
 
 def test_a_new_section_replaces_the_devices_old_one_and_no_other(tmp_path: Path) -> None:
@@ -56,14 +42,6 @@ def test_the_page_about_cpus_says_what_is_known_of_gpus() -> None:
     assert gpus("# a\n## NVIDIA A, 8 cores\n\n## B\n") == "GPUs: [NVIDIA A, 8 cores; B](accuracy-gpu.md)."
 
 
-def test_what_was_left_out_or_failed_is_said() -> None:
-    failed = {"saturated": "Failed: out of memory"}
-    sheet = Sheet("box", {STARVED.name: SEEN}, failed=failed, left_out=["cost-1ms", "cost-20ms"])
-    assert adds_up(sheet)[-2:] == ["failed: saturated", "left out: cost-1ms, cost-20ms"]
-    assert "all: bound right 1 of 1" in section(sheet)
-    assert "| saturated | failed: Failed: out of memory |" in section(sheet)
-
-
 def sheet_of(*seen: Seen, **more: Any) -> Sheet:
     return Sheet("box", {str(number): one for number, one in enumerate(seen)}, **more)
 
@@ -76,9 +54,3 @@ def test_one_wrong_bound_one_failure_or_harm_makes_the_whole_wrong() -> None:
     assert [sheet_of(SEEN, one).right for one in (wrong, changed, late)] == [False] * 3
     assert not sheet_of(SEEN, failed={"graphed": "why"}).right
     assert not sheet_of(SEEN, harm={"waits": True}).right
-
-
-def test_one_cause_of_ten_may_be_wrong() -> None:
-    wrong = replace(SEEN, judgement=replace(SEEN.judgement, cause_right=False))
-    assert sheet_of(*[SEEN] * 9, wrong).right
-    assert not sheet_of(*[SEEN] * 8, wrong).right

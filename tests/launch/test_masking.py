@@ -73,13 +73,12 @@ def spelled(style: str, name: str) -> str:
     return STYLES[style].format(**forms)
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("style", STYLES)
-def test_every_spelling_of_a_secrets_name_is_masked(style: str, name: str) -> None:
-    line = spelled(style, name)
-    shown = mask(shlex.split(line))
-    assert SECRET not in " ".join(shown)
-    assert len(shown) == len(shlex.split(line))
+def test_every_spelling_of_a_secrets_name_is_masked(style: str) -> None:
+    for line in (spelled(style, name) for name in NAMES):
+        shown = mask(shlex.split(line))
+        assert SECRET not in " ".join(shown), line
+        assert len(shown) == len(shlex.split(line)), line
 
 
 @pytest.mark.parametrize(
@@ -193,9 +192,8 @@ image@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 )
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_everything_else_stays() -> None:
+    lines = [
         "python -u train.py --lr 0.1 --epochs 3 data/train",
         "train.py --tokenizer bert-base --tokenizer_name=gpt2 --tokenize yes",
         "train.py --max-tokens 512 --num_tokens=5 --tokens-per-batch 4096 --vocab_tokens 50257",
@@ -206,10 +204,8 @@ image@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
         "train.py --data=/mnt/keys/imagenet http://host:8080/api",
         "torchrun --nproc_per_node=2 --rdzv-endpoint host:29400 train.py",
         *(f"train.py {one}" for one in ORDINARY),
-    ],
-)
-def test_everything_else_stays(line: str) -> None:
-    assert mask(shlex.split(line)) == shlex.split(line)
+    ]
+    assert [line for line in lines if mask(shlex.split(line)) != shlex.split(line)] == []
 
 
 def test_the_option_after_a_bare_flag_stays() -> None:
@@ -219,13 +215,15 @@ def test_the_option_after_a_bare_flag_stays() -> None:
 @pytest.mark.parametrize(
     "piece", ["x", "a ", "key:", "x.", " ", '"', "a'", "eyJ-", "a://", "://a:", "-", "a="]
 )
-def test_a_word_of_a_megabyte_is_read_once(piece: str) -> None:
-    """A letter takes as long as in a word of a tenth; a search from each letter would take tenfold."""
-    short, long = piece * (100_000 // len(piece)), piece * (1_000_000 // len(piece))
-    assert _seconds(long) < 60 * _seconds(short) + 0.1
+def test_a_long_word_is_read_once(piece: str) -> None:
+    """Ten times the length takes about ten times the CPU time; a search from each letter takes a hundred."""
+    short, long = (
+        min(_cpu_s(piece * (letters // len(piece))) for _ in range(3)) for letters in (20_000, 200_000)
+    )
+    assert long < 40 * short + 0.05
 
 
-def _seconds(word: str) -> float:
-    began = time.perf_counter()
+def _cpu_s(word: str) -> float:
+    began = time.process_time()
     mask([word])
-    return time.perf_counter() - began
+    return time.process_time() - began

@@ -2,7 +2,7 @@
 
 A training is a folder below ``trainings``: ``train.py`` as its author wrote it, who had read neither the
 analysis nor its thresholds; ``prepare.py``, which makes its data (``train.py --prepare`` does where there is
-none); and ``truth.json``, which says what ails it and how each cure changes the script or its environment. A
+none). ``truth.json`` says what slows each of them and how each cure changes the script or its environment. A
 script ends with the line ``trained SECONDS``. What ``--keep`` files is held against later versions by a test:
 no training is started there.
 """
@@ -29,7 +29,8 @@ from tests.patients.patient import Patient
 
 HERE = Path(__file__).parent / "trainings"
 KEPT = golden.GOLDEN / "others"
-NAMES = sorted(one.name for one in HERE.iterdir() if (one / "truth.json").exists())
+TRUTH: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("truth.json").read_text("utf-8"))
+NAMES = sorted(TRUTH)
 LIMIT_S = 300.0
 USUAL = "train"  # the name of the run without a cure
 
@@ -53,7 +54,7 @@ class Training:
 
 def read(name: str) -> Training:
     """The training of that name."""
-    told = json.loads((HERE / name / "truth.json").read_text())
+    told = TRUTH[name]
     tried = tuple(cure["remedy"] for cure in told["cures"].values() if cure["remedy"])
     bounds, causes, remedies = (frozenset(told[one]) for one in ("bounds", "causes", "remedies"))
     patient = Patient(name, "others", bounds, causes, told["truth"], remedies=remedies, treatments=tried)

@@ -9,7 +9,7 @@ import pytest
 from bottleneck_doctor.agent.trial.losses import MARGIN
 from bottleneck_doctor.agent.trial.reused_batches import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.commands.proving import LOSSES
+from bottleneck_doctor.commands.prove import LOSSES
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.model.instruments import Operation
 from bottleneck_doctor.model.proof import CEILING, Arm, ComparedSteps

@@ -14,8 +14,7 @@ from tests.lab.run import in_turn
 from tests.patients.expected import Patient
 from tests.proving import table
 from tests.proving.judge import Evidence, ProofJudgement, judge
-from tests.proving.kept import again, put, shortened
-from tests.proving.measure import as_long, as_told, proven
+from tests.proving.proofs import again, as_long, as_told, proven, put, shortened
 
 # For each remedy that bdoc can apply and that some twin applies, too, a patient or two. Not those whose disk
 # or cores are held to a limit, which not every machine allows.

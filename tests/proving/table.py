@@ -25,7 +25,7 @@ one remedy applied by hand. `bdoc prove` runs the slow script, unmodified, and a
   machine does to one and the same measurement. Off by is the one over the other; ✓ means within
   {100 * NEAR:.0f} %.
 - Winner: what bdoc says to do first. Right is what applies a remedy that cures the training, by the table in
-  `tests/patients/table`.
+  `tests/patients/patients.toml`.
 - Cost: the time of all runs over that of the first, watched one; ✓ means at most {TIMES} times.
 - Losses: every claim about the losses (identical, another order, changed) is held against the first losses
   that the script itself wrote in each trial, to the last bit.

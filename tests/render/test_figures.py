@@ -65,15 +65,13 @@ def test_ticks_are_round_and_in_words(name: str, top: float, texts: list[str]) -
     assert ticks(name, top)[1] == texts
 
 
-@pytest.mark.parametrize(
-    "top", [10.0**power * digit for power in range(-9, 13) for digit in (1, 1.7, 3, 7.2)]
-)
 @pytest.mark.parametrize("name", ["a_s", "a_share", "a_bytes", "a_cores"])
-def test_there_are_always_a_few_ticks_below_the_top(name: str, top: float) -> None:
-    values, texts = ticks(name, top)
-    assert 2 <= len(values) <= 5
-    assert values[-1] <= top * 1.01
-    assert len(texts) == len(values)
+def test_there_are_always_a_few_ticks_below_the_top(name: str) -> None:
+    for top in (10.0**power * digit for power in range(-9, 13) for digit in (1, 1.7, 3, 7.2)):
+        values, texts = ticks(name, top)
+        assert 2 <= len(values) <= 5
+        assert values[-1] <= top * 1.01
+        assert len(texts) == len(values)
 
 
 def test_ticks_of_numbers_that_are_none_are_a_zero() -> None:

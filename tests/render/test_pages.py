@@ -165,9 +165,9 @@ def test_what_matters_least_goes_first_on_a_narrow_terminal(
     assert progress_line(steps, step_s, wait, elapsed, width) == line
 
 
-@pytest.mark.parametrize("width", range(90))
-def test_the_line_never_wraps(width: int) -> None:
-    assert len(progress_line(402, 0.0241, 0.62, 38.0, width)) <= max(0, width - 1)
+def test_the_line_never_wraps() -> None:
+    for width in range(90):
+        assert len(progress_line(402, 0.0241, 0.62, 38.0, width)) <= max(0, width - 1)
 
 
 def test_the_line_can_be_said_in_ascii() -> None:

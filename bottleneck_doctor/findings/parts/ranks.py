@@ -243,7 +243,7 @@ def apart(diagnosis: Diagnosis) -> bool:
 MODEL = Parallel(1, "ddp", "train.py", 12, "main", 16, 8_400_000, world_size=2, backend="gloo",
                  arguments={"gradient_as_bucket_view": "False", "find_unused_parameters": "False"},
                  bucket_bytes=[1_000_000, 7_400_000], unused_bytes=0)  # fmt: skip
-PASSES = Passes(1, True, 400, 0, 1.0, 0.008, 0.009, 0.0, 0.001)
+PASSES = Passes(1, True, 400, 0, 1.0, 0.008, 0.009, 0.001)
 
 
 def pair(

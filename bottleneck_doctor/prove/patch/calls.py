@@ -150,9 +150,6 @@ def handed_over(loader: Loader, profile: Profile) -> Loader:
     return alike[0]
 
 
-LEAST_LINE, MOST_LINE = 88, 120  # columns that a line may take, or as many as the file's longest takes
-
-
 def calls(node: ast.AST) -> Iterator[ast.Call]:
     """Every call below a node. Those in f-strings have no reliable place before Python 3.12."""
     if isinstance(node, ast.JoinedStr):
@@ -195,19 +192,21 @@ def argument_edits(
     ``is_own``: it surely takes all of them."""
     present = _present(call, positions)
     missing = {name: value for name, value in wanted.items() if name not in present}
-    if missing and any(keyword.arg is None for keyword in call.keywords):
-        raise Unsafe(f"what **{_unpacked(call, source)} holds is not seen: it may set {_list(missing)}")
+    names = ", ".join(missing)
+    unpacked = [source.text(keyword.value) for keyword in call.keywords if keyword.arg is None]
+    if missing and unpacked:
+        raise Unsafe(f"what **{unpacked[0]} holds is not seen: it may set {names}")
     if missing and any(isinstance(one, ast.Starred) for one in call.args):
-        raise Unsafe(f"what stands in the unpacked arguments is not seen: they may set {_list(missing)}")
+        raise Unsafe(f"what stands in the unpacked arguments is not seen: they may set {names}")
     if missing and not is_own:
-        raise Unsafe(f"{source.text(call.func)} may not take {_list(missing)}")
+        raise Unsafe(f"{source.text(call.func)} may not take {names}")
     same = {name for name, node in present.items() if source.text(node) == wanted.get(name)}
     edits = [
         Edit(source.begin(node), source.end(node), wanted[name])
         for name, node in present.items()
         if name in wanted and name not in same
     ]
-    return edits + (_added(source, call, missing) if missing else [])
+    return edits + ([_added(source, call, missing)] if missing else [])
 
 
 def _present(call: ast.Call, positions: tuple[str, ...]) -> dict[str, ast.expr]:
@@ -218,36 +217,27 @@ def _present(call: ast.Call, positions: tuple[str, ...]) -> dict[str, ast.expr]:
     return {**dict(zip(positions, call.args, strict=False)), **named}
 
 
-def _unpacked(call: ast.Call, source: ParsedScript) -> str:
-    return next(source.text(keyword.value) for keyword in call.keywords if keyword.arg is None)
-
-
-def _list(names: dict[str, str]) -> str:
-    return ", ".join(names)
-
-
-def _added(source: ParsedScript, call: ast.Call, missing: dict[str, str]) -> list[Edit]:
-    """New arguments behind the last one, on its line or on lines of their own as the others are."""
+def _added(source: ParsedScript, call: ast.Call, missing: dict[str, str]) -> Edit:
+    """New arguments behind the last one, on its line or, where it has a line of its own, on such lines."""
     new = [f"{name}={value}" for name, value in missing.items()]
     close = source.end(call) - 1
     values = [*call.args, *(keyword.value for keyword in call.keywords)]
     if not values:
-        return [Edit(close, close, ", ".join(new))]
+        return Edit(close, close, ", ".join(new))
     final = max(values, key=source.end)
     if source.end(final) > close:  # a lone generator shares its brackets with the call
         raise Unsafe("its argument is a generator without brackets of its own")
     at, has_comma = _behind(source, source.end(final), close)
-    line = source.line_at(at)
-    beside = [one for one in values if one is not final and one.lineno == final.lineno]
-    if source.line_end(line) >= close or (beside and not has_comma):
-        return [_on_the_line(source, call, new, at, has_comma)]
-    indent = _column(source, call) if final.lineno == call.lineno else source.indent(final.lineno)
+    end = source.line_end(source.line_at(at))
+    neighbours = [one for one in (call.func, *values) if one is not final and one.lineno == final.lineno]
+    if end >= close or neighbours:
+        text = ", ".join(new)
+        return Edit(at, at, f" {text}," if has_comma else f", {text}")
+    indent = source.indent(final.lineno)
     rows = "".join(f"{source.newline}{indent}{one}," for one in new)
-    end = source.line_end(line)
-    rows = rows if has_comma else rows[:-1]
     if has_comma:
-        return [Edit(end, end, rows)]
-    return [Edit(at, end, "," + source.data[at:end].decode() + rows)]
+        return Edit(end, end, rows)
+    return Edit(at, end, "," + source.data[at:end].decode() + rows[:-1])
 
 
 def _behind(source: ParsedScript, at: int, close: int) -> tuple[int, bool]:
@@ -262,34 +252,3 @@ def _behind(source: ParsedScript, at: int, close: int) -> tuple[int, bool]:
         if sign in (b")", b","):
             place, has_comma = at, sign == b","
     return place, has_comma
-
-
-def _on_the_line(source: ParsedScript, call: ast.Call, new: list[str], at: int, has_comma: bool) -> Edit:
-    """Where the call's end is on the line of its last argument; what gets too long begins another line."""
-    line = source.line_at(at)
-    begin, end = source.starts[line - 1], source.line_end(line)
-    lead, tail = (" ", ",") if has_comma else (", ", "")
-    text = lead + ", ".join(new) + tail
-    if len(source.data[begin:end].decode()) + len(text) <= _longest(source):
-        return Edit(at, at, text)
-    indent = _column(source, call) if line == call.lineno else source.indent(line)
-    broken = source.newline + indent
-    rows = ", ".join(new)
-    if len(indent) + len(rows) + (end - at) > _longest(source):
-        rows = f",{broken}".join(new)
-    return Edit(at, at, lead.rstrip() + broken + rows + tail)
-
-
-def _longest(source: ParsedScript) -> int:
-    lines = source.data.decode("utf-8", "replace").splitlines()
-    return min(MOST_LINE, max(LEAST_LINE, *map(len, lines)))
-
-
-def _column(source: ParsedScript, call: ast.Call) -> str:
-    """Blanks up to the call's first argument, where that stands behind its bracket."""
-    first = min([*call.args, *(keyword.value for keyword in call.keywords)], key=source.begin)
-    keyword = next((one for one in call.keywords if one.value is first), None)
-    at = source.starts[keyword.lineno - 1] + keyword.col_offset if keyword else source.begin(first)
-    begin = source.starts[source.line_at(at) - 1]
-    before = source.data[begin:at].decode()
-    return "".join(sign if sign == "\t" else " " for sign in before)

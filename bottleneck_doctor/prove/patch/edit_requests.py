@@ -1,4 +1,4 @@
-"""What a remedy's treatments mean in the script: arguments of a call, a setting, lines ahead of a loop."""
+"""What a remedy's treatments mean in the script: arguments of a call, or a setting."""
 
 from __future__ import annotations
 
@@ -51,24 +51,13 @@ class SetStatement:
     only_existing: bool = False
 
 
-@dataclass(frozen=True)
-class InsertBefore:
-    """Statements ahead of the loop over the loader that the call at ``line`` builds; they need ``module``."""
-
-    file: str
-    line: int
-    callee: str
-    statements: tuple[str, ...]
-    module: str
-
-
-EditRequest = Arguments | SetStatement | InsertBefore
+EditRequest = Arguments | SetStatement
 
 
 def requests_of(remedy: Remedy, profile: Profile) -> list[EditRequest]:
     """What the remedy wants; raises ``Unsafe`` where a part of it is not to be had by rewriting a script."""
     if not remedy.treatments:
-        raise Unsafe("nobody knows how to write it")
+        raise Unsafe("how to write it is not known")
     names = {one.name for one in remedy.treatments}
     found: list[EditRequest] = []
     for treatment in remedy.treatments:
@@ -106,9 +95,6 @@ def _requests(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterato
         case "debug" if options.get("drop") == "anomaly":
             target = "torch.autograd.set_detect_anomaly"
             yield SetStatement(_script(profile), target, "False", only_existing=True)
-        case "collector" if not options.get("every"):
-            place, callee = _building(_only(_meant(_place(remedy.fix.location), profile)), profile)
-            yield InsertBefore(place.file, place.line, callee, ("gc.collect()", "gc.freeze()"), "gc")
         case name if name == ENVIRONMENT:
             said = " ".join(f"{key}={value}" for key, value in options.items())
             raise Unsafe(f"it is set in the environment, before the start: {said}")
@@ -157,10 +143,6 @@ def _only(here: list[Loader]) -> Loader:
         line = here[0].location.line if here[0].location else 0
         raise Unsafe(f"line {line} builds several loaders, and not all of them are meant")
     return here[0]
-
-
-def _place(location: Location | None) -> dict[str, Any] | None:
-    return None if location is None else {"file": location.file, "line": location.line}
 
 
 def _optimizer(way: str, place: Location | None, profile: Profile) -> Arguments:

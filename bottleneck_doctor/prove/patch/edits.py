@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from ...analyse.loader_arguments import without_workers
 from .calls import BYTE_ORDER_MARK, Edit, ParsedScript, Unsafe, argument_edits, calls, dotted, find_call
-from .edit_requests import Arguments, EditRequest, InsertBefore, SetStatement
+from .edit_requests import Arguments, EditRequest, SetStatement
 
 LARGEST = 4 << 20  # bytes of one source file; more is no script
 
@@ -76,11 +76,8 @@ def _ended(line: str) -> str:
 def edited(source: ParsedScript, requests: Sequence[EditRequest]) -> str:
     """The text with all of them; raises ``Unsafe`` where one cannot be had, or nothing would change."""
     edits = _arguments(source, [request for request in requests if isinstance(request, Arguments)])
-    ahead = list(dict.fromkeys(request for request in requests if isinstance(request, InsertBefore)))
-    for request in ahead:
-        edits += _ahead_edits(source, request, find_call(source, request.line, request.callee))
     changed, new = _setting_edits(source, _settings(requests))
-    edits += changed + _top_edits(source, new, [request.module for request in ahead])
+    edits += changed + _top_edits(source, new)
     if not edits:
         raise Unsafe("the script says so already")
     data = source.data
@@ -132,7 +129,6 @@ def _settings(requests: Sequence[EditRequest]) -> list[SetStatement]:
 
 BODIES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.With)
 IMPORTS = (ast.Import, ast.ImportFrom)
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
 
 
 def _setting_edits(
@@ -168,29 +164,23 @@ def _values(source: ParsedScript, setting: SetStatement) -> Iterator[ast.expr]:
             yield node.value  # type: ignore[attr-defined]
 
 
-def _top_edits(source: ParsedScript, settings: Sequence[SetStatement], modules: Sequence[str]) -> list[Edit]:
-    """New statements behind the imports at the top, with the imports that they and others need."""
-    if not settings and not modules:
+def _top_edits(source: ParsedScript, settings: Sequence[SetStatement]) -> list[Edit]:
+    """New statements behind the imports at the top, with the imports that they need."""
+    if not settings:
         return []
     imports = list(_top_imports(source.tree))
     if not imports:
         raise Unsafe("it has no imports at its top, behind which to set anything")
-    bound = {name: meaning for node in imports for name, meaning in _bound(node, source)}
-    own = {one.target.partition(".")[0] for one in settings} - set(bound.values())
-    lacking = sorted(own | {name for name in modules if bound.get(name) != name})
-    said = [_statement(one, bound) for one in settings]
-    lines = [*(f"import {name}" for name in lacking), *(["", *said] if said else [])]
+    bound: dict[str, str] = {}
+    for node in imports:
+        for one in node.names if isinstance(node, ast.Import) else ():
+            name = one.asname or one.name.partition(".")[0]
+            bound[name] = source.names.get(name, "")
+    lacking = sorted({one.target.partition(".")[0] for one in settings} - set(bound.values()))
+    lines = [*(f"import {name}" for name in lacking), "", *(_statement(one, bound) for one in settings)]
     line = _free_line(source, imports[-1].end_lineno or imports[-1].lineno)
     at = source.line_end(line)
-    return [Edit(at, at, "".join(source.newline + text for text in lines))] if lines else []
-
-
-def _ahead_edits(source: ParsedScript, request: InsertBefore, call: ast.Call) -> list[Edit]:
-    """The statements ahead of the outermost loop that goes over what ``call`` builds."""
-    loop = _loop_over(source, call)
-    begin = source.starts[loop.lineno - 1]
-    indent = source.indent(loop.lineno)
-    return [Edit(begin, begin, "".join(f"{indent}{text}{source.newline}" for text in request.statements))]
+    return [Edit(at, at, "".join(source.newline + text for text in lines))]
 
 
 def _statement(setting: SetStatement, bound: dict[str, str]) -> str:
@@ -208,52 +198,9 @@ def _top_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
             return
 
 
-def _bound(node: ast.Import | ast.ImportFrom, source: ParsedScript) -> Iterator[tuple[str, str]]:
-    if isinstance(node, ast.Import):
-        for one in node.names:
-            name = one.asname or one.name.partition(".")[0]
-            yield name, source.names.get(name, "")
-
-
 def _free_line(source: ParsedScript, line: int) -> int:
     """The first line from this one on, behind which no statement of the top goes on."""
     for node in source.tree.body:
         if node.lineno <= line < (node.end_lineno or node.lineno):
             return _free_line(source, node.end_lineno or node.lineno)
     return line
-
-
-def _loop_over(source: ParsedScript, call: ast.Call) -> ast.For | ast.While:
-    """The outermost loop around the only one over the name that the call's result is given to."""
-    parents = {child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)}
-    statement = parents.get(call)
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    if len(targets) != 1 or not isinstance(targets[0], ast.Name) or statement is None:
-        raise Unsafe("the loop over the loader is not found: the loader is not simply given a name")
-    name, scope = targets[0].id, _up(parents, statement, SCOPES)
-    inner = [one for one in ast.walk(scope) if isinstance(one, ast.For) and _mentions(one.iter, name)]
-    loops = [one for one in inner if _up(parents, one, SCOPES) is scope]
-    outermost = {id(one): one for one in (_outermost(parents, loop) for loop in loops)}
-    if len(outermost) != 1:
-        where = "several loops go" if outermost else "no loop in the same function goes"
-        raise Unsafe(f"{where} over {name}")
-    return next(iter(outermost.values()))
-
-
-def _mentions(node: ast.expr, name: str) -> bool:
-    return any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(node))
-
-
-def _outermost(parents: dict[ast.AST, ast.AST], loop: ast.For | ast.While) -> ast.For | ast.While:
-    found, node = loop, parents[loop]
-    while not isinstance(node, SCOPES):
-        found = node if isinstance(node, (ast.For, ast.While)) else found
-        node = parents[node]
-    return found
-
-
-def _up(parents: dict[ast.AST, ast.AST], node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> ast.AST:
-    node = parents[node]
-    while not isinstance(node, kinds):
-        node = parents[node]
-    return node

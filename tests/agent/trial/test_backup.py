@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bottleneck_doctor.prove.restore import Backups
 
 from bottleneck_doctor.agent.state import state
-from bottleneck_doctor.agent.trial import backup_list
+from bottleneck_doctor.agent.trial import backup
 from bottleneck_doctor.agent.trial.backup import _Keeper
+from bottleneck_doctor.prove.put_back_files import Backups
 from tests.house.source import ROOT
 
 READ, WRITE, APPEND = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_APPEND
@@ -54,7 +54,7 @@ def seen(path: Path) -> tuple[bytes, int, int]:
 
 
 def listed(trial: Path) -> list[str]:
-    file = trial / backup_list.LIST
+    file = trial / backup.LIST
     return [json.loads(line)["what"] for line in file.read_text().splitlines()] if file.exists() else []
 
 
@@ -160,7 +160,7 @@ def test_the_users_symbolic_link_is_put_back_as_a_link(trial: Path, hear: Callab
 def test_a_file_too_large_to_copy_is_left_and_told(
     trial: Path, hear: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup_list, "COPIED_AT_MOST", 4)
+    monkeypatch.setattr(backup, "COPIED_AT_MOST", 4)
     old("train.log")
     hear("open", ("train.log", "a", APPEND))
     backups = Backups()
@@ -201,7 +201,7 @@ def test_where_a_file_system_has_no_second_names_files_are_moved_or_copied(
 def test_nothing_is_put_into_a_hidden_folder_that_another_user_made(
     trial: Path, hear: Callable[..., None]
 ) -> None:
-    theirs, path = Path(backup_list.HIDDEN + "1-1-token"), old("best.pt")
+    theirs, path = Path(backup.HIDDEN + "1-1-token"), old("best.pt")
     theirs.mkdir()
     os.chown(theirs, 65534, 65534)
     before = seen(path)

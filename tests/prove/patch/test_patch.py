@@ -1,4 +1,4 @@
-"""A remedy becomes a diff of the user's script, or a reason why it does not; git and patch take the diff."""
+"""A script rewritten by a remedy's patch does what the treatment did, or is left alone with a reason."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
-from bottleneck_doctor.model.run import Treatment
+from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
 from bottleneck_doctor.prove.patch import patch_of
-from bottleneck_doctor.prove.patch.calls import parse
+from bottleneck_doctor.prove.patch.calls import ParsedScript, Unsafe, argument_edits, calls, parse
 from bottleneck_doctor.prove.patch.edit_requests import requests_of
 from bottleneck_doctor.prove.patch.edits import edited
-from tests.house.source import ROOT
+from tests.house.source import ROOT, house_files
 from tests.model.profiles import PROFILE
 from tests.prove.patch.scripts import FILE, HEAD, loader_with, profile_of, remedy
 
@@ -92,8 +92,8 @@ def patched(text: str, wanted: Remedy, folder: Path) -> str:
         ),
         (
             "x = DataLoader(photographs_of_cats(size=224, augmented=True), batch_size=8, shuffle=True)",
-            "x = DataLoader(photographs_of_cats(size=224, augmented=True), batch_size=8, shuffle=True,\n"
-            "               num_workers=2, persistent_workers=True)",
+            "x = DataLoader(photographs_of_cats(size=224, augmented=True), batch_size=8, shuffle=True, "
+            "num_workers=2, persistent_workers=True)",
         ),
         ("x = DataLoader(d, **{'num_workers': 1})", "what **{'num_workers': 1} holds is not seen"),
         ("x = DataLoader(*parts, batch_size=1)", "what stands in the unpacked arguments is not seen"),
@@ -172,21 +172,6 @@ def test_what_is_set_once_stands_behind_the_imports_or_where_it_stood(
 ) -> None:
     rest = "\n\ndef main():\n    import this\n"
     assert patched(head + rest, remedy(treatment), tmp_path) == after + rest
-
-
-def test_the_heap_is_frozen_ahead_of_the_outermost_loop_over_the_loader(tmp_path: Path) -> None:
-    text = f"""\
-{HEAD}
-def main():
-    loader = DataLoader(d)
-    for epoch in range(3):
-        for step, batch in enumerate(loader):
-            pass
-"""
-    after = patched(text, remedy(Treatment("collector"), line=4, id="gc-freeze"), tmp_path)
-    assert after == text.replace("DataLoader\n", "DataLoader\nimport gc\n", 1).replace(
-        "    for epoch", "    gc.collect()\n    gc.freeze()\n    for epoch"
-    )
 
 
 def test_an_optimizer_gets_its_argument_where_it_is_built(tmp_path: Path) -> None:
@@ -290,3 +275,86 @@ def _without_workers(text: str) -> str:
         if isinstance(node, ast.Call) and "DataLoader" in ast.dump(node.func):
             node.keywords = [one for one in node.keywords if one.arg not in ("num_workers", "in_order")]
     return ast.dump(tree)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "why"),
+    [
+        (f"{HEAD}x = DataLoader(d)\n", Treatment(ENVIRONMENT, {"A": "2"}), "before the start: A=2"),
+        (f"{HEAD}x = DataLoader(d)\n", Treatment("compiled"), "more than an argument or a setting"),
+        (f"{HEAD}x = DataLoader(d)\n", Treatment("threads", {"many": 1}), "more than an argument"),
+        ("def f(): pass\n", Treatment("threads", {"count": 1}), "no imports at its top"),
+        ("import torch\ntorch.set_num_threads(1)\ntorch.set_num_threads(2)\n", FOUR, "in several places"),
+        ("import torch\n", Treatment("debug", {"drop": "anomaly"}), "is not called in the file"),
+    ],
+)  # fmt: skip
+def test_what_is_no_matter_of_the_script_is_said(text: str, wanted: Treatment, why: str) -> None:
+    found = patch_of([remedy(wanted)], profile_of(text), lambda path: text)
+    assert found.diff == ""
+    assert why in found.why
+
+
+def test_a_file_that_changed_since_the_run_is_left_alone() -> None:
+    before = f"{HEAD}x = DataLoader(d)\n"
+    for after in (f"{HEAD}\nx = DataLoader(d)\n", f"{HEAD}x = DataLoader(d, pin_memory=True)\n", "def f(:\n"):
+        found = patch_of([loader_with(2, num_workers=2)], profile_of(before), lambda path, text=after: text)
+        assert found.diff == ""
+        assert found.why
+
+
+def test_a_loader_of_another_make_is_left_alone() -> None:
+    text = "from torch_geometric.loader import DataLoader\nx = DataLoader(d, 8)\n"
+    found = patch_of([loader_with(2, num_workers=2)], profile_of(text), lambda path: text)
+    assert found == Patch("", "DataLoader may not take num_workers")
+
+
+def test_files_that_a_patch_cannot_name_or_nobody_can_read_are_left_alone() -> None:
+    text = f"{HEAD}x = DataLoader(d)\n"
+
+    def refuse(path: str) -> str:
+        raise OSError(2, "No such file or directory")
+
+    found = patch_of([loader_with(2, num_workers=2)], profile_of(text), refuse)
+    assert found.why == "train.py cannot be read: No such file or directory"
+    for file in ("/elsewhere/train.py", "/home/ann/cats/lib/site-packages/x/y.py"):
+        wanted = remedy(Treatment("ddp", {"arguments": {"static_graph": True}}), line=2)
+        place = wanted.fix.location
+        assert place is not None
+        object.__setattr__(place, "file", file)
+        assert patch_of([wanted], profile_of(text), lambda path: text).diff == ""
+
+
+FILES = [name for name in house_files() if name.endswith(".py")][::16]
+MOST = 6  # calls a file, from its end
+
+
+def with_argument(source: ParsedScript, call: ast.Call) -> str:
+    """The text in which the call has one argument more."""
+    data = source.data
+    edits = argument_edits(source, call, {"zz": "1"}, (), is_own=True)
+    for edit in sorted(edits, key=lambda one: one.begin, reverse=True):
+        data = data[: edit.begin] + edit.text.encode() + data[edit.end :]
+    return data.decode()
+
+
+def without_argument(text: str) -> tuple[int, str]:
+    """How many calls have it, and the tree of all the rest."""
+    tree, found = ast.parse(text), 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            before = len(node.keywords)
+            node.keywords = [one for one in node.keywords if one.arg != "zz"]
+            found += before - len(node.keywords)
+    return found, ast.dump(tree)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_call_of_any_layout_gets_its_argument_and_nothing_else_changes(name: str) -> None:
+    text = (ROOT / name).read_bytes().decode()
+    source = parse(text)
+    for call in list(calls(source.tree))[-MOST:]:
+        try:
+            after = with_argument(source, call)
+        except Unsafe:
+            continue
+        assert without_argument(after) == (1, ast.dump(source.tree)), f"line {call.lineno}"

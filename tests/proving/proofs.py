@@ -1,4 +1,4 @@
-"""One patient under ``bdoc prove``: the proof, what each of its trials wrote of itself, and what was left."""
+"""One patient under ``bdoc prove``: the proof, what its trials wrote, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import json
 import os
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.lab import golden
+from tests.lab.kept import placeless
 from tests.lab.patients import DATA, surroundings
 from tests.lab.run import BDOC, MARK, execute, left_running
 from tests.patients.expected import Patient, script
 from tests.patients.ledger import WARMUP_STEPS
+from tests.proving.judge import Evidence
 
 LIMIT_S = 900.0
 SETTLING_S = 10.0
@@ -71,3 +74,28 @@ def _staying(before: set[str]) -> list[str]:
         time.sleep(0.5)
         fresh &= _shared()
     return sorted(fresh)
+
+
+ROW = "id remedies treatments predicted measured verdict parity".split()
+TOLD = "order first_losses step_mean_s".split()
+PROOF = "winner cost baseline_s noise steps".split()
+
+
+def put(folder: Path, patient: Patient, taken: Evidence) -> None:
+    """File it under the patient's name."""
+    golden.write(folder, {f"{patient.name}.json": placeless(json.dumps(asdict(taken))) + "\n"})
+
+
+def again(folder: Path, patient: Patient) -> Evidence | None:
+    """What was kept of this patient; ``None`` where nothing was."""
+    if patient.name not in golden.names(folder, ".json"):
+        return None
+    return Evidence(**json.loads(golden.read(folder, f"{patient.name}.json")))
+
+
+def shortened(taken: Evidence) -> Evidence:
+    """Without what nobody judges: patches, words, and the timings that scripts took of themselves."""
+    proof = {name: taken.proof[name] for name in PROOF}
+    proof["rows"] = [{name: one[name] for name in ROW} for one in taken.proof["rows"]]
+    told = [{name: one[name] for name in TOLD} for one in taken.told]
+    return Evidence(proof, taken.sick_s, taken.cured_s, told, taken.left)

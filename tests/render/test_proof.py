@@ -1,4 +1,4 @@
-"""The proof as drawn: the first line answers, every number is said once, nothing foreign acts."""
+"""The proof and its plan as drawn: the first line answers, every number stands once, nothing foreign acts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,31 @@ import unicodedata
 from dataclasses import fields, replace
 
 import pytest
+from rich.cells import cell_len
 
-from bottleneck_doctor.model.proof import Attempt, Expected, Gain, Parity, Patch, Proof, ProofCost, Proved
-from bottleneck_doctor.render.proof import render_proof
+from bottleneck_doctor.model.proof import (
+    BASELINE,
+    Arm,
+    Attempt,
+    ComparedSteps,
+    Expected,
+    Gain,
+    Missed,
+    Parity,
+    Patch,
+    Plan,
+    Proof,
+    ProofCost,
+    Proved,
+)
+from bottleneck_doctor.model.report import Speedup
+from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
+from bottleneck_doctor.render.progress import attempt_line, proving_line
+from bottleneck_doctor.render.proof import render_plan, render_proof
 from tests.house.source import ROOT
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked, without_code
-from tests.render.proof.proofs import COMBINED, SCENES, TYPICAL, WORKERS
+from tests.render.proofs import COMBINED, SCENES, TYPICAL, WORKERS
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -134,3 +152,96 @@ def _attacked(proof: Proof, attack: str) -> Proof:
     rows = [replace(row, kind=was.kind) for row, was in zip(hostile.rows, proof.rows, strict=True)]
     winner = next((row.id for row, was in zip(rows, proof.rows, strict=True) if was.id == proof.winner), "")
     return replace(hostile, rows=rows, winner=winner)
+
+
+LOADER = Treatment("loader", {"where": {"file": "train.py", "line": 3}, "arguments": {"num_workers": 2}})
+THREADS = Treatment(ENVIRONMENT, {"OMP_NUM_THREADS": "2"})
+PLAN = Plan(
+    [
+        Arm(BASELINE, BASELINE),
+        Arm("cached-batches", "ceiling", treatments=(Treatment("replay"),)),
+        Arm("workers-auto", "remedy", "make batches in 2 worker processes", ("workers-auto",),
+            (LOADER, THREADS), Speedup(1.7, 2.1, 2.6, "replay")),
+    ],
+    [Missed("columnar-numpy", "an edit of the source")],
+    ComparedSteps(20, 140), 0.0217, 9.3, 60.0, 150.0,
+)  # fmt: skip
+
+
+def test_each_way_to_run_it_is_named_with_what_it_changes_and_what_all_would_cost() -> None:
+    assert (
+        render_plan(PLAN, "terminal")
+        == """\
+3 ways to run the training: steps 21 to 140 would be compared, 9.3 s a run, 60 s
+to 2 min 30 s in all
+  without a remedy
+  with batches from memory
+  workers-auto  ×2.1 predicted
+    make batches in 2 worker processes
+    loader: num_workers=2
+    OMP_NUM_THREADS=2
+
+not tried
+  columnar-numpy  an edit of the source
+"""
+    )
+
+
+def test_json_names_its_schema_first() -> None:
+    told = json.loads(render_plan(PLAN, "json"))
+    assert next(iter(told)) == "schema"
+    assert told["schema"] == "bottleneck-doctor/plan"
+
+
+KNOWN = [("workers-auto", Gain(1.95, 1.88, 2.02, 2)), ("gc-freeze", Gain(1.01, 0.99, 1.03, 2))]
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (
+            100,
+            "bdoc ████████░░░░░░░░░░░░ 100 s left · without a remedy · workers-auto ×1.95 · gc-freeze ×1.01",
+        ),
+        (80, "bdoc ██░░░ 100 s left · without a remedy · workers-auto ×1.95 · gc-freeze ×1.01"),
+        (62, "bdoc ██░░░ 100 s left · without a remedy · workers-auto ×1.95"),
+        (41, "bdoc ██░░░ 100 s left · without a remedy"),
+        (40, "bdoc ████████░░░░░░░░░░░░ 100 s left"),
+        (11, "100 s left"),
+    ],
+)
+def test_what_matters_least_goes_first_on_a_narrow_terminal(width: int, line: str) -> None:
+    assert proving_line("baseline", 0.4, 100.3, KNOWN, width) == line
+
+
+@pytest.mark.parametrize("width", range(100))
+def test_the_line_never_wraps(width: int) -> None:
+    assert cell_len(proving_line("漢字" * 9, 1.7, 4e5, KNOWN, width)) <= max(0, width - 1)
+
+
+def test_the_line_can_be_said_in_ascii() -> None:
+    line = proving_line("cached-batches", 0.5, None, [], 80, "ascii")
+    assert line == "bdoc ##########.......... with batches from memory"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "line"),
+    [
+        (
+            Attempt("baseline", "measured", step_s=0.0217, steps=120, run_s=9.3),
+            "without a remedy: 21.7 ms a step over 120 steps (run of 9.3 s)",
+        ),
+        (
+            Attempt("baseline", "measured", step_s=0.0791, steps=120, run_s=9.3, fair_s=0.0225),
+            "without a remedy: 79.1 ms a step over 120 steps, 22.5 ms without waiting for other programs "
+            "(run of 9.3 s)",
+        ),
+        (
+            Attempt("gc-freeze", "hung", "no step in 30 s", run_s=30.2),
+            "gc-freeze: hung: no step in 30 s (run of 30.2 s)",
+        ),
+        (Attempt("a\x1b[2J", "out-of-memory"), "a\\x1b[2J: out of memory (run of 0 s)"),
+    ],
+)
+def test_a_finished_run_is_one_line_of_a_log(attempt: Attempt, line: str) -> None:
+    assert attempt_line(attempt) == line
