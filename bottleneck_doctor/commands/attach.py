@@ -44,8 +44,8 @@ def main(
     path = with_folder(settings.of(OUTPUT, output), "--output")
     _require_sight(pid)
     profile = looked_at(pid, seconds)
+    from ..findings.report import write_up
     from ..model.codec import encode_profile
-    from ..prescribe import write_up
     from ..render import render
 
     write(path, encode_profile(profile), private=True)

@@ -19,7 +19,7 @@ def main(
     ] = None,
 ) -> int:
     """Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
-    from ..prescribe.registry import offered, pages
+    from ..findings.registry import offered, pages
     from ..render.glossary import APPLY, BOUND_PAGES, CAUSES, GAPS, MESSAGES, METRICS
     from ..render.pages import list_pages, slug
 
@@ -49,14 +49,14 @@ def main(
 
 def _found(cause: str) -> str:
     """Which findings belong to a cause; some name the one that the verdict found instead."""
-    from ..prescribe.registry import entries
+    from ..findings.registry import entries
 
     names = [entry.id for entry in entries() if entry.cause == cause]
     return f"findings: {', '.join(names)}" if names else "no finding belongs to this cause alone"
 
 
 def _pages(shelves: dict[str, dict[str, str]], asked: str) -> list[str]:
-    from ..prescribe.registry import offered
+    from ..findings.registry import offered
     from ..render.pages import page, remedy_page
 
     found = []

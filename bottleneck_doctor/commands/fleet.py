@@ -78,8 +78,8 @@ def main(
 
 def report_of_bytes(profile: bytes) -> bytes:
     """The report of a profile, both as JSON; raises ``BadProfile``."""
+    from ..findings.report import write_up
     from ..model.codec import decode_profile, encode_report
-    from ..prescribe import write_up
 
     return encode_report(replace(write_up(decode_profile(profile)), bdoc=__version__))
 

@@ -65,8 +65,8 @@ def main(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
 
 def prove_command(options: Options) -> int:
     """Try remedies on the training; the exit status of the contract."""
+    from ..findings.registry import offered
     from ..launch.command import choose, plan
-    from ..prescribe.registry import offered
     from ..prove.proof import check_id, parse_expectation
     from ..prove.trials import Target
 
@@ -114,8 +114,8 @@ class Proving:
 def _prove(proving: Proving) -> int:
     """Watch once, plan, try, and print what was gained."""
     from ..analyse.same_losses import parity
-    from ..prescribe import write_up
-    from ..prescribe.registry import offered
+    from ..findings.registry import offered
+    from ..findings.report import write_up
     from ..prove.measure import span_of
     from ..prove.plan import choose_arms
     from ..prove.proof import prove

@@ -17,7 +17,7 @@ def report_of(path: str) -> Report:
     from ..model.codec import read_profile
 
     profile = read_profile(path)
-    from ..prescribe import write_up
+    from ..findings.report import write_up
 
     return write_up(profile)
 
@@ -33,7 +33,7 @@ def with_picture(profile: Profile) -> tuple[Report, Picture]:
     """The same of a profile that is at hand."""
     from ..analyse.diagnose import diagnose
     from ..analyse.lanes import picture_of
-    from ..prescribe import write_up
+    from ..findings.report import write_up
 
     diagnosis = diagnose(profile)
     return write_up(profile, diagnosis), picture_of(diagnosis)

@@ -275,7 +275,7 @@ def _report(options: Options, profile: Profile, ended_ns: int, saved: bool, kept
     if quiet and not conditions(options):
         return 0
     from ..analyse.diagnose import around_s
-    from ..prescribe import write_up
+    from ..findings.report import write_up
 
     report = replace(write_up(profile), bdoc=__version__)
     cost = replace(profile.cost, after_s=(time.monotonic_ns() - ended_ns) / 1e9)

@@ -117,9 +117,9 @@ class Session:
         if self.options[TRIAL] is not None and self.options[QUIET]:
             return  # there will be no report, and the training could use the core
         yield
-        from ..prescribe.registry import modules
+        from ..findings.registry import families
 
-        modules()
+        families()
         yield
         if not self.options[QUIET]:
             _prepare_to_show(self.options[FORMAT])

@@ -226,9 +226,9 @@ class Watcher:
     def _renew_report(self, now_ns: int) -> None:
         """Ask the supervisor for a snapshot; make a report of the one that has come."""
         from ..assemble.profile import Remains, assemble
+        from ..findings.report import write_up
         from ..launch.masking import mask
         from ..launch.run_registry import ask_for_snapshot, read_snapshot
-        from ..prescribe import write_up
 
         ask_for_snapshot(self.run.folder)
         stamp = _stamp(self._snapshot)

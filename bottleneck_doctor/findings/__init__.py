@@ -1,1 +1,1 @@
-"""The shelf: one ailment, with its remedies, is one file; the folder is the registry."""
+"""Findings: why a training is slow and what to change, by family; their ranking; the report."""

@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_BDOC = "cli run".split()  # commands; and what they import once a training has ended:
-LATER = "assemble.profile render.terminal prescribe.registry prescribe.write_up".split()
+LATER = "assemble.profile render.terminal findings.registry findings.report".split()
 
 Answer = tuple[int, bytes, bytes]  # exit status, stdout, stderr
 
@@ -92,7 +92,7 @@ def serve(with_bdoc: bool) -> dict[str, Any] | None:
         sys.path.insert(1, str(ROOT))
         for name in [*(f"commands.{one}" for one in OF_BDOC), *LATER]:
             importlib.import_module(f"bottleneck_doctor.{name}")
-        sys.modules["bottleneck_doctor.prescribe.registry"].modules()
+        sys.modules["bottleneck_doctor.findings.registry"].families()
         del sys.path[1]
         gc.freeze()  # what bdoc has imported is no part of what a training collects
     for line in sys.stdin:

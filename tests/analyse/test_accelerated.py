@@ -10,10 +10,10 @@ from bottleneck_doctor.analyse.causes import gain
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
 from bottleneck_doctor.analyse.step_costs import device_cost
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.derived import DeviceStepBreakdown
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
-from bottleneck_doctor.prescribe import write_up
 from tests.analyse.devices import device_run
 
 MS = 1e-3

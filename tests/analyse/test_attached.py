@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.fetches import Blocked
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Process, Run
-from bottleneck_doctor.prescribe import write_up
 
 TORCH = "/x/site-packages/torch"
 MAIN = "<module> (/data/train.py:40)"

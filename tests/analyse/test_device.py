@@ -11,13 +11,13 @@ from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import measure
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.step_costs import clock_loss, runs_ahead
-from bottleneck_doctor.findings.parts.entry import STARVED, accelerated, patient
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
 from bottleneck_doctor.model.diagnosis import BatchCost, Inputs, StepCost
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
 from tests.analyse.devices import device_run
+from tests.findings.builders import STARVED, accelerator_run, steady_run
 
 MS = 1e-3
 ONCE = {"sm_clock_max_mhz": 2000.0, "pcie_gen_max": 5.0, "pcie_width_max": 16.0, "power_default_w": 700.0}
@@ -180,19 +180,19 @@ def test_the_clock_of_training_is_not_taken_for_an_evaluations():
 
 def test_the_cores_that_an_input_needs_are_those_that_would_end_all_waiting() -> None:
     """20 ms of CPU a batch, for a device that is busy for 4 ms of a step."""
-    starved = accelerated(STARVED, work=BatchCost(0.02))
+    starved = accelerator_run(STARVED, work=BatchCost(0.02))
     needed = measure(starved, [starved.steps])["cores_per_gpu"]
     assert needed.value == pytest.approx(0.02 / STARVED.busy_s, rel=0.05)
-    twice = accelerated(STARVED, work=BatchCost(0.04))
+    twice = accelerator_run(STARVED, work=BatchCost(0.04))
     more = measure(twice, [twice.steps])["cores_per_gpu"]
     assert more.value is not None
     assert more.value == pytest.approx(2 * needed.value, rel=0.05)
 
 
 def test_no_cores_are_told_of_an_input_that_nobody_timed() -> None:
-    unseen = replace(accelerated(STARVED), inputs=Inputs())
+    unseen = replace(accelerator_run(STARVED), inputs=Inputs())
     assert measure(unseen, [unseen.steps])["cores_per_gpu"].value is None
-    cpu = patient(BatchCost(0.02), StepCost(0.004))
+    cpu = steady_run(BatchCost(0.02), StepCost(0.004))
     assert "cores_per_gpu" not in measure(cpu, [cpu.steps])
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.prescribe import write_up
 from tests.analyse.devices import device_run
 from tests.analyse.runs import run_of
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
-from bottleneck_doctor.findings.parts.entry import loop_of
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, FeederLoad, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
+from tests.findings.builders import loop_of
 
 LOOP = loop_of(400)
 BACKWARD, SLEEP, SAVE = "run (graph.py:9)", "sleep (train.py:5)", "save (/x/torch/serialization.py:9)"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.analyse.inputs import epoch_draws_s, making_of
-from bottleneck_doctor.findings.parts.entry import loop_of
 from bottleneck_doctor.model.fetches import Making
 from bottleneck_doctor.model.loops import Epochs, Loader
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
+from tests.findings.builders import loop_of
 
 WATCHED = Making("1:1", 10, first_draws_s=[0.2, 0.1, 0.2, 0.1])
 

@@ -10,10 +10,10 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.merge import merge
 from bottleneck_doctor.analyse.ranks import all_ranks, compare, slow_ranks
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.errors import BadProfile, UsageError
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.prescribe import write_up
 from tests.analyse.test_ranks import STEPS, ranks
 
 Files = dict[str, Profile]

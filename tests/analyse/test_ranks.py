@@ -10,9 +10,9 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.ranks import compare
 from bottleneck_doctor.analyse.steady import choose_loop
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
-from bottleneck_doctor.prescribe import write_up
 from tests.analyse.devices import device_run
 from tests.analyse.runs import own_loop, run_of
 

@@ -10,12 +10,12 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.verdict import SENTENCES
 from bottleneck_doctor.analyse.whole_run import in_run, judge_whole, with_evaluation, with_faster_evaluation
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.derived import Whole
 from bottleneck_doctor.model.loops import Epochs
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Elapsed
-from bottleneck_doctor.prescribe import write_up
 from tests.analyse.runs import run_of
 
 MS = 1e-3

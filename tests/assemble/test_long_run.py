@@ -11,10 +11,10 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.lanes import picture_of
 from bottleneck_doctor.assemble.profile import assemble
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render.trace import trace
 from tests.assemble import long_run
 

@@ -13,8 +13,8 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.lanes import picture_of
 from bottleneck_doctor.assemble.profile import assemble
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
-from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import DRAWN, render
 from tests.assemble import long_run
 from tests.render.browser import open_browser

@@ -37,14 +37,14 @@ def store(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Store:
         later_s = profile.run.duration_s - RUN.duration_s
         return replace(report, run=replace(report.run, duration_s=report.run.duration_s + later_s))
 
-    prescribe, shelf = (
-        ModuleType("bottleneck_doctor.prescribe"),
-        ModuleType("bottleneck_doctor.prescribe.registry"),
+    report, registry = (
+        ModuleType("bottleneck_doctor.findings.report"),
+        ModuleType("bottleneck_doctor.findings.registry"),
     )
-    prescribe.write_up = write_up  # type: ignore[attr-defined]
-    shelf.pages = lambda: {"loader-in-main": "Every batch is made in place.\n\nCure: workers-auto."}  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe", prescribe)
-    monkeypatch.setitem(sys.modules, "bottleneck_doctor.prescribe.registry", shelf)
+    report.write_up = write_up  # type: ignore[attr-defined]
+    registry.pages = lambda: {"loader-in-main": "Every batch is made in place.\n\nCure: workers-auto."}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "bottleneck_doctor.findings.report", report)
+    monkeypatch.setitem(sys.modules, "bottleneck_doctor.findings.registry", registry)
 
     stored = 0
 

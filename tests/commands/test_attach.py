@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import read_profile
-from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import START, script
 from tests.house.source import ROOT
 

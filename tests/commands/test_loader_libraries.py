@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import bottleneck_doctor
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import read_profile
-from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import bdoc, script
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.alone]  # shares of time are asserted

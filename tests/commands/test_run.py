@@ -345,7 +345,7 @@ def fails(module: str, name: str) -> str:
         ("assemble.profile", "assemble", "the profile could not be assembled: OSError: no [b]luck\n"),
         ("model.codec", "encode_profile", "the profile could not be written: OSError: no [b]luck\n"),
         (
-            "prescribe",
+            "findings.report",
             "write_up",
             "the report could not be written: OSError: no [b]luck; the profile is in p.json\n",
         ),
@@ -360,7 +360,7 @@ def test_a_failure_of_ours_is_one_line_and_the_script_keeps_its_status(
 
 
 def test_a_gate_that_lost_its_report_cannot_say(folder: Path) -> None:
-    broken = fails("prescribe", "write_up")
+    broken = fails("findings.report", "write_up")
     assert bdoc(folder, "-q", "--fail-if", "step_time_s>1", script(folder, HELLO), first=broken).status == 3
 
 

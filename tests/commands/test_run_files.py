@@ -14,9 +14,9 @@ from bottleneck_doctor.commands import exporting
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.commands.hide_paths import _each, _text, _word, pathless
 from bottleneck_doctor.commands.run import keep_trace
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.launch.folder import RunFolder
 from bottleneck_doctor.model.codec import decode_profile, encode_profile, read_profile
-from bottleneck_doctor.prescribe import write_up
 from tests.commands.conftest import Store
 from tests.commands.running import bdoc, gaps, plain, script
 from tests.lab.golden import GOLDEN, read

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import read_profile
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import Told, bdoc, gaps, in_its_own_world, may_mount, plain, script
 from tests.house.source import ROOT
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.findings.parts.advice import as_served, loader_with, meant
-from bottleneck_doctor.findings.parts.entry import inputs_of, patient
+from bottleneck_doctor.findings.parts.loader_remedies import as_served, loader_with, meant
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Proposal, StepCost
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.report import Fix
+from tests.findings.builders import inputs_of, steady_run
 
 BUILT = Loader(
     "1:1",
@@ -49,7 +49,7 @@ def test_what_the_profile_does_not_know_is_not_asked_for() -> None:
 def test_far_more_workers_than_a_server_was_seen_to_serve_are_promised_a_bound(
     work: BatchCost, workers: int, is_bound: bool
 ) -> None:
-    sick = patient(work, StepCost(0.0, 0.003), workers=2, inputs=inputs_of(work, 2, 0.0155))
+    sick = steady_run(work, StepCost(0.0, 0.003), workers=2, inputs=inputs_of(work, 2, 0.0155))
     proposal = Proposal("workers-auto", "more", Fix("", ""), change=Change(workers=workers), basis="replay")
     told = as_served(sick, proposal)
     if not is_bound:

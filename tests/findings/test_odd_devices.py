@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import encode_profile, encode_report
 from bottleneck_doctor.model.device import (
     Allocator,
@@ -17,7 +18,6 @@ from bottleneck_doctor.model.device import (
     Product,
     TorchSettings,
 )
-from bottleneck_doctor.prescribe import write_up
 from tests.analyse.devices import device_run
 
 LARGEST = 2**62

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.findings.parts.entry import patient
-from bottleneck_doctor.findings.parts.reserving import reserve_cores
+from bottleneck_doctor.findings.parts.loader_remedies import reserve_cores
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Scenario, StepCost
+from tests.findings.builders import steady_run
 
 MAKING_S, MODEL_S = 0.030, 0.020
 
@@ -12,7 +12,7 @@ MAKING_S, MODEL_S = 0.030, 0.020
 def sick(threads: float = 2.0, cores: float = 2.0) -> Diagnosis:
     """Batches of 30 ms made in the main process, beside a model of 20 ms on two threads."""
     work, cost = BatchCost(MAKING_S), StepCost(MODEL_S)
-    return patient(work, cost, scenario=Scenario((work,), (cost,), cores=cores, threads=threads))
+    return steady_run(work, cost, scenario=Scenario((work,), (cost,), cores=cores, threads=threads))
 
 
 def test_workers_and_one_thread_beat_workers_beside_two() -> None:

@@ -17,7 +17,9 @@ from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.analyse.causes import gain, side_of
 from bottleneck_doctor.analyse.predict import WORTH
 from bottleneck_doctor.analyse.replay import apply
-from bottleneck_doctor.findings.parts.entry import Case
+from bottleneck_doctor.findings.parts.entry import Entry
+from bottleneck_doctor.findings.ranking import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
+from bottleneck_doctor.findings.registry import entries, families, pages
 from bottleneck_doctor.model.diagnosis import (
     Abstention,
     BatchCost,
@@ -31,9 +33,9 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
 )
 from bottleneck_doctor.model.run import ENVIRONMENT
-from bottleneck_doctor.prescribe.rank import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
-from bottleneck_doctor.prescribe.registry import cases_of, modules, pages
 from bottleneck_doctor.render.glossary import CAUSES
+from tests.findings.builders import Case
+from tests.findings.cases import cases_of
 
 SECTIONS = [
     "What it means",
@@ -51,72 +53,69 @@ KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 LOOSE = 1.1  # the replay may lie this far above the closed form: parties that nearly tie hold each other up
 
 # A test is of a finding, not of a case: these are replayed, which would be done when tests are collected.
-SHELF = {module.__name__.rpartition(".")[2]: module for module in modules()}
+SHELF = {entry.id: entry for entry in entries()}
 
 
 @pytest.fixture(params=SHELF.values(), ids=SHELF.keys())
-def module(request: pytest.FixtureRequest) -> ModuleType:
-    """Each finding's file in turn."""
-    assert isinstance(request.param, ModuleType)
+def entry(request: pytest.FixtureRequest) -> Entry:
+    """Each finding in turn."""
+    assert isinstance(request.param, Entry)
     return request.param
 
 
 def test_the_shelf_is_not_empty() -> None:
-    assert "loader_in_main" in SHELF
+    assert "loader-in-main" in SHELF
 
 
-def test_an_id_is_the_name_of_its_file(module: ModuleType) -> None:
-    assert module.FINDING.id == module.__name__.rpartition(".")[2].replace("_", "-")
-
-
-def test_a_page_has_its_sections_in_order_and_none_is_empty(module: ModuleType) -> None:
-    first, *rest = re.split(r"^## (.+)$", pages()[module.FINDING.id], flags=re.MULTILINE)
+def test_a_page_has_its_sections_in_order_and_none_is_empty(entry: Entry) -> None:
+    first, *rest = re.split(r"^## (.+)$", pages()[entry.id], flags=re.MULTILINE)
     assert rest[0::2] == SECTIONS
     assert re.fullmatch(r"[^\n]+\.", first.strip()), "the page begins with one sentence on one line"
     assert all(len(text.split()) >= 5 for text in rest[1:-3:2]), "a section says something"
     assert rest[-1].strip(), "the references name something"
 
 
-def test_a_page_names_every_remedy_that_the_finding_offers(module: ModuleType) -> None:
-    offered = {proposal.id for _, proposal in proposed(module)}
-    assert offered <= {one.id for one in module.FINDING.remedies}
+def test_a_page_names_every_remedy_that_the_finding_offers(entry: Entry) -> None:
+    offered = {proposal.id for _, proposal in proposed(entry)}
+    assert offered <= {one.id for one in entry.remedies}
 
 
-def test_a_cause_is_a_word_of_the_contract(module: ModuleType) -> None:
-    assert module.FINDING.cause in CAUSES.keys() - {"none"}
+def test_a_cause_is_a_word_of_the_contract(entry: Entry) -> None:
+    assert entry.cause in CAUSES.keys() - {"none"}
 
 
-def test_a_finding_shows_when_it_fires_when_not_and_when_it_cannot_say(module: ModuleType) -> None:
-    outcomes = [case.outcome for case in cases_of(module)]
+def test_a_finding_shows_when_it_fires_when_not_and_when_it_cannot_say(entry: Entry) -> None:
+    outcomes = [case.outcome for case in cases_of(entry.id)]
     assert set(outcomes) <= OUTCOMES
     assert len(outcomes) >= 3
     assert set(outcomes) >= {"fires", "silent"}
-    assert "abstains" in outcomes or not _can_abstain(module), "it can abstain, and no case shows it"
+    assert "abstains" in outcomes or not _can_abstain(entry), "it can abstain, and no case shows it"
 
 
-def test_thresholds_say_where_they_come_from(module: ModuleType) -> None:
-    bare = [name for name, source in _thresholds(module) if "#" not in source]
+@pytest.mark.parametrize("family", families().values(), ids=families().keys())
+def test_thresholds_say_where_they_come_from(family: ModuleType) -> None:
+    bare = [name for name, source in _thresholds(family) if "#" not in source]
     assert not bare, (
-        f"{module.__file__}: say in a comment where {', '.join(bare)} comes from, or that it is ours"
+        f"{family.__file__}: say in a comment where {', '.join(bare)} comes from, or that it is ours"
     )
 
 
-def test_a_case_comes_out_as_it_says(module: ModuleType) -> None:
-    for case in cases_of(module):
-        outcome = module.FINDING.ask(case.diagnosis)
+def test_a_case_comes_out_as_it_says(entry: Entry) -> None:
+    for case in cases_of(entry.id):
+        outcome = entry.ask(case.diagnosis)
         kind = {Finding: "fires", Abstention: "abstains"}.get(type(outcome), "silent")
         assert kind == case.outcome, f"{case.name}: {outcome}"
         if isinstance(outcome, Finding):
             offered = {proposal.id for proposal in outcome.proposals}
             assert not case.remedy or case.remedy in offered, f"{case.name}: {offered}"
         if isinstance(outcome, Abstention):
-            assert outcome.finding == module.FINDING.id
+            assert outcome.finding == entry.id
             assert re.match(r"\S", outcome.missing), f"{case.name}: an abstention names what was missing"
 
 
-def test_a_finding_is_well_formed(module: ModuleType) -> None:
-    for case, finding in found(module):
-        assert finding.id == module.FINDING.id
+def test_a_finding_is_well_formed(entry: Entry) -> None:
+    for case, finding in found(entry.id):
+        assert finding.id == entry.id
         assert finding.cause in CAUSES.keys() - {"none"}
         assert finding.evidence, f"{case.name}: a finding without evidence is an opinion"
         for evidence in finding.evidence:
@@ -127,8 +126,8 @@ def test_a_finding_is_well_formed(module: ModuleType) -> None:
             )
 
 
-def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType) -> None:
-    for case, proposal in proposed(module):
+def test_a_cure_says_what_to_do_and_how_it_is_predicted(entry: Entry) -> None:
+    for case, proposal in proposed(entry):
         assert KEBAB.fullmatch(proposal.id)
         assert proposal.apply in EASE
         assert proposal.effort in EFFORT
@@ -143,8 +142,8 @@ def test_a_cure_says_what_to_do_and_how_it_is_predicted(module: ModuleType) -> N
             assert 0 < low <= likely <= high, f"{proposal.id}: {proposal.factor}"
 
 
-def test_a_declared_remedy_reads_without_a_run(module: ModuleType) -> None:
-    for remedy in module.FINDING.remedies:
+def test_a_declared_remedy_reads_without_a_run(entry: Entry) -> None:
+    for remedy in entry.remedies:
         assert KEBAB.fullmatch(remedy.id)
         assert remedy.title[:1].islower()
         assert not re.search(r"\.$|[{}]", remedy.title), remedy.title
@@ -154,26 +153,26 @@ def test_a_declared_remedy_reads_without_a_run(module: ModuleType) -> None:
         assert (remedy.apply in EASE, remedy.effort in EFFORT, remedy.basis in TRUST) == (True, True, True)
 
 
-def test_a_proposal_is_a_remedy_that_the_finding_declares(module: ModuleType) -> None:
+def test_a_proposal_is_a_remedy_that_the_finding_declares(entry: Entry) -> None:
     """A run may say more of it, or forbid that a trial applies it; what it is, it says in advance."""
-    remedies = module.FINDING.remedies
-    for case, proposal in proposed(module):
+    remedies = entry.remedies
+    for case, proposal in proposed(entry):
         same = [one for one in remedies if (one.id, one.effort) == (proposal.id, proposal.effort)]
         assert any(proposal.apply in (one.apply, "manual") for one in same), (
             f"{case.name}: {proposal.id} is not declared"
         )
 
 
-def test_the_cure_that_a_case_names_would_be_reported(module: ModuleType) -> None:
-    for case, proposal in proposed(module):
+def test_the_cure_that_a_case_names_would_be_reported(entry: Entry) -> None:
+    for case, proposal in proposed(entry):
         if proposal.id == case.remedy:
             likely = _likely(case.diagnosis, proposal)
             said = likely >= WORTH or likely <= HURTS or promises_nothing(proposal)
             assert said, f"{case.name}: {proposal.id} is predicted to bring ×{likely:.2f}"
 
 
-def test_a_prediction_is_what_the_pipelines_arithmetic_says(module: ModuleType) -> None:
-    for case, proposal in proposed(module):
+def test_a_prediction_is_what_the_pipelines_arithmetic_says(entry: Entry) -> None:
+    for case, proposal in proposed(entry):
         scenario = case.diagnosis.scenario
         if proposal.change is None or scenario is None or len(set(scenario.works)) > 1:
             continue  # where batches vary, means say nothing about order and depth
@@ -183,16 +182,16 @@ def test_a_prediction_is_what_the_pipelines_arithmetic_says(module: ModuleType) 
         assert before[0] / after[1] <= likely <= before[1] / after[0], said
 
 
-def test_a_finding_can_look_at_the_runs_of_all_others(module: ModuleType) -> None:
+def test_a_finding_can_look_at_the_runs_of_all_others(entry: Entry) -> None:
     """It may fire on them, even where sensors saw less; it never fails."""
     for diagnosis in _firsts():
-        outcome = module.FINDING.ask(diagnosis)
+        outcome = entry.ask(diagnosis)
         assert outcome is None or isinstance(outcome, Finding | Abstention)
 
 
-def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(module: ModuleType) -> None:
-    for case in cases_of(module):
-        assert not isinstance(module.FINDING.ask(_unseen(case.diagnosis)), Finding)
+def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(entry: Entry) -> None:
+    for case in cases_of(entry.id):
+        assert not isinstance(entry.ask(_unseen(case.diagnosis)), Finding)
 
 
 @pytest.mark.parametrize(
@@ -263,18 +262,18 @@ def _epochs(scenario: Scenario, step: float, fill: float) -> tuple[float, float]
 
 
 @cache
-def found(module: ModuleType) -> list[tuple[Case, Finding]]:
+def found(finding: str) -> list[tuple[Case, Finding]]:
     """What a finding says of the cases in which it is to fire."""
     asked = [
-        (case, module.FINDING.ask(case.diagnosis)) for case in cases_of(module) if case.outcome == "fires"
+        (case, SHELF[finding].ask(case.diagnosis)) for case in cases_of(finding) if case.outcome == "fires"
     ]
     assert all(isinstance(finding, Finding) for _, finding in asked)
     return asked
 
 
-def proposed(module: ModuleType) -> list[tuple[Case, Proposal]]:
+def proposed(entry: Entry) -> list[tuple[Case, Proposal]]:
     """All proposals of these."""
-    return [(case, proposal) for case, finding in found(module) for proposal in finding.proposals]
+    return [(case, proposal) for case, finding in found(entry.id) for proposal in finding.proposals]
 
 
 def _likely(diagnosis: Diagnosis, proposal: Proposal) -> float:
@@ -287,7 +286,7 @@ def _likely(diagnosis: Diagnosis, proposal: Proposal) -> float:
 @cache
 def _firsts() -> list[Diagnosis]:
     """The first case of each finding, seen and blinded."""
-    firsts = [cases_of(module)[0].diagnosis for module in SHELF.values()]
+    firsts = [cases_of(entry.id)[0].diagnosis for entry in SHELF.values()]
     return firsts + [_blinded(one) for one in firsts]
 
 
@@ -314,17 +313,15 @@ def _unseen(diagnosis: Diagnosis) -> Diagnosis:
     )  # fmt: skip
 
 
-def _can_abstain(module: ModuleType) -> bool:
-    return bool(module.FINDING.needs) or "Abstention(" in inspect.getsource(module)
+def _can_abstain(entry: Entry) -> bool:
+    return bool(entry.needs) or "Abstention(" in inspect.getsource(entry.examine)
 
 
-def _thresholds(module: ModuleType) -> Iterator[tuple[str, str]]:
-    """Numbers under an upper-case name before the examination, with their lines and the one above."""
-    text = inspect.getsource(module)
+def _thresholds(family: ModuleType) -> Iterator[tuple[str, str]]:
+    """Numbers under an upper-case name, with their lines and the one above."""
+    text = inspect.getsource(family)
     lines = text.splitlines()
     for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == "examine":
-            return
         if isinstance(node, ast.Assign) and _is_number(node.value):
             name = ast.unparse(node.targets[0])
             assert node.end_lineno is not None
@@ -337,9 +334,9 @@ def _is_number(value: ast.expr) -> bool:
     return bool(numbers) and all(isinstance(node.value, int | float) for node in numbers)
 
 
-def test_a_guess_lies_within_its_bound(module: ModuleType) -> None:
+def test_a_guess_lies_within_its_bound(entry: Entry) -> None:
     """Where a finding names no bound, it is that of the input, and the finding has to be about the input."""
-    for case, finding in found(module):
+    for case, finding in found(entry.id):
         for offer in offers(case.diagnosis, [finding]):
             if offer.proposal.basis == "bound":
                 said = f"{case.name}: {offer.proposal.id}"
@@ -348,13 +345,13 @@ def test_a_guess_lies_within_its_bound(module: ModuleType) -> None:
                 assert offer.likely <= offer.told.high, said
 
 
-def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(module: ModuleType) -> None:
-    for case, proposal in proposed(module):
+def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(entry: Entry) -> None:
+    for case, proposal in proposed(entry):
         assert bool(proposal.treatments) == (proposal.apply in APPLIED), f"{case.name}: {proposal.id}"
 
 
-def test_a_treatment_names_a_function_that_takes_its_options(module: ModuleType) -> None:
-    for case, proposal in proposed(module):
+def test_a_treatment_names_a_function_that_takes_its_options(entry: Entry) -> None:
+    for case, proposal in proposed(entry):
         for one in proposal.treatments:
             if one.name == ENVIRONMENT:
                 assert one.options, f"{case.name}: {proposal.id}"
@@ -365,6 +362,6 @@ def test_a_treatment_names_a_function_that_takes_its_options(module: ModuleType)
 
 
 def test_each_treatment_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:
-    offered = [proposal for module in SHELF.values() for _, proposal in proposed(module)]
+    offered = [proposal for entry in SHELF.values() for _, proposal in proposed(entry)]
     named = {one.name for proposal in offered for one in proposal.treatments}
     assert set(TREATMENTS) - named == {"replay"}  # which proving itself orders

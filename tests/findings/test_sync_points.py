@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.analyse.causes import gain
-from bottleneck_doctor.findings import sync_points
-from bottleneck_doctor.findings.parts.entry import accelerated
+from bottleneck_doctor.findings.device_compute import sync_points
 from bottleneck_doctor.model.derived import DeviceStepBreakdown
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
 from bottleneck_doctor.model.diagnosis import Finding
+from tests.findings.builders import accelerator_run
 
 COPY = DeviceCopy(128.0, 1.0, 1e-4, 1e-4, pinned=False, blocking=True)  # it waits for the device as well
 
@@ -20,8 +20,8 @@ def test_no_step_gets_shorter_than_the_loops_own_work(host_s: float, copies: lis
     busy_s, input_s = 0.004, 0.0003
     beat = DeviceStepBreakdown(400, busy_s + host_s + input_s, busy_s, input_s, sync_s=host_s, host_s=host_s)
     read = DeviceSync("item", 1.0, 0.003, host_s, "train.py", 4)
-    diagnosis = accelerated(beat, DeviceFacts(syncs=[read], copies=copies), wait_s=input_s)
-    found = sync_points.examine(diagnosis)
+    diagnosis = accelerator_run(beat, DeviceFacts(syncs=[read], copies=copies), wait_s=input_s)
+    found = sync_points(diagnosis)
     assert isinstance(found, Finding)
     assert diagnosis.scenario is not None
     change = found.proposals[0].change

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any
 
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile, encode_report
-from bottleneck_doctor.prescribe import write_up
 from tests.lab.golden import GOLDEN, read
 
 RECORDED = GOLDEN / "accuracy"

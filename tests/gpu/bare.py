@@ -56,10 +56,10 @@ def _run(given: argparse.Namespace) -> int:
     from bottleneck_doctor.commands.options import NO_PROFILER, NO_PY_SPY, QUIET
     from bottleneck_doctor.commands.run_options import Form, Options
     from bottleneck_doctor.commands.session import Session
+    from bottleneck_doctor.findings.report import write_up
     from bottleneck_doctor.launch.command import instrumented, plan
     from bottleneck_doctor.launch.folder import run_folder
     from bottleneck_doctor.launch.supervise import supervise
-    from bottleneck_doctor.prescribe import write_up
 
     package = ROOT / "bottleneck_doctor"
     form = Form(given.script, None, None, given.args)

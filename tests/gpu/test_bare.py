@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile, encode_report
-from bottleneck_doctor.prescribe import write_up
 from tests.gpu import bare
 from tests.gpu.measure import output_of
 from tests.lab.run import ROOT

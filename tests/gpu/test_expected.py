@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from bottleneck_doctor.analyse.causes import RESOURCE
-from bottleneck_doctor.prescribe.registry import offered
+from bottleneck_doctor.findings.registry import offered
 from tests.gpu.expected import FOLDER, PATIENTS, script
 from tests.patients.patient import Patient
 

@@ -52,13 +52,12 @@ LAWS = {
     "assemble": _law("model source agent.wire"),
     "analyse": _law("model source", not_stdlib=WORLD),
     "findings": _law("model source analyse", not_stdlib=WORLD),
-    "prescribe": _law("model analyse findings"),
     "render": _law("model", "jinja2 plotly rich snakeviz tornado"),
     "export": _law("model", "mlflow opentelemetry prometheus_client tensorboard wandb"),
     "prove": _law("model analyse launch sense", "psutil"),
     "fleet": _law("model", "duckdb fsspec"),
     "commands": _law(
-        "model source launch sense assemble analyse prescribe prove render fleet export", "typer tomli"
+        "model source launch sense assemble analyse findings prove render fleet export", "typer tomli"
     ),
 }
 
@@ -112,7 +111,7 @@ def _names(node: ast.AST, file: str) -> list[tuple[str, bool]]:
 
 
 def unlawful(source: Source, shelf: frozenset[str]) -> Iterator[Broken]:
-    """The imports of a file that the law forbids. `shelf`: the dotted names of the single findings."""
+    """The imports of a file that the law forbids. `shelf`: the dotted names of the families of findings."""
     room = room_of(source.file)
     assert room is not None, source.file
     if room not in LAWS:
@@ -159,9 +158,9 @@ def _wrong_inside(room: str, found: Import, shelf: frozenset[str]) -> tuple[str,
         return "the guest does not know the package by name", "import it relatively, or do without"
     single = next((name for name in shelf if (found.name + ".").startswith(name + ".")), None)
     if single and room == "findings":
-        return f"`{single}` is another finding", "state your own Change; share code through analyse"
-    if single and room == "prescribe":
-        return f"`{single}` is a single finding", "walk the shelf instead of naming one"
+        return f"`{single}` is a family of findings", "share code through findings/parts or analyse"
+    if single and room == "commands":
+        return f"`{single}` is a family of findings", "ask findings/registry.py"
     if room == "render" and inside.rpartition(".")[2] == "Profile":
         return "renderers do not read the profile", "put what is needed into the report"
     known = inside.partition(".")[0] in LAWS

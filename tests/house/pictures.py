@@ -20,8 +20,8 @@ from rich.text import Text
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.lanes import picture_of
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile
-from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import render
 from tests.house.source import ROOT
 from tests.lab.golden import GOLDEN, read

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.model.proof import Proof
-from bottleneck_doctor.prescribe import write_up
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.proof import render_proof
 from tests.house.source import ROOT

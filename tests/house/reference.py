@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
+from bottleneck_doctor.findings.parts.entry import Entry
+from bottleneck_doctor.findings.registry import entries, offered, pages
 from bottleneck_doctor.model.diagnosis import Proposal
-from bottleneck_doctor.prescribe.registry import modules, offered, pages
 from bottleneck_doctor.render.glossary import (
     APPLY,
     BOUND_PAGES,
@@ -32,7 +32,7 @@ FIRST = "<!-- written by `make docs`; change the finding, the glossary or the ty
 @cache
 def reference() -> dict[str, str]:
     """Every page by its path below the folder."""
-    found = {f"findings/{module.FINDING.id}.md": finding_page(module) for module in modules()}
+    found = {f"findings/{entry.id}.md": finding_page(entry) for entry in entries()}
     found |= {"README.md": index(), "remedies.md": remedies_page(), "words.md": words_page()}
     found |= {"report.md": types_page("Report", REPORT), "profile.md": types_page("Profile", PROFILE)}
     found |= {"fleet.md": tables_page()}
@@ -59,9 +59,8 @@ def present(folder: Path = FOLDER) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.md"))
 
 
-def finding_page(module: ModuleType) -> str:
+def finding_page(entry: Entry) -> str:
     """A finding: its page, and the remedies it offers."""
-    entry = module.FINDING
     remedies = [name for name, findings in offered().items() if entry.id in findings]
     links = ", ".join(f"[{name}](../remedies.md#{name})" for name in remedies) or "none"
     about = f"Cause: [{entry.cause}](../words.md#causes). Remedies: {links}."
@@ -82,8 +81,7 @@ def index() -> str:
     lines += ["- [profile](profile.md): the fields of `profile.json`"]
     lines += ["- [fleet](fleet.md): the tables of `bdoc fleet`", "", "## Findings", ""]
     lines += ["| finding | cause | in one sentence |", "|---|---|---|"]
-    for module in sorted(modules(), key=lambda module: (module.FINDING.cause, module.FINDING.id)):
-        entry = module.FINDING
+    for entry in sorted(entries(), key=lambda entry: (entry.cause, entry.id)):
         first = pages()[entry.id].partition("\n")[0].replace("|", "\\|")
         lines.append(f"| [{entry.id}](findings/{entry.id}.md) | {entry.cause} | {first} |")
     lines += ["", "```{toctree}", ":hidden:", ":glob:", "remedies", "words", "report", "profile", "fleet"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bottleneck_doctor.prescribe.registry import offered, pages
+from bottleneck_doctor.findings.registry import offered, pages
 from bottleneck_doctor.render.glossary import CAUSES, METRICS
 from tests.house.source import ROOT, Broken, require_none
 

@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from bottleneck_doctor.findings.registry import entries
 from tests.house.law import EXEMPT, LAWS, imports, unlawful
 from tests.house.source import PACKAGE, ROOT, Broken, Source, python_sources, require_none, room_of, tree
 
@@ -38,11 +39,9 @@ CASES = [
     ("analyse/steps.py", "from ..model import profile", True),
     ("analyse/steps.py", "from time import monotonic", False),
     ("analyse/steps.py", "def go():\n    import_module('bottleneck_doctor.sense')", False),
-    ("findings/decode_bound.py", "from . import loader_in_main", False),
-    ("findings/decode_bound.py", "from .loader_in_main import FINDING", False),
-    ("findings/decode_bound.py", "from ..analyse.replay import replay", True),
-    ("prescribe/rank.py", "from ..findings import shelf", True),
-    ("prescribe/rank.py", "from ..findings import loader_in_main", False),
+    ("findings/decode.py", "from . import input", False),
+    ("findings/decode.py", "from .input import FINDINGS", False),
+    ("findings/decode.py", "from ..analyse.replay import replay", True),
     ("export/carriers.py", "from opentelemetry.sdk import trace", True),
     ("export/data.py", "from ..analyse import verdict", False),
     ("render/page.py", "import rich.table", True),
@@ -51,8 +50,8 @@ CASES = [
     ("render/page.py", "from ..analyse import verdict", False),
     ("commands/run.py", "import typer", True),
     ("commands/run.py", "import rich", False),
-    ("commands/run.py", "from ..prescribe import rank", True),
-    ("commands/run.py", "from ..findings import shelf", False),
+    ("commands/run.py", "from ..findings import ranking", True),
+    ("commands/run.py", "from ..findings import input", False),
     ("__main__.py", "from .commands.app import main", True),
     ("__init__.py", "from .analyse import replay", False),
     ("attic/old.py", "import os", False),
@@ -61,7 +60,7 @@ CASES = [
 
 @pytest.mark.parametrize(("file", "code", "lawful"), CASES)
 def test_the_law_itself(file: str, code: str, lawful: bool) -> None:
-    shelf = frozenset({f"{PACKAGE}.findings.loader_in_main"})
+    shelf = frozenset({f"{PACKAGE}.findings.input"})
     assert (not list(unlawful(Source(f"{PACKAGE}/{file}", code), shelf))) is lawful
 
 
@@ -97,12 +96,12 @@ def test_the_door_is_alone_in_its_folder() -> None:
     assert beside == ["sitecustomize.py"], "whatever lies beside the door is importable in the user's program"
 
 
-def test_prescribe_names_no_single_finding() -> None:
-    ids = {name.rpartition(".")[2].replace("_", "-") for name in _shelf()}
-    do = "walk the shelf; what only one finding knows belongs into its file"
+def test_ranking_and_report_name_no_finding() -> None:
+    ids, do = {entry.id for entry in entries()}, "what only one finding knows belongs into its family"
     require_none(
-        Broken(source.file, node.lineno, f"`prescribe` names the finding `{node.value}`", do)
-        for source in python_sources(f"{PACKAGE}/prescribe/")
+        Broken(source.file, node.lineno, f"it names the finding `{node.value}`", do)
+        for name in ("ranking", "report", "registry")
+        for source in python_sources(f"{PACKAGE}/findings/{name}.py")
         for node in ast.walk(tree(source))
         if isinstance(node, ast.Constant) and node.value in ids
     )
@@ -110,14 +109,14 @@ def test_prescribe_names_no_single_finding() -> None:
 
 @cache
 def _shelf() -> frozenset[str]:
-    """The dotted names of the files that hold one finding each."""
+    """The dotted names of the families of findings."""
     return frozenset(
         source.file[: -len(".py")].replace("/", ".")
         for source in python_sources(f"{PACKAGE}/findings/")
-        if any(_assigns_finding(node) for node in tree(source).body)
+        if any(_assigns_findings(node) for node in tree(source).body)
     )
 
 
-def _assigns_finding(node: ast.stmt) -> bool:
+def _assigns_findings(node: ast.stmt) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return any(isinstance(target, ast.Name) and target.id == "FINDING" for target in targets)
+    return any(isinstance(target, ast.Name) and target.id == "FINDINGS" for target in targets)

@@ -11,7 +11,7 @@ import pytest
 from tests.house.source import PACKAGE, Broken, Source, python_sources, require_none, room_of, tree
 
 SILENT_ROOMS = frozenset(
-    "agent inject model launch sense assemble analyse findings prescribe export".split()
+    "agent inject model launch sense assemble analyse findings export".split()
 )  # what they have to say goes to their caller
 
 # Names that are written with a capital wherever they stand. Acronyms and CamelCase need no entry.

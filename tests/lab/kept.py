@@ -54,8 +54,8 @@ def report_and_diagnosis(
 ) -> tuple[dict[str, Any], Diagnosis]:
     """The report and the diagnosis that it is written from."""
     from bottleneck_doctor.analyse.diagnose import diagnose
+    from bottleneck_doctor.findings.report import FAILED, write_up
     from bottleneck_doctor.model.codec import decode_profile, encode_report
-    from bottleneck_doctor.prescribe.write_up import FAILED, write_up
 
     profile = decode_profile(golden.read(folder, name + PROFILE))
     profile = replace(profile, **{name: type(getattr(profile, name))() for name in without})

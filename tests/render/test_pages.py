@@ -10,11 +10,11 @@ import pytest
 
 from bottleneck_doctor import launch
 from bottleneck_doctor.analyse.conditions import METRIC_NAMES
+from bottleneck_doctor.findings.ranking import EASE, EFFORT
 from bottleneck_doctor.model.diagnosis import Proposal
 from bottleneck_doctor.model.errors import BadProfile, Refused, UsageError
 from bottleneck_doctor.model.instruments import Capability
 from bottleneck_doctor.model.report import Fix
-from bottleneck_doctor.prescribe.rank import EASE, EFFORT
 from bottleneck_doctor.render.glossary import (
     APPLY,
     BOUND_PAGES,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import read_profile
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.report import Remedy, Report
-from bottleneck_doctor.prescribe import write_up
 from tests.agent.torch_server import Answer, server
 
 ROOT = Path(__file__).resolve().parents[2]

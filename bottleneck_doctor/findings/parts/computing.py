@@ -11,14 +11,15 @@ from ...analyse.loop_cpu import anatomy_of
 from ...analyse.predict import WORTH
 from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
-from ...model.computing import Computing, DispatchBreakdown, Optimizer, ScriptSettings
+from ...model.computing import DispatchBreakdown, Optimizer, ScriptSettings
 from ...model.derived import DeviceStepBreakdown, DeviceView
-from ...model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
+from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
 from ...model.instruments import Operator
 from ...model.report import Fix
 from ...model.run import ENVIRONMENT, Treatment
-from .advice import memory_left, readings, spread
-from .entry import given, patient
+from .entry import given, spread
+from .facts import readings
+from .memory_room import memory_left
 
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
@@ -26,7 +27,6 @@ WINDOW = "torch.profiler window"
 CALLS = "hooks on copies and waits, in steps that were looked at"
 ACTIVE = "torch.profiler window, or NVML's performance monitors"
 ALLOCATOR = "torch.cuda.memory_stats"
-
 TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cores can do
 BANDWIDTH_KINDS = ("elementwise", "reduction")  # kernels that wait for the device's memory
 
@@ -69,7 +69,6 @@ def place(file: str, line: int) -> Location | None:
 PROFILER = "torch.profiler window"
 SETTINGS = "read when the training began to move"
 MOST_SPARED = 0.95  # of the loop's own work, at most: nothing vanishes (ours)
-
 Factor = tuple[float, float, float]
 
 
@@ -187,18 +186,3 @@ def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change)
 def built_at(optimizer: Optimizer) -> Location | None:
     """The line that built it."""
     return place(optimizer.file, optimizer.line)
-
-
-def case_of(
-    cost: StepCost, computing: Computing, table: list[Operator] | None = None, work: BatchCost | None = None
-) -> Diagnosis:
-    """A run of process 1 whose loop takes ``cost``, with these facts about how it computes."""
-    sick = patient(work or BatchCost(2e-4), cost)
-    return replace(sick, profile=replace(sick.profile, computing=computing, operators=table or []))
-
-
-def anatomy_like(cost: StepCost, operators: int = 200, large: float = 0.8) -> DispatchBreakdown:
-    """The profiled step of such a turn: ``large`` is the share of operators' time in large ones."""
-    whole = cost.compute + cost.python + cost.launch
-    return DispatchBreakdown(1, operators, whole, whole, cost.compute + cost.launch / 2, cost.compute,
-                   large * cost.compute, cost.launch / 2, cost.python)  # fmt: skip

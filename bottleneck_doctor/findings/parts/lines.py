@@ -12,7 +12,8 @@ from ...model.code import FunctionSource, Location
 from ...model.diagnosis import Diagnosis
 from ...model.report import Evidence
 from ...source import code
-from .advice import place_of, waits
+from .facts import place_of
+from .waits import waits
 
 STACKS = "stack samples"
 LONGEST_QUOTE = 90  # letters of a statement in a snippet

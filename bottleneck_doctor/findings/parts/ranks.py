@@ -8,23 +8,19 @@ from statistics import fmean
 from ...analyse.causes import gain
 from ...analyse.ranks import Balance, compare, world_size
 from ...model.code import Location
-from ...model.diagnosis import Abstention, BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
-from ...model.loops import Loop, Parallel, Passes, Ranks, StepTable
+from ...model.diagnosis import Abstention, Change, Diagnosis, Proposal, Scenario
+from ...model.loops import Parallel, Passes
 from ...model.report import Evidence, Fix
-from ...model.run import Process
-from .advice import operations_of
 from .computing import operators
-from .entry import patient
+from .facts import operations_of
 
 ROOM = 0.5  # of a rank's memory, below which the whole model is taken to fit (ours)
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
 COPYING = 0.5  # of the loop's computing at most: one profiled step tells it, and steps differ (ours)
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
-
 HALVED = """\
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
 fully_shard(module, mp_policy=policy)   # FSDP1: MixedPrecision(...)"""
-
 GATHER_ONCE = Proposal(
     id="fsdp-no-reshard",
     title="gather parameters once a step: keep them from the forward to the backward pass",
@@ -238,45 +234,3 @@ def apart(diagnosis: Diagnosis) -> bool:
     """Whether ranks compute on other machines: other runs saw them there, or nothing of them was seen."""
     here = diagnosis.profile.machine.host
     return rank_missing(diagnosis) > 0 or any(one.host != here for one in diagnosis.profile.elsewhere)
-
-
-MODEL = Parallel(1, "ddp", "train.py", 12, "main", 16, 8_400_000, world_size=2, backend="gloo",
-                 arguments={"gradient_as_bucket_view": "False", "find_unused_parameters": "False"},
-                 bucket_bytes=[1_000_000, 7_400_000], unused_bytes=0)  # fmt: skip
-PASSES = Passes(1, True, 400, 0, 1.0, 0.008, 0.009, 0.001)
-
-
-def pair(
-    cost: StepCost,
-    slower: float = 0.0,
-    model: Parallel | None = MODEL,
-    passes: tuple[Passes, ...] = (PASSES,),
-    world: int = 2,
-    rotating: bool = False,
-) -> Diagnosis:
-    """Two ranks in step, as a finding's case: the other one's own work takes ``slower`` seconds longer, in
-    every step, or where it is ``rotating`` in every second one, this rank's in those between."""
-    sick = patient(BatchCost(2e-4), cost)
-    loop = sick.loop
-    assert loop is not None
-    slept = cost.comm + cost.straggler
-    mine, other = _loops(loop, sick.step_s, slept, slower, rotating)
-    trainers = [Process(pid, 0, "trainer", 0.0, rank=pid - 1, world_size=world) for pid in (1, 2)]
-    ranks = Ranks([model] if model is not None else [], list(passes))
-    facts = replace(sick.profile, processes=trainers, loops=[mine, other], ranks=ranks)
-    return replace(sick, profile=facts, loop=mine)
-
-
-def _loops(loop: Loop, step_s: float, slept: float, slower: float, rotating: bool) -> tuple[Loop, Loop]:
-    count = 60
-    costs = [rotating and place % 2 == 1 for place in range(count)]
-    waits = [slept - slower if flipped else slept for flipped in costs]
-    others = [slept if flipped else slept - slower for flipped in costs]
-    tables = [
-        StepTable(
-            t=[step_s * (place + 1) for place in range(count)], steps=[1] * count, wall_s=[step_s] * count,
-            exchange_s=[max(0.0, wait) for wait in column], set_aside=[""] * count, runq_s=[0.0] * count,
-        )
-        for column in (waits, others)
-    ]  # fmt: skip
-    return tuple(replace(loop, pid=pid, table=table) for pid, table in zip((1, 2), tables, strict=True))  # type: ignore[return-value]

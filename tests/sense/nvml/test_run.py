@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import read_profile
-from bottleneck_doctor.prescribe import write_up
 from tests.commands.running import bdoc, script
 from tests.sense.nvml.conftest import ONE, Stage
 

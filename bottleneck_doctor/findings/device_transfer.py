@@ -1,0 +1,254 @@
+"""Copies from the host to the accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.causes import gain
+from ..analyse.step_costs import runs_ahead
+from ..model.derived import DeviceStepBreakdown, DeviceView
+from ..model.device import DeviceCopy
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.loops import Loader
+from ..model.report import Evidence, Fix
+from ..model.run import Treatment
+from .parts.computing import ALLOCATOR, CALLS, CLOCK, beat_of, of_step, place
+from .parts.entry import Entry, device_step, given, spread
+from .parts.facts import payload_of
+from .parts.loader_remedies import loader_with
+from .parts.rewriting import loader_call
+from .parts.waits import WAIT_SHARE, dearest
+
+# transfer-not-overlapped
+EXPOSED_SHARE = 0.1  # of the device's busy time [catalogue F30]
+AT_WORST = 0.5  # of what copying ahead could hide (ours)
+WIDE = ("float32", "float64")
+AHEAD = """\
+side, batches = torch.cuda.Stream(), iter(loader)          # the loader with pin_memory=True
+def copied():
+    batch = next(batches, None)
+    if batch is None: return None
+    with torch.cuda.stream(side):
+        return [one.to(device, non_blocking=True) for one in batch]
+ahead = copied()
+while ahead is not None:
+    torch.cuda.current_stream().wait_stream(side)
+    for one in ahead: one.record_stream(torch.cuda.current_stream())
+    now, ahead = ahead, copied()                           # the next copy runs while `now` is used
+    train_step(*now)"""
+PREFETCH = Proposal(
+    id="device-prefetcher",
+    title="copy the next batch on a stream of its own while this one computes",
+    fix=Fix("fetch and copy one batch ahead", AHEAD),
+    apply="hook",
+    effort="hours",
+    risk="one batch more on the device; memory is reused too early without record_stream",
+    treatments=(Treatment("device_ahead"),),
+)
+SMALLER = Proposal(
+    id="half-inputs",
+    title="send smaller types to the device: bytes or half precision instead of float32",
+    fix=Fix(
+        "return the smallest type that holds the data; convert on the device",
+        "return torch.from_numpy(image), label       # uint8 from the data set: a quarter of float32\n"
+        "x = x.to(device, non_blocking=True).float().div_(255)      # on the device",
+    ),
+    effort="hours",
+    risk="half precision rounds; the conversion takes time on the device",
+)
+
+
+def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when kernels wait for copies to speak of."""
+    beat, copies = beat_of(diagnosis), given(diagnosis.device).facts.copies
+    if beat.transfer_s <= EXPOSED_SHARE * beat.busy_s:
+        return None
+    if not copies:
+        return Abstention("transfer-not-overlapped", "the loop's copies to the device")
+    moved, engine = sum(one.bytes for one in copies), sum(one.device_s for one in copies)
+    largest = max(copies, key=lambda one: one.bytes)
+    evidence = [
+        Evidence("share of the step in which kernels wait for copies", "device_transfer_share",
+                 of_step(diagnosis, beat.transfer_s), CLOCK),
+        Evidence("bytes copied to the device per step", "copied_bytes", moved, CALLS),
+        Evidence("time per step in which the copy engine works", "copy_engine_s", engine, CALLS),
+    ]  # fmt: skip
+    where = place(largest.file, largest.line)
+    aside = sum(one.bytes for one in copies if one.side_stream) > moved / 2  # that was done already
+    proposals = [] if aside else [_ahead(diagnosis, beat, max(engine, beat.transfer_s)).at(where)]
+    wide = sum(one.bytes for one in copies if one.dtype in WIDE) / max(moved, 1e-12)
+    if wide > 0.5:
+        halves, quarters = Change(copying=1 - wide / 2), Change(copying=1 - 3 * wide / 4)
+        factor = spread(given(diagnosis.scenario), Change(), halves, quarters)
+        proposals.append(replace(SMALLER.at(where), factor=factor))
+    return Finding("transfer-not-overlapped", "device.transfer", evidence, proposals, where)
+
+
+def _ahead(diagnosis: Diagnosis, beat: DeviceStepBreakdown, copying_s: float) -> Proposal:
+    """What the copy engine needs beyond the kernels' time stays exposed."""
+    left = min(1.0, max(0.0, copying_s - beat.busy_s) / beat.transfer_s)
+    worst = Change(copying=1 - AT_WORST * (1 - left))
+    factor = spread(given(diagnosis.scenario), worst, Change(copying=left), Change(copying=left))
+    pinning = () if diagnosis.loader is None else (loader_with(diagnosis.loader, pin_memory=True),)
+    return replace(PREFETCH, factor=factor, treatments=(*pinning, *PREFETCH.treatments))
+
+
+# pageable-copies
+INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)
+PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (ours)
+NO_WAIT = "x = x.to(device, non_blocking=True)"
+PIN = Proposal(
+    id="pin-and-nonblocking",
+    title="let copies to the device go on beside the loop",
+    fix=Fix(
+        "pin batches in the loader and do not wait for the copy",
+        f"DataLoader(..., pin_memory=True)\n{NO_WAIT}",
+    ),
+    apply="hook",
+    risk="page-locked memory is taken from the rest of the machine",
+    basis="bound",
+    treatments=(Treatment("nonblocking"),),
+)
+BUILD = Proposal(
+    id="build-on-device",
+    title="make tensors where they are used",
+    fix=Fix(
+        "name the device where the tensor is made",
+        "noise = torch.randn(shape, device=x.device)     # not torch.randn(shape).to(device)",
+    ),
+    risk="random numbers come from the device's own generator",
+)
+
+
+def pageable_copies(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when blocking copies hold the loop up and leave the device idle."""
+    view = given(diagnosis.device)
+    if view.facts.copies is None:
+        return Abstention("pageable-copies", "the loop's copies to the device")
+    blocking = [one for one in view.facts.copies if one.blocking]
+    inside = sum(one.host_s for one in blocking)
+    if of_step(diagnosis, inside) < INSIDE_SHARE:
+        return None
+    worst = max(blocking, key=lambda one: one.host_s)
+    pageable = sum(one.bytes for one in blocking if not one.pinned)
+    beat = beat_of(diagnosis)
+    evidence = [
+        Evidence("time per step inside blocking copies to the device", "blocking_copies_s", inside, CALLS),
+        Evidence("bytes per step copied from pageable memory", "pageable_bytes", pageable, CALLS),
+        Evidence("share of the step in which kernels wait for copies", "device_transfer_share",
+                 of_step(diagnosis, beat.transfer_s), CLOCK),
+    ]  # fmt: skip
+    made = [one for one in blocking if one.made]
+    moved = [one for one in blocking if not one.made]
+    proposals = [_pin(diagnosis, moved)] if moved else []
+    proposals += [_build(diagnosis, made, not moved)] if made else []
+    return Finding("pageable-copies", "device.transfer", evidence, proposals, place(worst.file, worst.line))
+
+
+def _build(diagnosis: Diagnosis, made: list[DeviceCopy], all_of_them: bool) -> Proposal:
+    view, worst = given(diagnosis.device), max(made, key=lambda one: one.host_s)
+    whole = sum(one.device_s for one in view.facts.copies or [])
+    share = sum(one.device_s for one in made) / max(whole, 1e-12)
+    free = all_of_them and runs_ahead(view, diagnosis.wait_s, copies=False)
+    ahead = max(float(free), given(diagnosis.scenario).ahead)
+    change = Change(copying=1 - min(1.0, share), ahead=ahead)
+    return replace(BUILD.at(place(worst.file, worst.line)), change=change)
+
+
+def _pin(diagnosis: Diagnosis, blocking: list[DeviceCopy]) -> Proposal:
+    scenario, loader = given(diagnosis.scenario), diagnosis.loader
+    pinned = all(one.pinned for one in blocking)
+    ahead = max(runs_ahead(given(diagnosis.device), diagnosis.wait_s, copies=False), scenario.ahead)
+    changes = [Change(copying=1.0 if pinned else one, ahead=ahead) for one in PINNED]
+    snippet, treatments = NO_WAIT, PIN.treatments
+    if not pinned and loader is not None:
+        snippet = f"{loader_call(loader, pin_memory=True)}\n{snippet}"
+        treatments = (*treatments, loader_with(loader, pin_memory=True))
+    return replace(
+        PIN.at(loader.location if loader is not None else None, snippet),
+        title=PIN.title if pinned else f"{PIN.title}, from pinned memory",
+        factor=spread(scenario, *changes),
+        most=gain(scenario, Change(copying=0.0, ahead=ahead)),
+        treatments=treatments,
+    )
+
+
+# small-dataset-on-host
+ROOM_SHARE = 0.4  # of the memory that the peak leaves [catalogue F31]
+GATHER_S = (5e-4, 2e-4, 1e-4)  # host time to index one batch on the device (ours)
+CAUSES = ("input.indexing", "input.preprocess", "input.collate", "input.ipc", "device.transfer")
+RESIDENT = Proposal(
+    id="gpu-resident-dataset",
+    title="keep the whole data set on the device and index batches there",
+    fix=Fix(
+        "move the tensors once; no loader",
+        "X, y = X.to(device), y.to(device)                          # once\n"
+        "for rows in torch.randperm(len(X), device=device).split(batch_size):\n"
+        "    train_step(X[rows], y[rows])                           # augment here, on whole batches",
+    ),
+    effort="hours",
+    risk="augmentation moves to the device; batches come in another random order",
+)
+
+
+def small_dataset_on_host(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when a data set of tensors fits the device and the device waits for it."""
+    view, beat, loader = given(diagnosis.device), beat_of(diagnosis), diagnosis.loader
+    waiting = of_step(diagnosis, beat.input_s + beat.transfer_s)
+    if loader is None or not loader.tensor_dataset or waiting < WAIT_SHARE:
+        return None
+    room, size = _room_bytes(view), _size_bytes(diagnosis, loader)
+    if room is None or size is None:
+        return Abstention(
+            "small-dataset-on-host", "the size of a batch, and what the peak leaves of the device's memory"
+        )
+    if size > ROOM_SHARE * room:
+        return None
+    evidence = [
+        Evidence(
+            "share of the step in which the device waits for batches and copies",
+            "device_wait_share",
+            waiting,
+            CLOCK,
+        ),
+        Evidence("size of the whole data set", "dataset_bytes", size, "bytes of a batch"),
+        Evidence("device memory that the peak leaves", "device_room_bytes", room, ALLOCATOR),
+    ]
+    proposal = replace(RESIDENT.at(loader.location), factor=_factor(given(diagnosis.scenario)))
+    return Finding("small-dataset-on-host", dearest(diagnosis, CAUSES), evidence, [proposal], loader.location)
+
+
+def _room_bytes(view: DeviceView) -> float | None:
+    whole, allocator = view.facts.memory_bytes or view.driver.memory_bytes, view.facts.allocator
+    return whole - allocator.peak_bytes if whole and allocator is not None and allocator.peak_bytes else None
+
+
+def _size_bytes(diagnosis: Diagnosis, loader: Loader) -> float | None:
+    payload, samples = payload_of(diagnosis), loader.batch_size
+    if payload is None or not samples or not loader.dataset_length:
+        return None
+    return loader.dataset_length * payload.tensor_bytes / samples
+
+
+def _factor(scenario: Scenario) -> tuple[float, float, float]:
+    making = fmean([work.cpu for work in scenario.works])
+    changes = (
+        Change(workers=0, cpu=min(1.0, one / max(making, 1e-12)), collate=0, storage=0, network=0, wait=0,
+               ipc=0, startup=0, copying=0)
+        for one in GATHER_S
+    )  # fmt: skip
+    return spread(scenario, *changes)
+
+
+FINDINGS = (
+    Entry(
+        "device.transfer",
+        transfer_not_overlapped,
+        device=True,
+        needs=(device_step,),
+        remedies=(PREFETCH, SMALLER),
+    ),
+    Entry("device.transfer", pageable_copies, device=True, needs=(device_step,), remedies=(PIN, BUILD)),
+    Entry("device.transfer", small_dataset_on_host, device=True, needs=(device_step,), remedies=(RESIDENT,)),
+)

@@ -1,0 +1,480 @@
+"""Python in the training process: hot lines, sampler, garbage collection, interpreter lock, debug modes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from ..analyse.attribution import attribute
+from ..analyse.between_epochs import epoch_ends, stacks_between
+from ..analyse.causes import gain
+from ..analyse.inputs import epoch_draws_s, making_of
+from ..analyse.interpreter_lock import lock_wait
+from ..analyse.loop_cpu import is_library, witnessed
+from ..analyse.predict import WORTH
+from ..analyse.steps import seconds_in, steps_in
+from ..model.code import Location
+from ..model.computing import ScriptSettings
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.instruments import Stack
+from ..model.report import Evidence, Fix
+from ..model.run import Treatment
+from ..source import code
+from ..source.frames import parse_frame
+from ..source.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
+from .parts.computing import PROFILER, SETTINGS, Factor, operators, own_s, share_of, spared, switches
+from .parts.entry import Entry, cpu_loop, dataloader_loop, given, loader_loop, profiled_cpu_step, spread
+from .parts.facts import operations_of, step_share
+from .parts.lines import STACKS, named, quoted, rarely
+
+# host-python-hot
+ENDS = "hooks on the loader"
+PYTHON_SHARE = 0.1  # of the step (ours)
+VECTORISED = (0.67, 0.15, 0.02)  # of the line's time that is left (ours)
+MEASURED = (0.33, 0.08, 0.02)  # the same of a measure: nothing and 0.1 of two were left (ours)
+RARELY = (0.67, 0.1, 0.1)  # with nine of ten steps without it (ours)
+INSTALLED = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/bottleneck_doctor/agent/")
+COUNTED = """\
+right = (logits.argmax(1) == target).sum()     # one operator for the whole batch, no .tolist(), no loop
+total += right                                 # a tensor: read it with .item() once per epoch"""
+ARRAYS = """\
+state = torch.stack(states)                    # once: what the loop goes over, side by side in one tensor
+state = state + rate * change(state)           # and each of its lines works on all of them at once"""
+AVERAGED = """\
+torch._foreach_lerp_(averages, list(model.parameters()), 1 - decay)     # one call for all tensors
+# or torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))"""
+WEIGHTS = re.compile(r"\b(named_)?parameters\(|state_dict\(")
+EVERY_TENTH = "step % 10 == 0"
+METRIC = "measure(output, target)"
+VECTORISE = Proposal(
+    id="vectorise-loop-code",
+    title="compute on whole tensors what Python computes one by one",
+    fix=Fix("replace the loop by operators on all elements", ARRAYS),
+    effort="hours",
+    risk="check that the numbers stay the same",
+    basis="bound",
+)
+SELDOM = Proposal(
+    id="metrics-less",
+    title="measure every tenth step only",
+    fix=Fix("nothing that is trained needs it", rarely(EVERY_TENTH, METRIC)),
+    risk="a metric over a tenth of the batches is noisier",
+    basis="amdahl",
+)
+SEEN = {
+    TRAINING: "what this line makes becomes part of the loss",
+    MEASURE: "nothing that is trained needs what this line measures",
+    BESIDE: "nothing that is trained needs what this line makes",
+}
+
+
+@dataclass(frozen=True)
+class Hot:
+    """The line with most of the loop's samples outside of torch: how many of all, and what it is for."""
+
+    line: Location
+    seen: int
+    total: int
+    purpose: Purpose
+
+    @property
+    def share(self) -> float:
+        """Of the loop's samples."""
+        return self.seen / self.total
+
+
+def host_python_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when Python between operators takes a visible part of the step."""
+    scenario, hot = given(diagnosis.scenario), hottest(diagnosis)
+    python = fmean(cost.python for cost in scenario.costs)
+    share = 1 - 1 / gain(scenario, Change(python=0))
+    if share < PYTHON_SHARE or (hot is not None and hot.purpose.what == LOG):
+        return None  # what is logged is a finding of its own
+    evidence = [
+        Evidence("share of the step in Python between operators", "python_share", share, PROFILER),
+        Evidence("time per step in it", "python_s", python, PROFILER),
+    ]
+    ends = epoch_ends(diagnosis.profile, diagnosis.loop).share
+    if ends >= PYTHON_SHARE:
+        evidence.append(Evidence("share of the time that passes between epochs", "between_share", ends, ENDS))
+    if hot is None:
+        return Finding("host-python-hot", "host.python", evidence)
+    text = f"share of the loop's samples seen in {hot.line.function}"
+    evidence.append(Evidence(text, "hottest_share", hot.share, STACKS))
+    if hot.purpose.what in SEEN:
+        evidence.append(Evidence(SEEN[hot.purpose.what]))
+    if hot.purpose.repeats:
+        evidence.append(Evidence("it runs in a loop within the step"))
+    return Finding("host-python-hot", "host.python", evidence, _proposals(diagnosis, scenario, hot), hot.line)
+
+
+def python_or_profile(diagnosis: Diagnosis) -> str | None:
+    """Where no step was profiled, stacks that saw who held the interpreter's lock are enough."""
+    costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
+    return None if any(cost.python > 0 for cost in costs) else profiled_cpu_step(diagnosis)
+
+
+def hottest(diagnosis: Diagnosis) -> Hot | None:
+    """The user's function below which most samples outside of torch fell, with its line."""
+    loop = diagnosis.loop
+    stacks = [one.stack for one in attribute(diagnosis.profile, loop).own]
+    stacks += stacks_between(diagnosis.profile, loop)
+    below: dict[str, list[tuple[str, Stack]]] = {}
+    for stack in stacks:
+        mine = [frame for frame in stack.frames if not any(mark in frame for mark in INSTALLED)]
+        if mine and not is_library(stack.frames[-1]):
+            below.setdefault(mine[-1].rpartition(":")[0], []).append((mine[-1], stack))
+    if not below:
+        return None
+    most = max(below.values(), key=lambda seen: sum(stack.count for _, stack in seen))
+    lines: Counter[str] = Counter()
+    for frame, stack in most:
+        lines[frame] += stack.count
+    purpose = purpose_of(diagnosis.profile.sources, [stack for _, stack in most])
+    total, seen = sum(stack.count for stack in stacks), sum(lines.values())
+    if seen < PYTHON_SHARE * total:
+        return None
+    frame = lines.most_common(1)[0][0]
+    return Hot(parse_frame(frame) or Location("", 0, frame), seen, total, purpose)
+
+
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Proposal]:
+    """Only what the source proves: that the line loops, and that it is a measure."""
+    loop = diagnosis.loop
+    allowed = witnessed(diagnosis.profile, loop) if loop is not None else 1.0
+    mine = min(1.0, hot.share / max(allowed, 1e-9))  # of the Python
+    measure = hot.purpose.what == MEASURE
+    vectorise = replace(
+        VECTORISE.at(
+            hot.line,
+            COUNTED if measure else AVERAGED if _goes_over_weights(diagnosis, hot) else ARRAYS,
+            f"replace the loop in {hot.line.function} by operators on all elements",
+        ),
+        factor=_factor(scenario, mine, MEASURED if measure else VECTORISED),
+        most=max(gain(scenario, Change(python=1 - mine)), 1 / max(1 - hot.share, 0.01)),
+    )
+    metric = quoted(diagnosis, hot.purpose.caller) or METRIC
+    seldom = replace(
+        SELDOM.at(hot.purpose.caller, rarely(EVERY_TENTH, metric)), factor=_factor(scenario, mine, RARELY)
+    )
+    return [vectorise] * hot.purpose.repeats + [seldom] * measure
+
+
+def _goes_over_weights(diagnosis: Diagnosis, hot: Hot) -> bool:
+    """Whether it goes over the model's weights, for something beside the training: a mean of them."""
+    source = code.source_at(diagnosis.profile.sources, hot.line)
+    return hot.purpose.what == BESIDE and source is not None and WEIGHTS.search(source.text) is not None
+
+
+def _factor(
+    scenario: Scenario, share: float, lefts: tuple[float, float, float]
+) -> tuple[float, float, float]:
+    return spread(scenario, *(Change(python=1 - share * (1 - left)) for left in lefts))
+
+
+# sampler-on-critical-path
+STEP_SHARE = 0.02  # of the step [catalogue F13]
+EPOCH_SHARE = 0.01  # of the epoch [catalogue F13]
+INDEX_S = 1.3e-7  # per index drawn by torch's own samplers [catalogue F13, measured]
+SOURCE = "hook on the loader's sampler"
+DRAWN = """\
+class Drawn(torch.utils.data.Sampler):           # one draw for the whole epoch, not one per sample
+    def __init__(self, weights): self.weights = weights / weights.sum()
+    def __len__(self): return len(self.weights)
+    def __iter__(self): return iter(np.random.choice(len(self), len(self), p=self.weights).tolist())"""
+DRAW_ONCE = Proposal(
+    id="sampler-vectorise",
+    title="draw the indices of an epoch in one call",
+    fix=Fix("replace the sampler's loop by one draw with NumPy or torch", DRAWN),
+    effort="hours",
+    risk="the order of samples changes with another source of random numbers",
+)
+
+
+def sampler_on_critical_path(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when drawing indices takes a part of the step, or of the epoch, that is worth having back."""
+    loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
+    if loader.kind != "dataloader":
+        return None
+    making = making_of(diagnosis.profile, loader)
+    if making.draw_s is None:
+        return Abstention("sampler-on-critical-path", "timed draws of the loader's sampler")
+    start_s = epoch_draws_s(making, diagnosis.loop)
+    step_share = making.draw_s / max(diagnosis.step_s, 1e-12)
+    epoch_share = (
+        start_s / max(scenario.epoch.steps * diagnosis.step_s, 1e-12) if scenario.epoch.steps else 0.0
+    )
+    if step_share < STEP_SHARE and epoch_share < EPOCH_SHARE:
+        return None
+    drawn = making.draw_s + (start_s / scenario.epoch.steps if scenario.epoch.steps else 0.0)
+    gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / max(drawn, 1e-12)))
+    if gain(scenario, gone) < WORTH:
+        return None
+    each = [
+        Evidence("share of the step that drawing indices takes", "draw_share", step_share, SOURCE),
+        Evidence("time to draw the indices of a batch", "draw_s", making.draw_s, SOURCE),
+    ]
+    begin = [
+        Evidence("share of the epoch that it begins with, drawing", "epoch_draw_share", epoch_share, SOURCE),
+        Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
+    ]
+    evidence = begin + each if epoch_share > step_share else each + begin
+    evidence.append(Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"))
+    proposal = replace(DRAW_ONCE.at(loader.location), change=gone)
+    return Finding("sampler-on-critical-path", "input.indexing", evidence, [proposal], loader.location)
+
+
+# gc-pauses
+SHARE = 0.01  # of the step [catalogue F18]
+FROZEN = 0.05  # of full collections' time is left (ours; they took no time at all [catalogue F18, measured])
+SPACED = 0.1  # of the collections are left (assumed; the user chooses)
+EVERY = 1000  # steps (ours; the user chooses)
+HOOK = "gc.callbacks"
+FULL = ("full",)
+ALL = ("full", "young")
+FREEZE = Proposal(
+    id="gc-freeze",
+    title="take what lives forever out of the collector's sight",
+    fix=Fix(
+        "freeze the heap once data set and model are built",
+        "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop",
+    ),
+    apply="hook",
+    risk="objects built before the freeze are never collected, if they form cycles",
+    treatments=(Treatment("collector"),),
+)
+SPACE = Proposal(
+    id="gc-interval",
+    title="collect at chosen steps only",
+    fix=Fix(
+        "switch automatic collection off, and collect now and then",
+        "gc.disable()                                 # before the loop\n"
+        f"if step % {EVERY} == 0: gc.collect(1)           # in it; on all ranks at the same step",
+    ),
+    change=Change(collect=SPACED),
+    apply="hook",
+    risk="memory grows between two collections where steps leave cycles behind",
+    treatments=(Treatment("collector", {"every": EVERY}),),
+)
+
+
+def gc_pauses(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when collections take a noticeable part of the steady step."""
+    share = step_share(diagnosis, "collect")
+    if share <= SHARE:
+        return None
+    pauses = operations_of(diagnosis, "collection")
+    total_s, full_s = (sum(one.total_s for one in pauses if one.name in names) for names in (ALL, FULL))
+    full = full_s / total_s if total_s > 0 else 1.0
+    evidence = [Evidence("share of the step spent collecting garbage", "collect_share", share, HOOK)]
+    if pauses:
+        count, longest = sum(one.count for one in pauses), max(one.max_s for one in pauses)
+        evidence += [
+            Evidence("collections of 0.2 ms and more, whole run", "collections", float(count), HOOK),
+            Evidence("the longest of them", "collection_max_s", longest, HOOK),
+            Evidence("share of their time in full ones, which visit every object", "full_share", full, HOOK),
+        ]
+    place = diagnosis.loader.location if diagnosis.loader is not None else None
+    freeze = replace(FREEZE.at(place), change=Change(collect=1 - full * (1 - FROZEN)))
+    return Finding("gc-pauses", "host.gc", evidence, [freeze, SPACE.at(place)], place)
+
+
+# gil-contention
+HALF = 0.5  # of the wait goes at least: two seconds of samples are few (ours)
+WAIT_SHARE = 0.1  # of the loop's time [catalogue F17]
+SPAWN = """\
+process = multiprocessing.get_context("spawn").Process(target=work, args=(queue,), daemon=True)
+# a home-made pool of threads that makes batches: DataLoader(dataset, num_workers=4) instead"""
+PROCESS = Proposal(
+    id="processes-not-threads",
+    title="let that thread's work be done by a process, or less often",
+    fix=Fix("move the thread's work into a process of its own", SPAWN),
+    effort="hours",
+    risk="what the thread shares with the loop must be sent to and fro",
+    basis="bound",
+)
+
+
+def gil_contention(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the loop's thread waits for a lock while another thread of its process runs."""
+    scenario = given(diagnosis.scenario)
+    seen = lock_wait(diagnosis.profile, diagnosis.loop)
+    if seen is None:
+        return Abstention("gil-contention", "stack samples that say which threads were awake (py-spy)")
+    if seen.share < WAIT_SHARE:
+        return None
+    if scenario.feeders.count:  # the replay books it with the making of batches
+        factor = (1.0, 1 / (1 - HALF * seen.share), 1 / (1 - seen.share))
+    else:
+        factor = spread(scenario, Change(python=HALF), Change(python=0.0), Change(python=0.0))
+    if factor[1] < WORTH:
+        return None
+    where = f", mostly in {named(seen.location)}" if seen.location else ""
+    evidence = [
+        Evidence("share of the loop's samples in which it stood still in a line that works",
+                 "lock_wait_share", seen.share, STACKS),
+        Evidence(f"share of the time that other threads ran{where}", "other_threads_share", seen.others,
+                 STACKS),
+    ]  # fmt: skip
+    cause = "input.preprocess" if scenario.feeders.count else "host.python"
+    most = max(factor[2], gain(scenario, Change(python=0.0, launch=0.0)))
+    proposal = replace(PROCESS.at(seen.location), factor=factor, most=most)
+    return Finding("gil-contention", cause, evidence, [proposal], seen.location)
+
+
+# debug-mode-on
+TRACEBACK_S = 3e-5  # for each gradient that is checked [catalogue F49, measured]
+CHECKS = ("any", "ne", "isnan", "_is_any_true", "item")
+DROPPED = ("anomaly", "tracer")  # what a trial can do without
+DEBUG_AWAY = (0.5, 1.0, 1.3)  # of what it is reckoned to cost (ours)
+PROFILED = (1.0, 1.06, 1.14)  # [catalogue F49, measured]
+TRACED = (1.0, 1.05, 1.5)  # (ours)
+GUESSED = (1.0, 1.5, 5.0)  # anomaly detection in a step that was not profiled [catalogue F49, measured]
+SWITCH_OFF = Proposal(
+    id="drop-debug",
+    title="switch debugging aids off",
+    fix=Fix(
+        "once the bug is found",
+        "torch.autograd.set_detect_anomaly(False)     # and no `with detect_anomaly()`",
+    ),
+    apply="hook",
+    risk="what it would have caught goes unseen",
+    basis="bound",
+    treatments=(Treatment("debug", {"drop": "anomaly"}),),
+)
+
+
+def debug_mode_on(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when a switch is on that costs every step something."""
+    scenario, known = given(diagnosis.scenario), switches(diagnosis)
+    if known is None:
+        return Abstention("debug-mode-on", "what the script has set")
+    found = _found(diagnosis, scenario, known)
+    if not found:
+        return None
+    text, dropped, factor, how = max(found, key=lambda one: one[2][1])
+    if factor[1] < WORTH:
+        return None
+    evidence = [Evidence(f"{switch} is on", name, 1.0, SETTINGS) for switch, name, _, _ in found]
+    evidence += _checks(diagnosis)
+    proposal = replace(
+        SWITCH_OFF.at(None, how),
+        title=f"switch {text} off",
+        factor=factor,
+        most=gain(scenario, spared(scenario, own_s(scenario))),
+        treatments=(Treatment("debug", {"drop": dropped}),),
+    )
+    if dropped not in DROPPED:
+        proposal = replace(proposal, apply="manual", treatments=())
+    return Finding(
+        "debug-mode-on", "model.compute" if dropped == "anomaly" else "host.python", evidence, [proposal]
+    )
+
+
+def _found(
+    diagnosis: Diagnosis, scenario: Scenario, known: ScriptSettings
+) -> list[tuple[str, str, Factor, str]]:
+    """(what, metric, speedup without it, how to switch it off) for each switch that is on."""
+    live = "leave the profiler's block after a few steps, or give it a schedule"
+    trace = "run without coverage or a debugger; sys.settrace(None)"
+    every = (
+        (known.anomaly or "anomaly" in known.noticed, "anomaly detection", "anomaly",
+         _without_checks(diagnosis, scenario), SWITCH_OFF.fix.snippet),
+        ("profiler" in known.noticed, "a profiler of operators", "profiler", PROFILED, live),
+        (bool(known.tracer), f"a trace function ({known.tracer})", "tracer", TRACED, trace),
+        (bool(known.profiler), f"a profile function ({known.profiler})", "tracer", TRACED, trace),
+        (known.development_mode, "Python's development mode", "development_mode", TRACED,
+         "python train.py                              # without -X dev and PYTHONDEVMODE"),
+    )  # fmt: skip
+    return [(text, name, factor, how) for on, text, name, factor, how in every if on]
+
+
+def _without_checks(diagnosis: Diagnosis, scenario: Scenario) -> Factor:
+    """The speedup without anomaly detection, from its checks in the profiled step."""
+    count = sum(one.calls for one in operators(diagnosis, lambda name: name == "any"))
+    if not count:
+        return GUESSED
+    checks = share_of(diagnosis, lambda name: name in CHECKS) * own_s(scenario)
+    seconds = min(checks + TRACEBACK_S * count, 0.9 * own_s(scenario))
+    low, likely, high = (spared(scenario, part * seconds) for part in DEBUG_AWAY)
+    return spread(scenario, low, likely, high)
+
+
+def _checks(diagnosis: Diagnosis) -> list[Evidence]:
+    checks = operators(diagnosis, lambda name: name == "any")
+    count = sum(one.calls for one in checks)
+    return [Evidence("searches for NaN in a step", "nan_checks", count, PROFILER)] if count else []
+
+
+# recompile-churn
+FRAMES = 3  # compiled in the steady window (ours)
+COMPILING_SHARE = 0.02  # of the steady window (ours)
+RECOMPILE_AWAY = (0.5, 0.9, 1.0)  # of the compiling seconds (ours)
+COUNTERS = "torch._dynamo counters"
+ONE_CODE = """\
+model.compile(dynamic=True)                         # one code for all lengths; or mark_dynamic(x, 0)
+loader = DataLoader(..., drop_last=True)            # no ragged last batch
+# TORCH_LOGS=recompiles python train.py             says what changed"""
+DYNAMIC = Proposal(
+    id="compile-dynamic",
+    title="compile once for all shapes",
+    fix=Fix("where the model is compiled", ONE_CODE),
+    apply="hook~",
+    risk="code for changing shapes is a little slower than code for one",
+    basis="amdahl",
+    treatments=(Treatment("dynamic"),),
+)
+
+
+def recompile_churn(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the steady part of the run keeps compiling."""
+    scenario, steps = given(diagnosis.scenario), diagnosis.steps
+    if not steps:
+        return None
+    found = _within(diagnosis, steps[0].t - steps[0].wall, steps[-1].t)
+    if found is None:
+        return None
+    frames, breaks, seconds = found
+    count = steps_in(steps)
+    share = seconds / max(seconds_in(steps), 1e-12)
+    if frames < FRAMES or share < COMPILING_SHARE:
+        return None
+    factor = spread(scenario, *(spared(scenario, part * seconds / count) for part in RECOMPILE_AWAY))
+    if factor[1] < WORTH:
+        return None
+    evidence = [
+        Evidence("frames compiled in the steady window", "compiled_frames", float(frames), COUNTERS),
+        Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
+        Evidence("graph breaks met meanwhile", "graph_breaks", float(breaks), COUNTERS),
+    ]
+    return Finding("recompile-churn", "host.python", evidence, [replace(DYNAMIC, factor=factor)])
+
+
+def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, float] | None:
+    """(frames, graph breaks, seconds) that were added in a stretch of time; None where nothing compiles."""
+    known, pid = diagnosis.profile.computing.compilations, given(diagnosis.loop).pid
+    mine = next((one for one in known if one.pid == pid), None)
+    if mine is None:
+        return None
+    before = [place for place, t in enumerate(mine.t) if t < begin]
+    inside = [place for place, t in enumerate(mine.t) if begin <= t <= end]
+    if not inside or not before:
+        return None  # what is not known to be new may be the first compilation
+    first, last = before[-1], inside[-1]
+    return (
+        mine.frames[last] - mine.frames[first],
+        mine.breaks[last] - mine.breaks[first],
+        mine.seconds[last] - mine.seconds[first],
+    )
+
+
+FINDINGS = (
+    Entry("host.python", host_python_hot, needs=(python_or_profile,), remedies=(VECTORISE, SELDOM)),
+    Entry("input.indexing", sampler_on_critical_path, needs=(dataloader_loop,), remedies=(DRAW_ONCE,)),
+    Entry("host.gc", gc_pauses, needs=(loader_loop,), remedies=(FREEZE, SPACE)),
+    Entry("host.python", gil_contention, needs=(loader_loop,), remedies=(PROCESS,)),
+    Entry("host.python", debug_mode_on, needs=(cpu_loop,), remedies=(SWITCH_OFF,)),
+    Entry("host.python", recompile_churn, needs=(cpu_loop,), remedies=(DYNAMIC,)),
+)

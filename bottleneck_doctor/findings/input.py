@@ -1,0 +1,489 @@
+"""How batches reach the training loop: made in the loop itself, waited for, handed over by workers."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import replace
+
+from ..analyse.attribution import attribute
+from ..analyse.causes import gain, is_indexing
+from ..analyse.hot_lines import Feeders, find_feeders
+from ..analyse.loop_without_loader import is_fed_back
+from ..analyse.moving import RECEIVED_S, RECEIVED_TENSOR_S
+from ..analyse.predict import WORTH, best_setting
+from ..analyse.verdict import sends
+from ..model.code import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Proposal, Scenario
+from ..model.fetches import Payload
+from ..model.loops import Loader
+from ..model.report import Evidence, Fix
+from ..model.run import Treatment
+from .parts.computing import switches
+from .parts.entry import Entry, dataloader_loop, given, spread, steady_steps, timed_fetches
+from .parts.facts import payload_of, place_of
+from .parts.lines import STACKS, hottest_place, line_evidence, statement_of
+from .parts.loader_remedies import (
+    FEWER,
+    RESERVE,
+    as_served,
+    meant,
+    more_workers,
+    on_loader,
+    reserve_cores,
+    without_workers,
+)
+from .parts.remedies import STAGE, WORKERS
+from .parts.waits import LOOKS_AT_LEAST, lock_share, making_s, starved, takes_turns, wait_evidence, waits
+
+# loader-in-main
+MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (ours)
+SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (ours)
+MORE_THREADS = (2.0, 4.0, 8.0)  # times as many as now, which a disk serves side by side (ours)
+MORE_SLEEPERS = (2.0, 8.0, 32.0)  # the same where they wait for no disk: as many as it takes (ours)
+READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (ours)
+STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (ours)
+HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (ours)
+IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (ours)
+GIVE_WORKERS = replace(
+    WORKERS,
+    fix=Fix("give the loader workers and keep them between epochs", WORKERS.fix.snippet),
+    risk="memory grows with each worker; augmentations draw otherwise; guard `__main__` where spawned",
+)
+MOVE_TO_LOADER = Proposal(
+    id="workers-auto",
+    title="move the making of batches into the data set of a DataLoader with workers",
+    fix=Fix(
+        "make the function the data set's `__getitem__` or `__iter__`",
+        "DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)",
+    ),
+    effort="hours",
+    risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
+    "random draws come from other streams; memory grows with each worker",
+)
+MORE_FEEDERS = Proposal(
+    id="workers-auto",
+    title="fill the queue from several threads: what they sleep in passes side by side",
+    fix=Fix(
+        "two to four threads that share the samples' order and fill one queue",
+        "order = itertools.count()                            # next(order) is safe between threads\n"
+        "def fill():\n"
+        "    while True: ready.put(make_batch(next(order)))\n"
+        "for _ in range(4): threading.Thread(target=fill, daemon=True).start()",
+    ),
+    effort="hours",
+    risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
+)
+MAIN_UNLOCK = Proposal(
+    id="release-lock",
+    title="let the threads that fill the queue wait side by side, not one at a time in a lock",
+    fix=Fix(
+        "hold the lock for what the threads share, not while one of them waits for its answer",
+        "with lock: job = next(jobs)                          # what they share\n"
+        "answer = ask(job)                                    # outside of it: all of them wait at once",
+    ),
+    risk="what the lock protects must bear several threads at once, or each needs its own",
+)
+MAIN_PREFETCH = Proposal(
+    id="thread-prefetch",
+    title="make the next batches in a background thread",
+    fix=Fix(
+        "fill a bounded queue from a thread and take batches from it",
+        "ready = queue.Queue(4)                              # import queue, threading\n"
+        "def fill():\n"
+        "    while True: ready.put(get_batch())\n"
+        "threading.Thread(target=fill, daemon=True).start()\n"
+        "batch = ready.get()                                 # in the loop",
+    ),
+    risk="the function then runs in another thread, and holds the interpreter's lock while in Python",
+)
+HOLD_BYTES = Proposal(
+    id="cache-bytes-ram",
+    title="read the data into memory once, before training",
+    fix=Fix(
+        "keep the bytes that the function reads, where they fit",
+        "from functools import lru_cache    # @lru_cache(maxsize=None) on the function that reads a file",
+    ),
+    risk="needs memory for all of it; the first pass reads as slowly as today",
+    basis="bound",
+)
+STAGE_LOCALLY = replace(STAGE, title="copy the data to a local disk before training")
+
+
+def loader_in_main(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when a loader without workers makes the loop wait."""
+    loader, scenario = diagnosis.loader, given(diagnosis.scenario)
+    if diagnosis.without_loader is not None or (loader is not None and loader.kind == "function"):
+        return _function_in_main(diagnosis)
+    if loader is None or loader.kind != "dataloader" or loader.num_workers:
+        return None
+    if not waits(diagnosis) or is_indexing(diagnosis.inputs, loader):
+        return None
+    best = best_setting(scenario)
+    proposal = replace(
+        on_loader(GIVE_WORKERS, loader, num_workers=best.workers, prefetch_factor=best.prefetch,
+                  persistent_workers=True),
+        title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
+        change=best.change,
+    )  # fmt: skip
+    evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
+                *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
+    proposals = [*reserve_cores(diagnosis), as_served(diagnosis, proposal)]
+    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, proposals, loader.location)
+
+
+def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
+    """The same ailment without a DataLoader: a function of the user's makes each batch between two steps."""
+    if diagnosis.loader is not None and diagnosis.loader.kind == "dataloader":
+        return None  # a background thread reads it; the loop does not
+    if not waits(diagnosis):
+        return None
+    loop = diagnosis.without_loader
+    feeders = find_feeders(diagnosis.profile, loop.pid if loop is not None else 0)
+    if feeders.stacks:
+        return _fed(diagnosis, feeders)
+    if is_fed_back(diagnosis.profile, loop):
+        return None  # the next batch depends on this step
+    scenario, marked = given(diagnosis.scenario), diagnosis.loader
+    place = marked.location if marked is not None else diagnosis.source
+    best, one = best_setting(scenario), Change(workers=1, startup=0.0)
+    call = f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)"
+    proposal = replace(MOVE_TO_LOADER.at(place, call), factor=spread(scenario, one, best.change, best.change))
+    proposals = [proposal, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
+    function = place.function if place is not None else ""
+    by = f" by {function}" if function else ""
+    text = f"batches are made{by} in the loop's own thread"
+    seen = [*line_evidence(diagnosis), *wait_evidence(diagnosis)]
+    evidence = [Evidence(text, "", None, "stack samples"), *seen]
+    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, proposals, place)
+
+
+def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
+    """Threads of the script's own make them; where they sleep meanwhile, more would wait side by side."""
+    inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), hottest_place(diagnosis)
+    if _asleep(inputs) < SLEEPS or sends(scenario):
+        return None  # they compute, and more of them would take turns at the interpreter's lock
+    own, threads = max(0.0, diagnosis.step_s - diagnosis.wait_s), feeders.count + feeders.asleep
+    locked = threads > 1 and _waits_for_lock(diagnosis, place)
+    more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
+    more = (threads / 2, float(threads), float(threads)) if locked else more
+    left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
+    factor = spread(scenario, *(Change(storage=one, network=one, wait=one) for one in left))
+    proposal = replace((MAIN_UNLOCK if locked else MORE_FEEDERS).at(place), factor=factor)
+    text = "threads that make batches beside the loop, which waits for them in a queue"
+    evidence = [
+        Evidence(text, "feeders", float(threads), "stack samples"),
+        *line_evidence(diagnosis),
+        *wait_evidence(diagnosis),
+    ]
+    return Finding(
+        "loader-in-main", diagnosis.verdict.cause, evidence, [proposal, *_at_hand(diagnosis, place)], place
+    )
+
+
+def _waits_for_lock(diagnosis: Diagnosis, place: Location | None) -> bool:
+    """Whether the line where the makers of batches stand most is the head of ``with lock:``."""
+    found = statement_of(diagnosis, place)
+    items = found[1].items if found is not None and isinstance(found[1], ast.With) else []
+    return any(isinstance(one.context_expr, ast.Name | ast.Attribute) for one in items)
+
+
+def _asleep(inputs: Inputs) -> float:
+    """The share of the making of batches that waits for storage, a server or a clock."""
+    asleep = inputs.storage + inputs.network + inputs.wait + inputs.reading
+    return asleep / max(making_s(inputs), 1e-12)
+
+
+def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
+    """What spares a loop its reads from storage: the data in memory, or on a disk of its own."""
+    inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
+    if inputs.storage + inputs.reading < READS * making_s(inputs):
+        return []
+    ways = ((HOLD_BYTES, place, HELD), (STAGE_LOCALLY, place_of(diagnosis), STAGED))
+    return [
+        replace(remedy.at(where), factor=spread(scenario, *(Change(storage=left) for left in lefts)))
+        for remedy, where, lefts in ways
+    ]
+
+
+def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
+    """A thread that works ahead, where the loop sleeps (on a device) and leaves it the interpreter, or where
+    the thread itself would mostly sleep."""
+    scenario = given(diagnosis.scenario)
+    idle = sum(cost.idle for cost in scenario.costs)
+    own = sum(cost.idle + cost.compute for cost in scenario.costs)
+    if idle < IDLE_SHARE * own and _asleep(diagnosis.inputs) < MOSTLY:
+        return []
+    ahead = Change(workers=1, prefetch=4)
+    return [replace(MAIN_PREFETCH.at(place), factor=spread(scenario, ahead, ahead, ahead))]
+
+
+# waiting-on-something-else
+POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
+ASLEEP_SHARE = 0.1  # of the step, in which the loop's own lines sleep (ours)
+AHEAD = 4  # batches that a background thread keeps ready [catalogue F01]
+THREAD = """\
+def ahead(loader, depth=4):              # for batch in ahead(loader): ...
+    ready, end = queue.Queue(depth), object()
+    def fill():
+        for batch in loader: ready.put(batch)
+        ready.put(end)
+    threading.Thread(target=fill, daemon=True).start()
+    while (batch := ready.get()) is not end: yield batch"""
+WAITS_PREFETCH = Proposal(
+    id="thread-prefetch",
+    title="fetch the next batches in a background thread",
+    fix=Fix("wrap the loader", THREAD),
+    change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
+    apply="hook",
+    risk="the data set's code then runs in another thread; an exception in it must be handed over",
+)
+WAITS_UNLOCK = Proposal(
+    id="shorten-lock",
+    title="hold the lock for less, so that workers need not take turns",
+    fix=Fix(
+        "keep only what must not happen twice at once under the lock",
+        "with lock:\n"
+        "    handle = take(index)                 # only what must not happen twice at once\n"
+        "sample = prepare(handle)                 # everything else outside the lock",
+    ),
+    effort="hours",
+    risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
+    basis="bound",
+)
+ASK_AHEAD = Proposal(
+    id="ask-ahead",
+    title="ask in a thread, and let the step go on",
+    fix=Fix(
+        "start it early, take its result where it is needed",
+        "pool = ThreadPoolExecutor(1)           # once\n"
+        "answer = pool.submit(ask, question)    # as early as it is known\n"
+        "...                                    # the step\n"
+        "use(answer.result())                   # where it is needed",
+    ),
+    effort="hours",
+    risk="what is asked must not depend on what the step computes meanwhile",
+    basis="bound",
+)
+
+
+def waiting_on_something_else(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the loop waits for something that no faster CPU, disk or network would give it."""
+    scenario = given(diagnosis.scenario)
+    most = gain(scenario, Change(idle=1 - scenario.shares.resting))
+    asleep = 1 - 1 / most
+    if asleep < ASLEEP_SHARE:
+        missing = timed_fetches(diagnosis)
+        return Abstention("waiting-on-something-else", missing) if missing else _fetching(diagnosis)
+    place = _asleep_at(diagnosis)
+    proposal = replace(ASK_AHEAD.at(place), factor=(1.0, most, most), most=most)
+    evidence = [Evidence("share of the step asleep in lines of the loop", "asleep_share", asleep, STACKS)]
+    fetched = _fetching(diagnosis) if timed_fetches(diagnosis) is None else None
+    if isinstance(fetched, Finding):
+        return replace(
+            fetched, evidence=[*evidence, *fetched.evidence], proposals=[proposal, *fetched.proposals]
+        )
+    return Finding("waiting-on-something-else", "input.wait", evidence, [proposal], place)
+
+
+def _asleep_at(diagnosis: Diagnosis) -> Location | None:
+    """The function that the loop called most often where it slept."""
+    seen: Counter[Location] = Counter()
+    for one in attribute(diagnosis.profile, diagnosis.loop).own:
+        stack = one.stack
+        if one.own and one.called is not None and not one.logs:
+            seen[one.called] += stack.count - (stack.running if stack.running is not None else stack.count)
+    return max(seen, key=lambda place: seen[place]) if any(seen.values()) else None
+
+
+def _fetching(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Sleep while batches are made."""
+    inputs, loader, place = diagnosis.inputs, given(diagnosis.loader), place_of(diagnosis)
+    if not starved(diagnosis, "input.wait", inputs.wait):
+        return None
+    if inputs.blocked_samples < LOOKS_AT_LEAST:
+        return Abstention("waiting-on-something-else", "what the makers of batches sleep in (wait channels)")
+    if inputs.other_cpu >= POOL_SHARE * inputs.wait:
+        return None
+    evidence = wait_evidence(diagnosis)
+    evidence += [
+        Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", value, "wait channels")
+        for kind, value in sorted(inputs.waits.items(), key=lambda item: -item[1])
+    ]
+    if takes_turns(diagnosis):
+        free = Change(wait=1 - lock_share(diagnosis))
+        factor = spread(given(diagnosis.scenario), Change(), free, free)
+        return Finding(
+            "waiting-on-something-else",
+            "input.wait",
+            evidence,
+            [replace(WAITS_UNLOCK.at(place), factor=factor)],
+            place,
+        )
+    proposals = more_workers(diagnosis)
+    if not loader.num_workers:  # a thread sleeps as well as a process does
+        ahead = Treatment("ahead", {"where": meant(loader), "depth": AHEAD})
+        proposals.append(replace(WAITS_PREFETCH.at(loader.location), treatments=(ahead,)))
+    return Finding("waiting-on-something-else", "input.wait", evidence, proposals, place)
+
+
+# ipc-overhead
+MOVING_SHARE = 0.05  # of the step [catalogue F12]
+PIPE_BYTES = 1e6  # per batch [catalogue F12]
+PIPE_ROOM = 65_536  # what a pipe holds; less is no content worth another way
+ENVELOPE = 150  # bytes through the pipe for a tensor that itself is in shared memory (measured: 122)
+TENSORS = 32  # per batch [catalogue F12]
+SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (ours: half the speed measured for 10 MB)
+BY_NAME = 41 / 109  # of the cost per tensor, shared by name, not by descriptor [catalogue F12, measured]
+TO_TENSORS = """\
+def collate(batch):                                 # arrays become tensors: they travel in shared memory
+    return tuple(torch.from_numpy(np.stack(column)) for column in zip(*batch))
+DataLoader(..., collate_fn=collate)"""
+IN_THE_POOL = """\
+from torch import multiprocessing                   # pools of this one send tensors by shared memory
+def make(job): return torch.from_numpy(whole(job)[part(job)].copy())"""
+RETURN_TENSORS = Proposal(
+    id="return-tensors",
+    title="let batches leave the workers as tensors",
+    fix=Fix("turn arrays into tensors in the collate function", TO_TENSORS),
+    apply="hook",
+    risk="the loop gets tensors where it got arrays",
+)
+SEND_LESS = Proposal(
+    id="return-tensors",
+    title="send less: what the step needs, as tensors in shared memory",
+    fix=Fix("cut, crop and convert in the pool's function, not behind it", IN_THE_POOL),
+    risk="the loop gets tensors where it got arrays; each keeps a file descriptor open",
+    basis="bound",
+)
+PACK = Proposal(
+    id="pack-tensors",
+    title="send one packed tensor instead of many",
+    fix=Fix(
+        "pack in the collate function, split in the loop",
+        "def collate(batch): return torch.cat(batch), [len(part) for part in batch]\n"
+        "parts = packed.split(lengths)                       # in the loop: views, nothing is copied",
+    ),
+    risk="tensors of one type and width pack easily; a dictionary needs one pack per key",
+)
+SHARE_BY_NAME = Proposal(
+    id="sharing-file-system",
+    title="share tensors by name instead of by file descriptor",
+    fix=Fix(
+        "choose torch's other way of sharing",
+        'torch.multiprocessing.set_sharing_strategy("file_system")     # at the top of the script',
+    ),
+    apply="hook",
+    risk="a crash leaves shared memory behind, under /dev/shm/torch_*",
+    treatments=(Treatment("sharing", {"strategy": "file_system"}),),
+)
+
+
+def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
+    """Timed fetches, where no pool of the script's own is known to send batches."""
+    return None if _sends(diagnosis) else dataloader_loop(diagnosis)
+
+
+def ipc_overhead(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when moving a batch costs much and something in the batch can make it cheaper."""
+    scenario = given(diagnosis.scenario)
+    if _sends(diagnosis):
+        return _pooled(diagnosis, scenario)
+    loader = given(diagnosis.loader)
+    if not loader.num_workers or gain(scenario, Change(ipc=0.0)) < WORTH:
+        return None
+    payload = payload_of(diagnosis)
+    if payload is None:
+        return Abstention("ipc-overhead", "what a batch is made of: none was looked into")
+    share = scenario.transport.hand_over / diagnosis.step_s
+    if share <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
+        return None
+    proposals = _proposals(diagnosis, scenario, payload, loader)
+    proposals += without_workers(diagnosis, "moving these batches takes longer than making them")
+    if not proposals:
+        return None
+    evidence = [
+        Evidence(
+            "share of the step in which the loop receives batches", "hand_over_share", share, "thread CPU"
+        ),
+        Evidence("tensors in a batch", "batch_tensors", payload.tensors, "batches looked into"),
+        Evidence(
+            "bytes of a batch that go through a pipe", "pipe_bytes", payload.pipe_bytes, "pickling hook"
+        ),
+        Evidence(
+            "CPU time for a worker to pickle a batch", "send_cpu_s", payload.serialise_cpu_s, "thread CPU"
+        ),
+        *wait_evidence(diagnosis)[:1],
+    ]
+    return Finding("ipc-overhead", "input.ipc", evidence, proposals, loader.location)
+
+
+def _sends(diagnosis: Diagnosis) -> bool:
+    """Whether a pool that feeds a loop without a loader spends its time on sending."""
+    scenario = diagnosis.scenario
+    return diagnosis.loader is None and scenario is not None and sends(scenario)
+
+
+def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
+    """A pool of the script's own pickles what it made and sends it through a pipe."""
+    factor = spread(scenario, Change(), Change(cpu=0.5, wait=0.5), Change(cpu=0.0, wait=0.0))
+    proposal = replace(SEND_LESS.at(diagnosis.source), factor=factor)
+    text = "share of the pool's time at work in which it sends"
+    share = Evidence(text, "sending_share", scenario.feeders.sending, "stack samples")
+    return Finding(
+        "ipc-overhead", "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [proposal], diagnosis.source
+    )
+
+
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loader: Loader) -> list[Proposal]:
+    """What the batch's content allows, by the time left of moving it in the loop and in the worker."""
+    now_s = max(scenario.transport.hand_over + scenario.transport.serialise, 1e-12)
+    each_s = max(0.0, scenario.transport.hand_over - RECEIVED_S) / max(payload.tensors, 1.0)
+    ways: list[tuple[Proposal, float]] = []
+    if payload.pipe_bytes - ENVELOPE * payload.tensors > PIPE_ROOM:
+        as_arrays = Treatment("arrays", {"where": meant(loader)})
+        left_s = (
+            RECEIVED_S + RECEIVED_TENSOR_S * (payload.tensors + 1) + payload.pipe_bytes * SHARED_S_PER_BYTE
+        )
+        ways.append((replace(RETURN_TENSORS, treatments=(as_arrays,)), left_s / now_s))
+    elif payload.tensors > 2:
+        left_s = RECEIVED_S + max(each_s, RECEIVED_TENSOR_S) + payload.tensor_bytes * SHARED_S_PER_BYTE
+        ways.append((PACK, left_s / now_s))
+    known = switches(diagnosis)
+    if payload.tensors > TENSORS and (known is None or known.sharing != "file_system"):
+        ways.append((SHARE_BY_NAME, 1 - (1 - BY_NAME) * each_s * payload.tensors / now_s))
+    return [
+        replace(remedy.at(loader.location), change=Change(ipc=min(1.0, max(0.0, left))))
+        for remedy, left in ways
+    ]
+
+
+FINDINGS = (
+    Entry(
+        "input.preprocess",
+        loader_in_main,
+        needs=(steady_steps,),
+        remedies=(
+            GIVE_WORKERS,
+            MOVE_TO_LOADER,
+            MORE_FEEDERS,
+            MAIN_UNLOCK,
+            RESERVE,
+            MAIN_PREFETCH,
+            HOLD_BYTES,
+            STAGE_LOCALLY,
+        ),
+    ),
+    Entry(
+        "input.wait",
+        waiting_on_something_else,
+        needs=(steady_steps,),
+        remedies=(WORKERS, WAITS_PREFETCH, WAITS_UNLOCK, ASK_AHEAD),
+    ),
+    Entry(
+        "input.ipc",
+        ipc_overhead,
+        needs=(timed_fetches_or_pool,),
+        remedies=(RETURN_TENSORS, SEND_LESS, PACK, SHARE_BY_NAME, FEWER),
+    ),
+)

@@ -1,0 +1,378 @@
+"""Memory that runs out, is mapped again in each step, or grows; the allocator of an accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean, linear_regression, pstdev
+
+from ..analyse.causes import gain
+from ..analyse.memory import Shortage, fetched_paging_s, is_short, made_paging_s, measure_shortage
+from ..analyse.predict import WORTH
+from ..analyse.steps import span_of
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.report import Evidence, Fix
+from ..model.run import ENVIRONMENT, Treatment
+from .parts.computing import ALLOCATOR, CLOCK, WINDOW, beat_of, of_step, peak_share, switches
+from .parts.entry import NOTHING, Entry, device_step, given, spread, steady_steps
+from .parts.facts import payload_of, place_of, readings
+from .parts.memory_room import memory_left
+from .parts.remedies import KEEP_ACTIVATIONS
+
+# memory-pressure
+GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]
+READINGS_AT_LEAST = 6  # of private memory in the steady window: three for each half (ours)
+STRAIGHT = 12  # times as far as readings stray from a line, or a heap has only settled (ours)
+DAY_S = 86_400.0  # growth that fills the memory later than this is not worth an alarm (ours)
+RECLAIM = (0.7, 1.0)  # of the kernel's CPU in such a job is spent on pages that come and go (ours)
+COUNTERS = "vmstat, task stat"
+PRESSURE_DROP = """\
+del raw, table                           # large temporaries, before the loop
+losses.append(loss.item())               # a number, not a tensor that holds its graph"""
+LET_GO = Proposal(
+    id="release-references",
+    title="let go of memory that the training does not need",
+    fix=Fix("drop what is not used again; smaller caches, fewer workers", PRESSURE_DROP),
+    effort="hours",
+    risk="assumes that enough can be spared",
+    basis="bound",
+)
+MORE_MEMORY = Proposal(
+    id="more-ram",
+    title="give the job more memory",
+    fix=Fix(
+        "raise the memory limit of the container, or take a larger machine",
+        "docker run --memory=64g ...    # kubernetes: resources.limits.memory",
+    ),
+    apply="admin",
+    basis="bound",
+)
+# Against memory that grows: nothing gets faster, but the run lives.
+FIND_LEAK = Proposal(
+    id="release-references",
+    title="find what is kept from step to step, and let it go",
+    fix=Fix("keep numbers, not tensors with their graphs", PRESSURE_DROP),
+    factor=NOTHING,
+)
+COLUMNS = Proposal(
+    id="columnar-numpy",
+    title="keep lists of paths and labels in arrays",
+    fix=Fix(
+        "each worker copies what it touches, and counting references touches",
+        "self.paths = numpy.array(paths, dtype='S')     # one buffer instead of a million objects",
+    ),
+    factor=NOTHING,
+    effort="hours",
+)
+SHARE_TABLE = Proposal(
+    id="share-memory-tensor",
+    title="share one copy of large tables with all workers",
+    fix=Fix(
+        "put the table into shared memory before workers start",
+        "self.table = torch.from_numpy(table).share_memory_()     # before the workers start",
+    ),
+    factor=NOTHING,
+    effort="hours",
+)
+
+
+def memory_pressure(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when pages come back that were in memory before, or when memory will not last for a day."""
+    begin, end = span_of(diagnosis.steps)
+    shortage = measure_shortage(diagnosis.profile, diagnosis.inputs, begin, end, diagnosis.step_s)
+    if shortage.again_bytes_per_s is None and shortage.stalled is None:
+        return Abstention("memory-pressure", "the kernel's counters of page-ins and memory pressure")
+    growth = growth_per_step(diagnosis)
+    short, growing = is_short(shortage), growth >= GROWTH_BYTES and _lasts_s(diagnosis, growth) < DAY_S
+    if not short and not growing:
+        return None
+    proposals = _relief(diagnosis, shortage) if short else []
+    if growing:
+        proposals.append(FIND_LEAK)
+        if diagnosis.loader is not None and diagnosis.loader.num_workers:
+            proposals += [one.at(place_of(diagnosis)) for one in (COLUMNS, SHARE_TABLE)]
+    return Finding(
+        "memory-pressure",
+        "host.memory",
+        _pressure_evidence(diagnosis, shortage, growth),
+        proposals,
+        place_of(diagnosis),
+    )
+
+
+def growth_per_step(diagnosis: Diagnosis) -> float:
+    """Bytes of private memory that each step adds: of both halves of the steady window, the smaller."""
+    begin, end = span_of(diagnosis.steps)
+    known = readings(diagnosis.profile.series, "job_private_bytes")
+    within = [one for one in known if begin <= one[0] <= end]
+    if len(within) < READINGS_AT_LEAST or diagnosis.step_s <= 0:
+        return 0.0
+    middle = len(within) // 2
+    halves = (within[: middle + 1], within[middle:])
+    slopes = [(half[-1][1] - half[0][1]) / max(half[-1][0] - half[0][0], 1e-9) for half in halves]
+    line = linear_regression(*zip(*within, strict=True))
+    off = pstdev(size - line.slope * t for t, size in within)
+    if line.slope * (within[-1][0] - within[0][0]) < STRAIGHT * off:
+        return 0.0
+    return max(0.0, min(slopes)) * diagnosis.step_s
+
+
+def _lasts_s(diagnosis: Diagnosis, growth: float) -> float:
+    """Seconds until the memory is full at this growth; for ever, where its size is not known."""
+    left = memory_left(diagnosis)
+    return float("inf") if left is None else left / growth * diagnosis.step_s
+
+
+def _pressure_evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) -> list[Evidence]:
+    stall = fmean(cost.memory for cost in given(diagnosis.scenario).costs)
+    known = (
+        ("time per step that the loop waits for pages", "memory_stall_s", stall or None, "faults, pressure"),
+        ("pages per step that the loop waited for", "loop_faults", shortage.loop_faults, COUNTERS),
+        ("bytes per second read that memory had held before", "refault_bytes_per_s",
+         shortage.again_bytes_per_s, COUNTERS),
+        ("bytes per second that came back from swap", "swap_in_bytes_per_s",
+         shortage.swap_in_bytes_per_s or None, COUNTERS),
+        ("times per second that the job hit its memory limit", "limit_hits_per_s",
+         shortage.limit_hits_per_s or None, "control group"),
+        ("share of time in which some task waits for memory", "memory_pressure", shortage.stalled, "PSI"),
+        ("private memory that each step adds, in bytes", "growth_bytes_per_step", growth or None,
+         "/proc/PID/status, smaps_rollup"),
+        ("bytes of memory left", "memory_left_bytes", memory_left(diagnosis), "meminfo, control group"),
+    )  # fmt: skip
+    return [Evidence(*one) for one in known if one[2] is not None]
+
+
+def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Proposal]:
+    """Room for what is needed again: from the job itself, or bought."""
+    read = shortage.job_read_bytes_per_s or 0.0
+    again = min(1.0, (shortage.again_bytes_per_s or 0.0) / read) if read > 0 else 0.0
+    kernel = shortage.system_share or 0.0
+    half, stalls = Change(memory=0.5, storage=1 - again / 2), Change(memory=0.0, storage=1 - again)
+    likely, best = (replace(stalls, compute=1 - part * kernel, cpu=1 - part * kernel) for part in RECLAIM)
+    factor = spread(given(diagnosis.scenario), half, likely, best)
+    return [replace(one, factor=factor, most=factor[2]) for one in (LET_GO, MORE_MEMORY)]
+
+
+# pages-mapped-anew
+LEFT = (0.33, 0.05, 0.0)  # of the kernel's time: some of it may be for other pages (ours)
+MAPPED_BYTES = 32 << 20  # of data files, from which faults may be theirs (ours)
+SOURCE = "getrusage"
+SHARE = 0.1  # of the step in the kernel, from which the cause is the loop's memory (ours)
+HINT = 1.2  # a smaller promise is a hint, no remedy (ours, measured: see above)
+KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
+VARIABLES = " ".join(f"{name}={value}" for name, value in KEEP.items())
+KEEP_FREED = Proposal(
+    id="keep-freed-memory",
+    title="let malloc keep freed memory, instead of mapping it anew in each step",
+    fix=Fix("two variables of glibc's allocator, before the start", f"{VARIABLES} python train.py"),
+    apply="env",
+    risk="each process, workers too, stays as large as it once was",
+    treatments=(Treatment(ENVIRONMENT, dict(KEEP)),),
+)
+
+
+def pages_mapped_anew(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when mapping pages takes a visible part of the step, or of making batches."""
+    scenario = given(diagnosis.scenario)
+    cost_s, batch_s = fmean(cost.paging for cost in scenario.costs), _batch_s(diagnosis)
+    change = _without(scenario, batch_s, 0.0)
+    if gain(scenario, change) < WORTH:
+        return None
+    if not _is_plain(diagnosis):
+        return None
+    evidence = _pages_evidence(diagnosis, cost_s, batch_s)
+    cause = "input.preprocess" if gain(scenario, replace(change, paging=1.0)) >= WORTH else "model.compute"
+    if diagnosis.verdict.cause == "host.memory" or cost_s >= SHARE * diagnosis.step_s:
+        cause = "host.memory"
+    likely = gain(scenario, _without(scenario, batch_s, LEFT[1]))
+    if likely < HINT:
+        text = f"speedup that {VARIABLES}, set before the start, may bring"
+        return Finding(
+            "pages-mapped-anew", cause, [*evidence, Evidence(text, "keep_freed_speedup", likely, "replay")]
+        )
+    return Finding("pages-mapped-anew", cause, evidence, [_keep(diagnosis, scenario, batch_s)])
+
+
+def _batch_s(diagnosis: Diagnosis) -> float:
+    """Seconds of the kernel's for pages, in making a batch."""
+    if diagnosis.inputs.minor_faults is None:
+        return made_paging_s(diagnosis.steps) if diagnosis.without_loader is not None else 0.0
+    payload, loader = payload_of(diagnosis), diagnosis.loader
+    shared = (
+        payload.tensor_bytes if payload is not None and loader is not None and loader.num_workers else 0.0
+    )
+    return fetched_paging_s(diagnosis.inputs, shared)
+
+
+def _without(scenario: Scenario, batch_s: float, left: float) -> Change:
+    """So much of the kernel's time for pages is left."""
+    making = fmean(work.cpu + work.collate for work in scenario.works) if scenario.works else 0.0
+    share = min(1.0, batch_s / making) if making > 0 else 0.0
+    rest = 1 - share * (1 - left)
+    return Change(cpu=rest, collate=rest, paging=left)
+
+
+def _is_plain(diagnosis: Diagnosis) -> bool:
+    """Whether the C library's own allocator serves, and nobody has told it what to keep."""
+    known = switches(diagnosis)
+    names = known.environment if known is not None else {}
+    return not any(name.startswith(("MALLOC_", "GLIBC_", "LD_PRELOAD")) for name in names)
+
+
+def _pages_evidence(diagnosis: Diagnosis, cost_s: float, batch_s: float) -> list[Evidence]:
+    inputs, step_s, evidence = diagnosis.inputs, diagnosis.step_s, []
+    if cost_s >= 0.01 * step_s:
+        text = "share of the step in which the kernel maps pages"
+        evidence.append(Evidence(text, "paging_share", cost_s / step_s, SOURCE))
+        faults = [step.faults for step in diagnosis.steps if step.faults is not None]
+        if faults:
+            evidence.append(Evidence("pages newly mapped in a step", "minor_faults", fmean(faults), SOURCE))
+    if batch_s > 0.01 * inputs.cpu:
+        text = "share of a batch's CPU in which the kernel maps pages"
+        evidence.append(Evidence(text, "batch_paging_share", batch_s / inputs.cpu, SOURCE))
+    if batch_s > 0.01 * inputs.cpu and inputs.minor_faults is not None:
+        text = "pages newly mapped for a batch"
+        evidence.append(Evidence(text, "batch_minor_faults", inputs.minor_faults, SOURCE))
+    return evidence
+
+
+def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Proposal:
+    mapped = max((value for _, value in readings(diagnosis.profile.series, "mapped_data_bytes")), default=0.0)
+    if mapped <= MAPPED_BYTES:
+        return replace(KEEP_FREED, change=_without(scenario, batch_s, LEFT[1]))
+    factor = spread(scenario, *(_without(scenario, batch_s, left) for left in LEFT))
+    return replace(KEEP_FREED, factor=factor, most=factor[2], basis="bound")
+
+
+# step-time-drift
+LINE = "line through the step times"
+BOUNDED = """\
+history = collections.deque(maxlen=1000)     # before: history = [], and every step searched all of it
+losses.append(loss.item())                   # before: losses.append(loss), with its whole graph"""
+BOUND = Proposal(
+    id="bound-what-grows",
+    title="keep what each step adds to and searches from growing",
+    fix=Fix("find what grows with the number of steps", BOUNDED),
+    effort="hours",
+    risk="whatever reads the old entries no longer finds them",
+    basis="amdahl",
+)
+
+
+def step_time_drift(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the steady step grows along a line."""
+    drift = diagnosis.drift
+    if drift is None:
+        return None
+    evidence = [
+        Evidence("loop's own time where the steady part begins", "drift_first_s", drift.first_s, LINE),
+        Evidence(f"the same {drift.steps} steps later", "drift_last_s", drift.last_s, LINE),
+    ]
+    kept = Change(compute=drift.left, python=drift.left, launch=drift.left, idle=drift.left)
+    proposal = replace(BOUND, factor=spread(given(diagnosis.scenario), Change(), kept, kept))
+    return Finding("step-time-drift", "host.python", evidence, [proposal])
+
+
+# alloc-churn
+OFTEN = 0.01  # retries or driver allocations per steady step [catalogue F33]
+IDLE_SHARE = 0.01  # of the step idle for the allocator (ours)
+MENDED = (1.0, 0.5, 0.0)  # of that idleness left with expandable segments (ours)
+ALLOC_DROP = Proposal(
+    id="drop-empty-cache",
+    title="leave freed device memory with the allocator",
+    fix=Fix(
+        "delete the call from the loop; dropping references is what frees memory",
+        "torch.cuda.empty_cache()      # delete, except when handling torch.OutOfMemoryError",
+    ),
+    change=Change(allocating=0.0),
+    apply="hook",
+    risk="other processes on the device no longer get that memory meanwhile",
+    treatments=(Treatment("empty_cache"),),
+)
+EXPAND = Proposal(
+    id="expandable-segments",
+    title="let the allocator grow its blocks instead of looking for new ones",
+    fix=Fix(
+        "set before the first use of the device",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+    ),
+    basis="bound",
+    apply="env",
+    risk="does not help where memory is truly short; not on every platform",
+    treatments=(Treatment(ENVIRONMENT, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),),
+)
+
+
+def alloc_churn(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the allocator returns to the driver in steady state and the device idles for it."""
+    scenario, allocator = given(diagnosis.scenario), given(diagnosis.device).facts.allocator
+    idle = of_step(diagnosis, beat_of(diagnosis).memory_s)
+    if idle < IDLE_SHARE:
+        return None
+    if allocator is None or not allocator.steps:
+        return Abstention("alloc-churn", "the allocator's counters in steady state")
+    often = max(allocator.retries, allocator.device_allocs) > OFTEN * allocator.steps
+    if not often and not allocator.empty_cache_calls:
+        return None
+    evidence = [
+        Evidence("share of the step in which the device idles for the allocator", "device_memory_share", idle,
+                 CLOCK),
+        Evidence("allocations through the driver per step", "driver_allocations",
+                 allocator.device_allocs / allocator.steps, ALLOCATOR),
+        Evidence("retries after giving cached blocks back, per step", "allocation_retries",
+                 allocator.retries / allocator.steps, ALLOCATOR),
+        Evidence("calls of empty_cache per step", "empty_cache_calls",
+                 allocator.empty_cache_calls / allocator.steps, "hook on empty_cache"),
+    ]  # fmt: skip
+    if allocator.empty_cache_calls:
+        return Finding("alloc-churn", "device.memory", evidence, [ALLOC_DROP])
+    factor = spread(scenario, *(Change(allocating=left) for left in MENDED))
+    expand = replace(EXPAND, factor=factor, most=gain(scenario, Change(allocating=0.0)))
+    return Finding("alloc-churn", "device.memory", evidence, [expand])
+
+
+# gpu-memory-tradeoff
+PEAK_SHARE = 0.6  # of the device's memory [catalogue F43]
+REPEATED_SHARE = 0.03  # of the step (ours)
+SOME = 0.5  # of the repetition that goes at worst (ours)
+
+
+def gpu_memory_tradeoff(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when forward work is repeated while memory stands empty."""
+    scenario, view = given(diagnosis.scenario), given(diagnosis.device)
+    repeated = view.facts.recompute_s
+    if repeated is None:
+        return Abstention("gpu-memory-tradeoff", "device time of activation checkpointing")
+    share = of_step(diagnosis, repeated)
+    if share < REPEATED_SHARE:
+        return None
+    peak = peak_share(view)
+    if peak is None:
+        return Abstention("gpu-memory-tradeoff", "the peak of the device's memory")
+    if peak >= PEAK_SHARE:
+        return None
+    evidence = [
+        Evidence("share of the step in which forward work is repeated", "recompute_share", share, WINDOW),
+        Evidence("peak of the device's memory", "device_peak_share", peak, ALLOCATOR),
+    ]
+    part = min(1.0, repeated / max(beat_of(diagnosis).busy_s, repeated))
+    gone = Change(device=1 - part)
+    factor = spread(scenario, Change(device=1 - SOME * part), gone, gone)
+    return Finding(
+        "gpu-memory-tradeoff", "device.compute", evidence, [replace(KEEP_ACTIVATIONS, factor=factor)]
+    )
+
+
+FINDINGS = (
+    Entry(
+        "host.memory",
+        memory_pressure,
+        needs=(steady_steps,),
+        remedies=(LET_GO, MORE_MEMORY, FIND_LEAK, COLUMNS, SHARE_TABLE),
+    ),
+    Entry("host.memory", pages_mapped_anew, needs=(steady_steps,), remedies=(KEEP_FREED,)),
+    Entry("host.python", step_time_drift, needs=(steady_steps,), remedies=(BOUND,)),
+    Entry("device.memory", alloc_churn, device=True, needs=(device_step,), remedies=(ALLOC_DROP, EXPAND)),
+    Entry(
+        "device.compute", gpu_memory_tradeoff, device=True, needs=(device_step,), remedies=(KEEP_ACTIVATIONS,)
+    ),
+)

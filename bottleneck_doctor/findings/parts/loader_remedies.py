@@ -1,0 +1,162 @@
+"""Remedies that build the loader with other arguments: more workers, fewer, none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...analyse.causes import gain
+from ...analyse.predict import WORTH, best_setting, best_split, split_change, step_after
+from ...analyse.replay import one_thread_longer, step_seconds
+from ...analyse.scenario import THREADS_MARK
+from ...analyse.threads import large_share
+from ...model.diagnosis import Change, Diagnosis, Proposal
+from ...model.loops import Loader
+from ...model.report import Fix
+from ...model.run import Treatment
+from .entry import spread
+from .remedies import WORKERS
+from .rewriting import loader_call
+from .waits import MOST, PAYS, making_s
+
+SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (ours)
+MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (ours)
+PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it builds the loader
+
+
+def on_loader(remedy: Proposal, loader: Loader, text: str = "", **arguments: object) -> Proposal:
+    """The remedy for a loader that is built with other arguments: the call to write, and the treatment."""
+    return replace(
+        remedy.at(loader.location, loader_call(loader, **arguments), text),
+        treatments=(loader_with(loader, **arguments),),
+    )
+
+
+ITERABLE = "; an iterable data set must give each worker a part of its own, or samples come repeatedly"
+
+
+def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str = "") -> list[Proposal]:
+    """The loader setting that the replay likes best, with ``streams`` reads served side by side at most."""
+    loader, scenario = diagnosis.loader, diagnosis.scenario
+    if loader is None or scenario is None or loader.kind != "dataloader":
+        return []
+    reading = replace(scenario, streams=streams or scenario.streams)
+    best = best_setting(reading)
+    if best.step_s > step_after(reading, Change(startup=0.0)) / WORTH:
+        return []  # all that it brings is that workers live on, which another remedy says by name
+    count = "one worker process" if best.workers == 1 else f"{best.workers} worker processes"
+    proposal = replace(
+        on_loader(WORKERS, loader, num_workers=best.workers, prefetch_factor=best.prefetch,
+                  persistent_workers=True),
+        title=title or f"wait side by side: make batches in {count}",
+        change=replace(best.change, streams=streams),
+        risk=WORKERS.risk + (ITERABLE if loader.dataset_kind == "iterable" else ""),
+    )  # fmt: skip
+    return [as_served(diagnosis, proposal)]
+
+
+def as_served(diagnosis: Diagnosis, proposal: Proposal) -> Proposal:
+    """More workers; no more than a bound where they ask a server for far more at once than it was seen to
+    serve, and where the loop's thread sleeps while threads of a decoder make its batch: what a second decoder
+    leaves of the cores was not seen."""
+    inputs, scenario, change = diagnosis.inputs, diagnosis.scenario, proposal.change
+    if scenario is None or change is None:
+        return proposal
+    most = gain(scenario, change)
+    helped = scenario.workers == 0 and inputs.cpu < MOST * inputs.wall and inputs.other_cpu > inputs.cpu
+    if helped:
+        most = min(most, diagnosis.step_s * scenario.cores / (inputs.cpu + inputs.other_cpu))
+    asked = (change.workers or 0) > MORE_AT_ONCE * max(1, scenario.workers)
+    if not helped and not (asked and inputs.network >= SERVED_SHARE * making_s(inputs)):
+        return proposal
+    return replace(
+        proposal, change=None, factor=(1.0, min(most, MORE_AT_ONCE), most), most=most, basis="bound"
+    )
+
+
+def loader_with(loader: Loader, **arguments: object) -> Treatment:
+    """The treatment that builds this loader with other arguments."""
+    return Treatment("loader", {"where": meant(loader), "arguments": arguments})
+
+
+def meant(loader: Loader) -> dict[str, object] | None:
+    """How a treatment knows this loader among those that the script builds, on the same line even."""
+    place = loader.location
+    if place is None:
+        return None
+    where: dict[str, object] = {"file": place.file, "line": place.line, "batch_size": loader.batch_size}
+    if not loader.dataset.endswith(PIPES):
+        where["dataset"] = loader.dataset
+    if loader.dataset_kind == "map":
+        where |= {"length": loader.dataset_length, "sampler": loader.sampler}
+    return {name: value for name, value in where.items() if name == "batch_size" or value}
+
+
+# Of a step that was measured beside workers, and is replayed without them: cautious, likely, at best (ours,
+# measured 0.26, 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers crowd the cores, what they send is mapped anew)
+LEFT_ALONE = (1.0, 0.6, 0.25)
+FEWER = Proposal(
+    id="workers-auto",
+    title="make batches in fewer worker processes, or in the loop itself",
+    fix=Fix("no more workers than pay for themselves", "DataLoader(..., num_workers=0)"),
+    apply="hook",
+)
+RESERVE = Proposal(
+    id="reserve-cores",
+    title="keep cores for the model: fewer workers, and fewer threads of torch",
+    fix=Fix(
+        "let workers and threads together be no more than the cores",
+        "torch.set_num_threads(1)\nDataLoader(..., num_workers=1, persistent_workers=True)",
+    ),
+    apply="hook~",
+    risk="sums in another order change the last digits; a model that scales well gets slower",
+)
+
+
+def without_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[Proposal]:
+    """No workers, where the replay finds that ``gain`` times as fast as any number of them."""
+    scenario, loader = diagnosis.scenario, diagnosis.loader
+    if scenario is None or loader is None or loader.kind != "dataloader" or not loader.num_workers:
+        return []
+    alone_s = step_after(scenario, Change(workers=0, startup=0.0))
+    if alone_s >= best_setting(scenario).step_s / gain:
+        return []
+    now_s = step_seconds(scenario)
+    low, likely, high = (now_s / (left * alone_s) for left in LEFT_ALONE)
+    many = "" if loader.num_workers == 1 else "s"
+    title = f"make batches in the loop itself, without the {loader.num_workers} worker{many}"
+    return [replace(on_loader(FEWER, loader, why, num_workers=0), title=title, factor=(low, likely, high))]
+
+
+def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
+    """As many workers and as few threads as the replay likes best together; nothing where no fewer threads
+    are, or where they gain nothing beyond what workers alone would."""
+    scenario, loader = diagnosis.scenario, diagnosis.loader
+    if scenario is None or scenario.threads < THREADS_MARK or diagnosis.host.accelerated:
+        return []
+    if diagnosis.inputs.cpu < MOST * making_s(diagnosis.inputs):
+        return []  # whoever makes batches sleeps, and leaves the model its cores
+    large = large_share(diagnosis.profile, diagnosis.loop)
+    wide = 1 + (1.0 if large is None else large) * (scenario.threads - 1)
+    longer = (wide, one_thread_longer(wide), 1.0)
+    best, threads = best_split(scenario, longer[1])
+    changes = [split_change(scenario, best, threads, one) for one in longer]
+    factor = spread(scenario, *changes)
+    if factor[1] < PAYS * step_seconds(scenario) / best_setting(scenario).step_s:
+        return []
+    said = f"torch.set_num_threads({threads})"
+    many = ["s" if count > 1 else "" for count in (best, threads)]
+    title = f"{best} worker{many[0]} and {threads} thread{many[1]} of torch"
+    treatments: tuple[Treatment, ...] = ()
+    if loader is not None and loader.kind == "dataloader":
+        treatments = loader_with(loader, num_workers=best), Treatment("threads", {"count": threads})
+        said += "\n" + loader_call(loader, num_workers=best, persistent_workers=True)
+    else:
+        said += f"\nDataLoader(dataset, batch_size=None, num_workers={best}, persistent_workers=True)"
+    proposal = replace(
+        RESERVE.at(loader.location if loader is not None else diagnosis.source, said),
+        title=f"keep cores for the model: {title}",
+        treatments=treatments,
+    )
+    # what one thread takes is a guess, and it is ordered by the worst one
+    worst = (min(1.0, factor[0]), factor[0], factor[2])
+    return [replace(proposal, factor=worst, most=factor[2], basis="bound")]

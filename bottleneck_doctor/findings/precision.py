@@ -1,0 +1,244 @@
+"""Number formats and memory layouts in which a model could compute faster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analyse.causes import gain
+from ..analyse.predict import WORTH
+from ..analyse.threads import LARGE_S, LARGE_SHARE
+from ..model.derived import DeviceView
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.report import Evidence, Fix
+from ..model.run import Treatment
+from .parts.computing import (
+    BANDWIDTH_KINDS,
+    CLOCK,
+    PROFILER,
+    SETTINGS,
+    TENSOR_KINDS,
+    WINDOW,
+    anatomy,
+    beat_of,
+    faster,
+    is_product,
+    kernel_share,
+    of_step,
+    operators,
+    optimizers,
+    saving,
+    share_of,
+    switches,
+)
+from .parts.entry import Entry, device_step, given, profiled_cpu_step, spread
+
+# cpu-bf16-unused
+PRODUCT_SHARE = 0.4  # of the operators' time [catalogue F60]
+WITHOUT_AMX = 2.0  # (ours)
+CASTING = """\
+with torch.autocast("cpu", dtype=torch.bfloat16):      # forward pass and loss; backward follows
+    loss = loss_fn(model(x), y)"""
+CAST = Proposal(
+    id="cpu-bf16",
+    title="compute in bfloat16 where that is safe",
+    fix=Fix("forward pass and loss", CASTING),
+    apply="hook~",
+    risk="numbers change: watch the loss",
+    basis="bound",
+    treatments=(Treatment("autocast", {"device": "cpu", "dtype": "bfloat16"}),),
+)
+ROUND = replace(
+    CAST,
+    id="cpu-fp32-precision-medium",
+    title="let float32 products round to bfloat16",
+    fix=Fix(
+        "before the loop",
+        'torch.set_float32_matmul_precision("medium")   # products only; weights stay float32',
+    ),
+    treatments=(Treatment("precision", {"matmul": "medium"}),),
+)
+WAYS = ((CAST, 2.7), (ROUND, 3.5))  # times as fast at most with AMX [catalogue F60, measured]
+
+
+def cpu_bf16_unused(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when large float32 products run on a processor that could do better."""
+    scenario, known = given(diagnosis.scenario), switches(diagnosis)
+    if known is None or known.autocast is None or known.amx is None:
+        return Abstention(
+            "cpu-bf16-unused", "what the processor can do and which precision the script has set"
+        )
+    able = known.amx or known.avx512_bf16
+    weights = {one.dtype for one in optimizers(diagnosis)}
+    if not able or known.autocast or known.matmul_precision == "medium" or weights != {"float32"}:
+        return None
+    share, large = share_of(diagnosis, is_product), _large(diagnosis)
+    if share < PRODUCT_SHARE or large < LARGE_SHARE:
+        return None
+    most = gain(scenario, Change(compute=1 - share))
+    times = [(remedy, with_amx if known.amx else WITHOUT_AMX) for remedy, with_amx in WAYS]
+    ranges = [(remedy, faster(scenario, share, (1.0, 1.0, one))) for remedy, one in times]
+    proposals = [replace(remedy, factor=one, most=most) for remedy, one in ranges if one[2] >= WORTH]
+    evidence = [
+        Evidence(
+            "share of the operators' time in products and convolutions", "product_share", share, PROFILER
+        ),
+        Evidence(
+            "share of the operators' time in calls of 0.2 ms and more",
+            "large_operator_share",
+            large,
+            PROFILER,
+        ),
+        Evidence("AMX, which multiplies tiles of bfloat16, is there", "amx", float(known.amx), SETTINGS),
+    ]
+    return Finding("cpu-bf16-unused", "model.compute", evidence, proposals) if proposals else None
+
+
+def _large(diagnosis: Diagnosis) -> float:
+    """Share of the operators' time in large calls; 0 where the mean product is small."""
+    found, products = anatomy(diagnosis), operators(diagnosis, is_product)
+    calls = sum(one.calls for one in products)
+    if found is None or not calls or sum(one.self_cpu_s for one in products) < LARGE_S * calls:
+        return 0.0
+    return min(1.0, found.large_s / max(found.own_s, 1e-12))
+
+
+# conv-layout
+CONVOLUTION_SHARE = 0.3  # of the operators' time [catalogue F38]
+LAST = (0.9, 1.15, 1.76)  # times as fast, channels last [catalogue F38; PyTorch blog]
+SNIPPET = """\
+model = model.to(memory_format=torch.channels_last)      # before the optimizer is built, or after: in place
+images = images.to(memory_format=torch.channels_last)    # each batch"""
+CHANNELS_LAST = Proposal(
+    id="channels-last",
+    title="lay the channels of a pixel side by side in memory",
+    fix=Fix("before the loop, and on each batch of images", SNIPPET),
+    apply="hook~",
+    risk="grouped convolutions in float32 may slow down; the last digits may differ",
+    basis="bound",
+    treatments=(Treatment("layout"),),
+)
+
+
+def conv_layout(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when convolutions take much of the time and none is channels last."""
+    scenario, known = given(diagnosis.scenario), optimizers(diagnosis)
+    kernels = sum(one.kernels for one in known)
+    share = share_of(diagnosis, is_convolution)
+    if share < CONVOLUTION_SHARE or not kernels or any(one.kernels_channels_last for one in known):
+        return None
+    factor, most = faster(scenario, share, LAST), gain(scenario, Change(compute=1 - share))
+    if factor[1] < WORTH:
+        return None
+    evidence = [
+        Evidence("share of the operators' time in convolutions", "convolution_share", share, PROFILER),
+        Evidence("convolution weights that lie channels first", "kernels", float(kernels), "the optimizer"),
+    ]
+    return Finding(
+        "conv-layout", "model.compute", evidence, [replace(CHANNELS_LAST, factor=factor, most=most)]
+    )
+
+
+def is_convolution(name: str) -> bool:
+    """``mkldnn_convolution``, ``convolution_backward``, ``_slow_conv2d_forward`` and their like."""
+    return "conv" in name
+
+
+# fp32-tensor-cores-idle
+PLAIN = "float32"
+FLOAT32_SHARE = 0.3  # of the kernels' time [catalogue F36]
+FIRST_WITH_TENSOR_CORES = (7, 0)  # compute capability [NVIDIA]
+FIRST_WITH_TF32 = (8, 0)  # and with bfloat16 [NVIDIA]
+TF32_TIMES = (1.5, 3.0, 7.0)  # as fast: ours, ours, a large product in PyTorch's CUDA notes
+HALF_TIMES = (2.0, 3.0, 8.0)  # as fast on tensor cores: half the ratio of peaks at best (ours)
+MEMORY_TIMES = (1.0, 1.5, 2.0)  # as fast for half the bytes: at most twice
+TF32 = Proposal(
+    id="tf32",
+    title="let products in float32 use tensor cores (TF32)",
+    fix=Fix(
+        "before training",
+        'torch.set_float32_matmul_precision("high")\n'
+        "torch.backends.cudnn.allow_tf32 = True       # the default",
+    ),
+    basis="bound",
+    apply="hook~",
+    risk="products keep about three decimal digits; sums stay in float32",
+    treatments=(Treatment("precision", {"matmul": "high", "convolutions": True}),),
+)
+AUTOCAST = """\
+with torch.autocast("cuda", dtype=torch.bfloat16):      # no gradient scaler needed
+    loss = loss_fn(model(x), y)
+loss.backward()"""
+MIXED = Proposal(
+    id="amp",
+    title="compute in 16 bits where that is safe (mixed precision)",
+    fix=Fix("forward pass and loss under autocast", AUTOCAST),
+    basis="bound",
+    apply="hook~",
+    effort="hours",
+    risk="overflow and rounding: compare the loss curve with one in float32",
+    treatments=(Treatment("autocast", {"device": "cuda", "dtype": "bfloat16"}),),
+)
+WITH_SCALER = """\
+scaler = torch.amp.GradScaler("cuda")
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = loss_fn(model(x), y)
+scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"""
+
+
+def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when float32 products take much of the time of a device with tensor cores."""
+    scenario, view = given(diagnosis.scenario), given(diagnosis.device)
+    if view.facts.capability is None or not view.facts.kernels:
+        return Abstention("fp32-tensor-cores-idle", "compute capability, and kernels by kind and precision")
+    share = _plain(view, TENSOR_KINDS)
+    if view.facts.capability < FIRST_WITH_TENSOR_CORES or share < FLOAT32_SHARE:
+        return None
+    evidence = [
+        Evidence("share of the kernels' time in float32 products and convolutions", "float32_share", share,
+                 WINDOW),
+        Evidence("share of the step in which the device is busy", "gpu_busy_fraction",
+                 of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
+        Evidence("compute capability {}.{}".format(*view.facts.capability)),
+    ]  # fmt: skip
+    return Finding("fp32-tensor-cores-idle", "device.compute", evidence, _proposals(scenario, view))
+
+
+def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
+    """The share of kernels in float32 that no tensor core was seen in: some are TF32 under that name."""
+    whole = sum(one.device_s for one in view.facts.kernels or [])
+    plain = [one for one in view.facts.kernels or [] if one.kind in kinds and one.precision == PLAIN]
+    idle = sum(one.device_s * (1 - min(1.0, one.tensor_core_share or 0.0)) for one in plain)
+    return idle / whole if whole > 0 else 0.0
+
+
+def _proposals(scenario: Scenario, view: DeviceView) -> list[Proposal]:
+    newer = (view.facts.capability or (0, 0)) >= FIRST_WITH_TF32
+    mixed = view.facts.switches is not None and view.facts.switches.autocast
+    asked = view.facts.switches is not None and view.facts.switches.matmul_precision in ("high", "medium")
+    proposals = [_tf32(scenario, view)] if newer and not asked else []
+    return proposals if mixed else [*proposals, _amp(scenario, view, newer)]
+
+
+def _tf32(scenario: Scenario, view: DeviceView) -> Proposal:
+    share = _plain(view, ("matmul", "convolution"))
+    factor = spread(scenario, *(Change(device=saving(share, times)) for times in TF32_TIMES))
+    return replace(TF32, factor=factor, most=gain(scenario, Change(device=1 - share)))
+
+
+def _amp(scenario: Scenario, view: DeviceView, newer: bool) -> Proposal:
+    tensors = _plain(view, TENSOR_KINDS)
+    memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
+    pairs = zip(HALF_TIMES, MEMORY_TIMES, strict=True)
+    changes = [Change(device=saving(tensors, one) + saving(memory, other) - 1) for one, other in pairs]
+    mixed = MIXED if newer else replace(MIXED.at(None, WITH_SCALER), apply="manual", treatments=())
+    factor = spread(scenario, *changes)
+    return replace(mixed, factor=factor, most=gain(scenario, Change(device=max(0.0, 1 - tensors - memory))))
+
+
+FINDINGS = (
+    Entry("model.compute", cpu_bf16_unused, needs=(profiled_cpu_step,), remedies=(CAST, ROUND)),
+    Entry("model.compute", conv_layout, needs=(profiled_cpu_step,), remedies=(CHANNELS_LAST,)),
+    Entry(
+        "device.compute", fp32_tensor_cores_idle, device=True, needs=(device_step,), remedies=(TF32, MIXED)
+    ),
+)

@@ -1,0 +1,364 @@
+"""Training on several ranks: slow ranks, and the time to exchange gradients."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.causes import gain
+from ..analyse.loop_parts import training_samples
+from ..analyse.predict import WORTH
+from ..analyse.ranks import Balance, all_ranks, compare, longest_loops, slow_ranks
+from ..analyse.steps import SAMPLES_AT_LEAST, mean_in
+from ..model.code import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.loops import LATE_FOR, RankSteps
+from ..model.report import Evidence, Fix
+from ..model.run import Treatment
+from .parts.entry import Entry, given, spread
+from .parts.facts import step_share
+from .parts.lines import STACKS
+from .parts.ranks import (
+    COMPARED,
+    GATHER_HALF,
+    GATHER_ONCE,
+    KEEP_WHOLE,
+    STAGE_0,
+    alone,
+    apart,
+    compared,
+    copying_left,
+    exchange_evidence,
+    kinds_of,
+    line_of,
+    mean_of,
+    passes_of,
+    pid_of,
+    rank_missing,
+    sharded,
+    share_of,
+    unsharded,
+    untimed,
+    wrapped,
+)
+from .parts.waits import PAYS
+
+# rank-straggler
+UNEVEN = 1.1  # slowest rank's own time over the mean one's [catalogue F55, ours]
+ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (ours)
+SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank [catalogue F55, ours]
+LATE_AT_MOST = 4  # lines of evidence
+QUEUED = 0.05  # of the step without a core, from which nothing is said of ranks late by turns (ours)
+FOREIGN_CORES = 0.5  # taken by strangers, the same [catalogue F57]
+# of the slowest rank's samples computing in one call, which take the fastest rank less than a tenth of that:
+# the former does it for all (ours)
+ALONE, SPARED = 0.1, 0.1
+WRITING = ("checkpoint", "logging")
+EQUAL = """\
+sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch(epoch) every epoch
+# then equal cost: deal out the costliest samples first, by turns
+order = sorted(range(len(dataset)), key=cost, reverse=True)
+mine = order[rank::world_size]"""
+BALANCE = Proposal(
+    id="balance-ranks",
+    title="give every rank the same amount of work",
+    fix=Fix("share samples out by cost; look at what the slowest rank does alone", EQUAL),
+    effort="hours",
+    risk="a rank on a slower machine needs fewer samples, not as many",
+)
+PARTED = """\
+part = {call}(samples[rank::world_size])               # each rank its part
+distributed.all_reduce(part)                            # a few numbers; or do it less often"""
+ALIKE = """\
+# put samples of like cost into the batches that all ranks take in the same step
+order = sorted(range(len(dataset)), key=cost)
+steps = [order[place : place + batch * world_size] for place in range(0, len(order), batch * world_size)]
+random.Random(epoch).shuffle(steps)
+mine = [step[rank::world_size] for step in steps]      # DataLoader(..., batch_sampler=mine)"""
+BUCKET = Proposal(
+    id="bucket-by-cost",
+    title="let all ranks take batches of like cost in the same step",
+    fix=Fix("group samples by length or size before they are shared out", ALIKE),
+    effort="hours",
+    risk="batches are less mixed than in a plain shuffle",
+)
+
+
+def rank_straggler(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when ranks sleep on slower ones whose own work takes longer."""
+    if alone(diagnosis):
+        return None
+    balance = compare(diagnosis.profile)
+    if diagnosis.scenario is None or balance is None:
+        return Abstention("rank-straggler", "what two or more ranks sleep in exchanges, step by step")
+    waiting = fmean(balance.behind.values())
+    uneven = balance.uneven >= UNEVEN and waiting >= ASLEEP * diagnosis.step_s
+    steady = balance.slowest is None or balance.slowest >= SAME
+    call = _alone_in(diagnosis, balance) if uneven else None
+    if not uneven or (not steady and call is None and _crowded(diagnosis, balance)):
+        late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one of many
+        return Finding("rank-straggler", "comm.straggler", late, [], line_of(diagnosis)) if late else None
+    evidence = _evidence(diagnosis, balance)
+    if call is not None:
+        place, share = call
+        text = f"share of the slowest rank's samples in {place.function}, which the fastest rank spares"
+        evidence.insert(1, Evidence(text, "alone_share", share, STACKS))
+    proposals = _straggler_proposals(diagnosis, balance, steady, call)
+    return Finding(
+        "rank-straggler", "comm.straggler", evidence, proposals, call[0] if call else line_of(diagnosis)
+    )
+
+
+def _alone_in(diagnosis: Diagnosis, balance: Balance) -> tuple[Location, float] | None:
+    """The user's function, called by the loop, in which the slowest rank computes and the fastest not."""
+    slow, fast = (pick(balance.busy, key=lambda pid: balance.busy[pid]) for pick in (max, min))
+    mine, others = (_computing(diagnosis, pid) for pid in (slow, fast))
+    if mine is None or others is None:
+        return None
+    only = {place: share for place, share in mine.items() if others.get(place, 0.0) <= SPARED * share}
+    best = max(only, key=lambda place: only[place], default=None)
+    return (best, only[best]) if best is not None and only[best] >= ALONE else None
+
+
+def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
+    """Shares of a rank's samples in which it computes in functions that its loop calls, by their place;
+    checkpoints and logs are one rank's by design. None: too few samples tell."""
+    loop = longest_loops(diagnosis.profile).get(pid)
+    known = loop is not None and loop.body is not None
+    samples = training_samples(diagnosis.profile, pid, loop.body) if loop and known else []
+    total, found = sum(one.stack.count for one in samples), Counter[Location]()
+    if total < SAMPLES_AT_LEAST:
+        return None
+    for one in samples:
+        if one.called is not None and one.part not in WRITING:
+            place = replace(one.called, line=one.line or one.called.line)
+            found[place] += min(one.stack.count, one.stack.running or 0)
+    return {place: count / total for place, count in found.items()}
+
+
+def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
+    """Whether ranks come late by turns for want of cores, whatever their batches cost."""
+    foreign = diagnosis.host.foreign_cores or 0.0
+    return balance.queued > QUEUED * diagnosis.step_s or foreign > FOREIGN_CORES
+
+
+def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
+    names = {one.pid: _name(one, diagnosis) for one in all_ranks(diagnosis.profile)}
+    ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
+    parts = (("slowest", ranked[0]), ("fastest", ranked[-1]))
+    source = compared(balance)
+    said = [
+        Evidence(f"own time per step of the {which} rank ({names.get(pid, f'process {pid}')})",
+                 f"{which}_rank_s", balance.busy[pid], source)
+        for which, pid in parts
+    ]  # fmt: skip
+    if balance.slowest is not None:
+        said.append(Evidence("share of steps in which the same rank is the slowest", "slowest_rank_share",
+                             balance.slowest, source))  # fmt: skip
+    return [*_late(diagnosis), *said, *exchange_evidence(diagnosis)]
+
+
+def _name(one: RankSteps, diagnosis: Diagnosis) -> str:
+    named = f"process {one.pid}" if one.rank is None else f"rank {one.rank}"
+    return f"{named} on {one.host}" if diagnosis.profile.elsewhere else named
+
+
+def _late(diagnosis: Diagnosis) -> list[Evidence]:
+    """Ranks that come late step after step, and what they spend the time in."""
+    late = (slow_ranks(all_ranks(diagnosis.profile)) or [])[:LATE_AT_MOST]
+    said = [
+        f"{_name(one.rank, diagnosis)} comes after the median rank, mostly {LATE_FOR[one.cause]}"
+        for one in late
+    ]
+    return [
+        Evidence(f"time by which {text}", "late_rank_s", one.beyond_s, COMPARED)
+        for one, text in zip(late, said, strict=True)
+    ]
+
+
+def _straggler_proposals(
+    diagnosis: Diagnosis, balance: Balance, steady: bool, call: tuple[Location, float] | None
+) -> list[Proposal]:
+    """For a rank that waits for slower ones, or for the slowest itself where its data takes longer."""
+    mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
+    if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
+        return _less_data(diagnosis, balance)
+    left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
+    remedy = BALANCE if steady else BUCKET
+    if call is not None:
+        place, name = call[0], call[0].function
+        text = f"let each rank do its part of {name}, which one does while all others wait"
+        shared = replace(
+            BALANCE, fix=Fix(text, PARTED.format(call=name.rpartition(".")[2]), place), risk="none"
+        )
+        return [replace(shared, change=Change(straggler=left))]
+    return [replace(remedy.at(line_of(diagnosis)), change=Change(straggler=left))]
+
+
+def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
+    """The rank that comes last for its data, when it has no more to do than the mean rank. Nothing where it
+    has a machine of its own, which may be why."""
+    pid, wait_s = pid_of(diagnosis), mean_in(diagnosis.steps, "wait")
+    late = next(iter(slow_ranks(all_ranks(diagnosis.profile)) or ()), None)
+    if late is None or late.rank.pid != pid or late.cause != "data" or wait_s <= 0:
+        return []
+    if diagnosis.profile.elsewhere:
+        return []
+    left = max(0.0, 1 - (balance.busy[pid] - fmean(balance.busy.values())) / wait_s)
+    change = Change(cpu=left, collate=left, storage=left, network=left, wait=left)
+    return [replace(BALANCE.at(line_of(diagnosis)), change=change)]
+
+
+# comm-bandwidth-bound
+SHARE = 0.1  # of the step [TensorBoard plugin of the PyTorch profiler; catalogue F52]
+MOSTLY = 0.5  # of the time in exchanges is the loop's own all_reduce (ours)
+EVERY_SECOND = 0.5  # of the exchanges are left
+PACKED = (1.0, 0.5, 0.5)  # of the exchange is left with gradients of half the width (ours; measured: 1.0)
+FASTER = (0.5, 0.2, 0.1)  # of it on a link of ten times the speed (ours: latency and the last bucket stay)
+EVERY_OTHER = """\
+for place, (x, y) in enumerate(loader):            # exchange after every second batch
+    last = place % 2 == 1
+    with contextlib.nullcontext() if last else model.no_sync():
+        (loss_fn(model(x), y) / 2).backward()      # forward pass inside the context, too
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()"""
+BATCH = "DataLoader(dataset, batch_size=2 * batch_size, ...)"
+MICRO_BATCH = '"train_micro_batch_size_per_gpu": 2 * batch_size    # in DeepSpeed\'s configuration'
+HOOK = """\
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+model.register_comm_hook(None, default_hooks.{})"""
+SELDOM = Proposal(
+    id="bigger-batch",
+    title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
+    fix=Fix("double batch_size, or let gradients of two batches add up", EVERY_OTHER),
+    risk="each optimizer step sees twice the samples: the learning rate has to follow",
+)
+DOUBLE = replace(
+    SELDOM, title="exchange half as often: a batch twice as large", fix=Fix("double the batch", BATCH)
+)
+PACK = Proposal(
+    id="grad-compress",
+    title="send gradients in half the width",
+    fix=Fix("register it right after the model is wrapped", HOOK.format("bf16_compress_hook")),
+    apply="hook~",
+    risk="gradients are rounded; half precision overflows where bfloat16 does not",
+    basis="bound",
+    treatments=(Treatment("ddp", {"hook": "bf16_compress_hook"}),),
+)
+NCCL = Proposal(
+    id="nccl-backend",
+    title="exchange gradients on the devices themselves",
+    fix=Fix("gloo copies them through the host's memory", 'torch.distributed.init_process_group("nccl")'),
+    basis="bound",
+)
+FASTER_NETWORK = Proposal(
+    id="faster-network",
+    title="link the machines ten times as fast",
+    fix=Fix(
+        "10 or 100 Gbit/s Ethernet or InfiniBand between the machines; name it to the backend",
+        "NCCL_SOCKET_IFNAME=eth1 GLOO_SOCKET_IFNAME=eth1 torchrun ... train.py",
+    ),
+    apply="admin",
+    effort="days",
+    basis="bound",
+)
+ONE_MACHINE = Proposal(
+    id="single-node",
+    title="train on one machine, where ranks reach each other through memory",
+    fix=Fix(
+        "use all devices of one machine before a second one",
+        "torchrun --standalone --nproc_per_node=8 train.py",
+    ),
+    apply="admin",
+    effort="hours",
+    risk="fewer devices compute",
+    basis="bound",
+)
+
+
+def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when even the rank that waits least sleeps a tenth of the step in exchanges."""
+    if alone(diagnosis):
+        return None
+    if missing := untimed(diagnosis, "comm-bandwidth-bound"):
+        return missing
+    pays = diagnosis.causes.get("comm.allreduce", 1.0) >= max(WORTH, PAYS)
+    if share_of(diagnosis, "comm") < SHARE or not pays:
+        return None
+    evidence = exchange_evidence(diagnosis)
+    if compare(diagnosis.profile) is not None and rank_missing(diagnosis):
+        evidence.append(Evidence("ranks whose waits were not seen: some of this may be waiting for them",
+                                 "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
+    proposals = _comm_proposals(diagnosis, given(diagnosis.scenario))
+    return Finding("comm-bandwidth-bound", "comm.allreduce", evidence, proposals, line_of(diagnosis))
+
+
+def _comm_proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
+    model, place = wrapped(diagnosis), line_of(diagnosis)
+    divided = sharded(diagnosis)
+    proposals = []
+    if divided is not None:
+        code = MICRO_BATCH if divided.kind == "zero" else BATCH
+        proposals += [_doubled(diagnosis, code, place), *unsharded(diagnosis, scenario, divided, place)]
+    elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
+        proposals.append(_doubled(diagnosis, BATCH, place))
+    if model is not None:
+        proposals.append(_seldom(diagnosis, place))
+        far = apart(diagnosis)
+        if (far or model.backend == "nccl") and not model.comm_hook:
+            hook = "bf16_compress_hook" if model.backend == "nccl" else "fp16_compress_hook"
+            packed = replace(
+                PACK.at(place, HOOK.format(hook)), treatments=(Treatment("ddp", {"hook": hook}),)
+            )
+            proposals.append(_exchanging(scenario, packed, PACKED))
+        if far:
+            proposals += [_exchanging(scenario, one, FASTER) for one in (FASTER_NETWORK, ONE_MACHINE)]
+        if model.backend == "gloo" and diagnosis.host.accelerated:
+            proposals.append(_exchanging(scenario, NCCL, FASTER))
+    return proposals
+
+
+def _seldom(diagnosis: Diagnosis, place: Location | None) -> Proposal:
+    """Per batch, half the exchanges are left, half the copying after them, and half the optimizer steps."""
+    passes = passes_of(diagnosis, True)
+    spared = step_share(diagnosis, "optimizer") * diagnosis.step_s
+    spared += passes.exchange_cpu_s if passes is not None else 0.0
+    compute = max(mean_of(diagnosis, "compute"), spared, 1e-12)
+    change = Change(comm=EVERY_SECOND, compute=1 - (1 - EVERY_SECOND) * spared / compute)
+    return replace(SELDOM.at(place), change=change)
+
+
+def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposal:
+    """Per sample, half the exchanges are left, half the copying for them, and half the optimizer steps."""
+    stepping = step_share(diagnosis, "optimizer") * diagnosis.step_s
+    compute = max(mean_of(diagnosis, "compute"), stepping, 1e-12)
+    left = copying_left(diagnosis, EVERY_SECOND) - (1 - EVERY_SECOND) * stepping / compute
+    return replace(DOUBLE.at(place, code), change=Change(comm=EVERY_SECOND, compute=max(0.0, left)))
+
+
+def _exchanging(scenario: Scenario, remedy: Proposal, left: tuple[float, float, float]) -> Proposal:
+    """The remedy, if so much of the exchange is left."""
+    factor = spread(scenario, *(Change(comm=one) for one in left))
+    return replace(remedy, factor=factor, most=gain(scenario, Change(comm=0.0)))
+
+
+FINDINGS = (
+    Entry("comm.straggler", rank_straggler, remedies=(BALANCE, BUCKET)),
+    Entry(
+        "comm.allreduce",
+        comm_bandwidth_bound,
+        remedies=(
+            SELDOM,
+            GATHER_ONCE,
+            GATHER_HALF,
+            KEEP_WHOLE,
+            STAGE_0,
+            PACK,
+            NCCL,
+            FASTER_NETWORK,
+            ONE_MACHINE,
+        ),
+    ),
+)

@@ -1,0 +1,206 @@
+"""Writes the report: diagnosis, findings, remedies best first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, replace
+
+from ..analyse.diagnose import diagnose
+from ..analyse.hot_lines import hot_functions, hot_operators
+from ..analyse.metrics import environment, summarise
+from ..analyse.whole_run import CAUSE, ledger_of, with_faster_evaluation
+from ..model.diagnosis import Abstention, Diagnosis, Finding
+from ..model.profile import Profile
+from ..model.report import Abstained, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
+from ..model.run import Gap
+from .parts.entry import Entry
+from .ranking import (
+    Offer,
+    in_order,
+    in_whole_run,
+    offers,
+    promises_nothing,
+    remedies,
+    without_trifles_first,
+    worth_saying,
+)
+from .registry import entries
+
+LOADERS = "input."  # the causes of findings that speak of a loader, whichever loop it feeds
+OWN = "the evaluation's loader"
+TOGETHER = "gain of training and evaluation together"
+
+
+def subject_of(diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis of the loop that the verdict is about."""
+    if diagnosis.subject == "evaluation" and diagnosis.evaluation is not None:
+        return diagnosis.evaluation
+    return diagnosis
+
+
+def is_asked(diagnosis: Diagnosis, entry: Entry) -> bool:
+    """Whether a finding is asked: none of an undecided run; where the verdict is about something beside the
+    training's steps, or these were too few to be judged, only those of its cause."""
+    if diagnosis.verdict.bound == "inconclusive":
+        return False
+    if diagnosis.subject == "run":
+        return entry.cause == diagnosis.verdict.cause
+    return bool(diagnosis.causes) or entry.cause == CAUSE
+
+
+def examine_evaluation(diagnosis: Diagnosis) -> list[Finding]:
+    """Ask the findings that speak of a loader about the evaluation's."""
+    about = subject_of(diagnosis)
+    if about is diagnosis or not about.causes:
+        return []
+    asked = [entry for entry in entries() if entry.cause.startswith(LOADERS)]
+    outcomes = [entry.ask(about) for entry in asked]
+    return [one for one in outcomes if isinstance(one, Finding)]
+
+
+def evaluation_offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
+    """Their cures, with what a faster evaluation brings training and evaluation together."""
+    return [_together(diagnosis, offer) for offer in (offers(subject_of(diagnosis), found) if found else [])]
+
+
+def _together(diagnosis: Diagnosis, offer: Offer) -> Offer:
+    proposal, told = offer.proposal, offer.told
+    if promises_nothing(proposal):
+        return offer._replace(proposal=replace(proposal, title=f"{proposal.title} ({OWN})", scope="run"))
+    ends = (offer.low, offer.likely, told.low, told.high)
+    low, likely, least, high = (with_faster_evaluation(diagnosis.whole, one) for one in ends)
+    title = f"{proposal.title} ({OWN}; {TOGETHER})"
+    proposal = replace(proposal, title=title, change=None, factor=(low, likely, high), scope="run")
+    told = Speedup(least, None if told.likely is None else likely, high, told.basis)
+    return Offer(offer.finding, proposal, low, likely, told)
+
+
+def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
+    """The evaluation's own steps, where there are any: the metrics proper are those of training."""
+    own = diagnosis.evaluation
+    seen = own.metrics if own is not None and own.steps else {}
+    names = {"evaluation_data_wait_fraction": "data_wait_fraction", "evaluation_step_time_s": "step_time_s"}
+    units = {"data_wait_fraction": "share", "step_time_s": "s"}
+    return {
+        name: seen.get(of, Metric(None, units[of], source="no evaluation step was seen"))
+        for name, of in names.items()
+    }
+
+
+FEW = "training steps in which a large part of the run passes, and enough of them to be judged"
+FAILED = "it failed, by a mistake of bdoc's"
+
+
+def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
+    """Everything that can be said about a profile; pure, and total on valid profiles. Whoever has its
+    diagnosis already hands it over."""
+    diagnosis = diagnosis or diagnose(profile)
+    about = subject_of(diagnosis)
+    found, abstained = _examine(diagnosis)
+    others = examine_evaluation(diagnosis)
+    every = offers(diagnosis, found)
+    if others:  # of the same remedy for two loaders, the one that brings more
+        every = in_order(diagnosis, [*evaluation_offers(diagnosis, others), *every])
+    ranked = without_trifles_first([offer for offer in every if worth_saying(diagnosis, offer)])
+    told = remedies(diagnosis, ranked)
+    kept = _kept([*others, *found], ranked)
+    return Report(
+        run=_run(profile),
+        quality=replace(
+            diagnosis.quality, gaps=[*diagnosis.quality.gaps, *map(_gap, filter(_failed, abstained))]
+        ),
+        metrics=diagnosis.metrics | evaluation_metrics(diagnosis),
+        budget=about.budget,
+        verdict=diagnosis.verdict,
+        phases=diagnosis.phases,
+        findings=[_reported(diagnosis, finding, told, ranked) for finding in kept],
+        remedies=told,
+        abstentions=[Abstained(one.finding, one.missing) for one in abstained],
+        environment=environment(profile),
+        functions=hot_functions(profile),
+        operators=hot_operators(profile),
+        device=summarise(diagnosis.device, diagnosis.metrics),
+        ledger=ledger_of(diagnosis),
+        budget_of=_budget_of(diagnosis, about),
+    )
+
+
+def _budget_of(diagnosis: Diagnosis, about: Diagnosis) -> str:
+    """An evaluation within the training loop has no steps of its own."""
+    return "training" if about is diagnosis and diagnosis.subject == "evaluation" else diagnosis.subject
+
+
+def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
+    """Ask every finding. An undecided run has none, and one whose verdict is not about its steps only those
+    of that cause: three steps are never a diagnosis."""
+    asked = [entry for entry in entries() if is_asked(diagnosis, entry)]
+    outcomes = [_ask(entry, diagnosis) for entry in asked]
+    found = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
+    silent = [Abstention(one.id, FEW) for one in entries() if one not in asked]
+    return found, [*(one for one in outcomes if isinstance(one, Abstention)), *silent]
+
+
+def _ask(entry: Entry, diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """A finding that fails is our mistake, and costs the report no more than that finding."""
+    try:
+        return entry.ask(diagnosis)
+    except Exception as mistake:
+        return Abstention(entry.id, f"{FAILED}: {type(mistake).__name__}: {mistake}")
+
+
+def _failed(abstained: Abstention) -> bool:
+    return abstained.missing.startswith(FAILED)
+
+
+def _gap(failed: Abstention) -> Gap:
+    """Said where the report says what it could not look at: nobody would look for it elsewhere."""
+    return Gap(f"the finding {failed.finding}", failed.missing, "please report it")
+
+
+def _kept(found: list[Finding], ranked: list[Offer]) -> list[Finding]:
+    """Findings that have a remedy to offer, or never had one; one that two loops share, of the loop whose
+    loader it is offered for."""
+    paying = {offer.proposal.id for offer in ranked}
+    offering = {id(offer.finding) for offer in ranked}
+    twice = Counter(one.id for one in found)
+    return [
+        one
+        for one in found
+        if not one.proposals
+        or id(one) in offering
+        or (twice[one.id] == 1 and any(proposal.id in paying for proposal in one.proposals))
+    ]
+
+
+def _reported(
+    diagnosis: Diagnosis, finding: Finding, told: list[Remedy], ranked: list[Offer]
+) -> ReportedFinding:
+    mine = [remedy for remedy in told if remedy.finding == finding.id]
+    helps = any(remedy.predicted_speedup.reach > 1 for remedy in mine)
+    severity = "primary" if finding.cause == diagnosis.verdict.cause else "secondary"
+    return ReportedFinding(
+        finding.id,
+        finding.cause,
+        severity if helps else "notice",
+        [*finding.evidence, *in_whole_run(diagnosis, finding, ranked)],
+        finding.location,
+    )
+
+
+def _run(profile: Profile) -> RunSummary:
+    run = profile.run
+    trainer = next((process for process in profile.processes if process.role == "trainer"), None)
+    hosts = {profile.machine.host, *(one.host for one in profile.elsewhere)}
+    return RunSummary(
+        command=run.command,
+        script=run.script,
+        cwd=run.cwd,
+        started_at=run.started_at,
+        duration_s=run.duration_s,
+        exit_status=run.exit_status,
+        host=profile.machine.host,
+        python=trainer.python if trainer else "",
+        torch=trainer.torch if trainer else None,
+        machine=asdict(profile.machine) | {"hosts": len(hosts)},
+        stopped_by=run.stopped_by,
+    )

@@ -1,0 +1,468 @@
+"""Work per sample in Python: slow lines, indexing one by one, the same work in every epoch."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ..analyse.causes import gain, is_indexing
+from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
+from ..analyse.inputs import making_of
+from ..analyse.loop_without_loader import is_fed_back
+from ..analyse.predict import WORTH
+from ..analyse.verdict import sends
+from ..model.code import Location
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Proposal, Scenario
+from ..model.fetches import Repeats
+from ..model.loops import Loader
+from ..model.report import Evidence, Fix
+from ..model.run import Treatment
+from ..source import code
+from ..source.purpose import is_shrunk_later
+from .parts.entry import Entry, dataloader_loop, given, spread, steady_steps
+from .parts.facts import EQUAL_SHARE, payload_of, place_of, repeats_of
+from .parts.lines import (
+    DRAWS,
+    LOOPS,
+    PARSES,
+    QUERIES,
+    RANDOM,
+    SEEN,
+    STACKS,
+    TEXTS,
+    WORDS,
+    asks_or_parses,
+    called_in,
+    crowd_evidence,
+    crowded,
+    hottest_place,
+    is_drawn_later,
+    is_fixed,
+    line_evidence,
+    lines_of,
+    statement_of,
+    what_it_does,
+)
+from .parts.loader_remedies import loader_with, meant
+from .parts.memory_room import fits_memory, keeping, remembering
+from .parts.rewriting import Code, loader_call
+from .parts.waits import BOOKS, held_up, wait_evidence
+
+# python-sample-code-hot
+HOT_SHARE = 0.3  # of a batch's CPU in one line [catalogue F10]
+ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: their findings speak (ours)
+COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound speaks [catalogue F11]
+OUTWEIGHS = 1.5  # times its share, from which a line is not the collate function's, and speaks too (ours)
+HELD = 0.8  # of the hottest line's samples pass in a line, or it is not on the way to it (ours)
+HALF = 0.5
+# What is spared of a line that is written anew; of all that a batch costs if the line has half of that, for
+# then the rest changes, too (ours: 0.78 to 1.02 of all in ten trainings that were measured).
+WRITTEN_ANEW = (HALF, 0.85, 1.0)
+KEPT = (HALF, 1.0, 1.0)  # of the line's own time: what a parser of text finds can be kept, always
+IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
+OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
+CHANGED = """\
+# update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
+ROWS = """\
+marks = ",".join("?" * len(indices))                                # once per batch, not per row
+rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
+table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
+RING = """\
+self.states[self.place] = state; self.place = (self.place + 1) % capacity    # arrays, filled in a circle
+chosen = rng.integers(filled, size=batch_size)                               # and a batch is drawn at once
+return self.states[chosen], self.rewards[chosen]"""
+TOKENS = """\
+tokens = tokenizer(texts)["input_ids"]                              # once, before training
+np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
+PARSED = """\
+self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
+return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
+WHOLE = """\
+values = np.asarray(rows)                                           # not: [work(row) for row in rows]
+done = work(values)                                                 # by numpy's operators, on all at once"""
+PREPARED = """\
+torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
+self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
+MOVE = "move the work of this line out of the loop"
+COLUMNS = Proposal(
+    id="columnar-numpy",
+    title="parse once and keep arrays",
+    fix=Fix(MOVE, PARSED),
+    effort="hours",
+    risk="random work stays in the loop",
+    basis="bound",
+)
+ARRAYS = replace(COLUMNS, title="work on whole arrays instead of element by element", fix=Fix(MOVE, WHOLE))
+QUERY = replace(
+    COLUMNS,
+    id="batched-query",
+    title="ask the database once for a whole batch, or keep the table in memory",
+    fix=Fix("ask for all rows of a batch at once, or for the table once", ROWS),
+    risk="rows come in another order; a table in memory must fit there",
+)
+DRAW = replace(
+    COLUMNS,
+    id="ring-buffer",
+    title="draw a batch from arrays at once, not its elements one by one",
+    fix=Fix("a deque even walks to each element: there a list, with random.sample as now, is enough", RING),
+    risk="the same seed draws other elements",
+)
+TOKENISE = replace(
+    COLUMNS,
+    id="pretokenize-offline",
+    title="tokenise once, before training",
+    fix=Fix(MOVE, TOKENS),
+    apply="convert",
+)
+CODE_PREPARE = replace(
+    TOKENISE,
+    id="precompute-deterministic",
+    title="do the work of this line once, before training",
+    fix=Fix(MOVE, PREPARED),
+)
+SHRINK = replace(
+    COLUMNS,
+    id="aug-reorder",
+    title="make samples smaller before this line, not after it",
+    fix=Fix(
+        "crop and resize first, then do what this line does",
+        "x = resize(crop(x))              # first\n"
+        "x = colours(blur(x))             # then what costs CPU for each pixel",
+    ),
+    risk="a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
+)
+LESS = replace(
+    COLUMNS,
+    id="cheaper-preprocess",
+    title="spend less CPU in this line, or do its work once",
+    fix=Fix(
+        "spare this line work",
+        "# fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random",
+    ),
+)
+CODE_KEEP = replace(
+    LESS,
+    title="keep what this line computes, instead of computing it anew",
+    fix=Fix("spare this line work", CHANGED),
+)
+# Of one that is only given less to do (ours: of what is cropped first 0.51, 0.53 and 0.96).
+SPARED = {SHRINK.id: (0.25, HALF, 1.0), LESS.id: (0.0, HALF, 1.0)}
+
+
+def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when one of the user's lines holds much of the CPU of batches that hold the loop up."""
+    scenario, inputs, loader = given(diagnosis.scenario), _inputs(diagnosis), diagnosis.loader
+    if sends(scenario):
+        return None
+    waited = held_up(diagnosis) or scenario.crowded > 0
+    picks = is_indexing(inputs, loader) and not asks_or_parses(diagnosis)
+    if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
+        return None
+    reads = inputs.storage + inputs.reading + inputs.network
+    if diagnosis.without_loader is not None and reads >= inputs.cpu - inputs.reading:
+        return None  # the line reads
+    lines = lines_of(diagnosis)
+    line = lines.hottest
+    if line is None:
+        return Abstention(
+            "python-sample-code-hot",
+            "stack samples of whoever makes the batches (py-spy, and some seconds of training)",
+        )
+    share = least_cpu_share(line, inputs)
+    # Decoding is another finding's, where fetches are timed.
+    pictures = lines.library in IMAGES and inputs.batches > 0 and loader is not None
+    if share < HOT_SHARE or pictures or _spoken_for(diagnosis, share) or crowded(diagnosis):
+        return None
+    if gain(scenario, Change(cpu=1 - min(1.0, share))) < WORTH:
+        return None
+    evidence = [
+        *crowd_evidence(diagnosis),
+        *line_evidence(diagnosis),
+        Evidence("share of a batch's CPU that this line has, at least", "line_cpu_share", share, STACKS),
+        *wait_evidence(diagnosis),
+    ]
+    does = what_it_does(diagnosis, line.location, lines.library)
+    evidence += [Evidence(SEEN[does])] if does else []
+    ways = _ways(diagnosis, line.location, lines, does)
+    if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
+        ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
+    if not ways:
+        ways = [CODE_KEEP if is_fed_back(diagnosis.profile, diagnosis.without_loader) else LESS]
+    shares = {CODE_PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
+    proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
+    return Finding("python-sample-code-hot", "input.preprocess", evidence, proposals, line.location)
+
+
+def _function_of(line: LineShare, lines: HotLines) -> LineShare:
+    """All lines of the line's function: what is done once is what the function returns."""
+    place = line.location
+    here = (place.file, place.function)
+    same = [one for one in lines.lines if (one.location.file, one.location.function) == here]
+    awake = [one.cpu_share for one in same if one.cpu_share is not None]
+    known = sum(awake) if len(awake) == len(same) else None
+    return LineShare(place, sum(one.share for one in same), known)
+
+
+def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
+    """Whether a function on the way to the hottest line crops what came back from there."""
+    hottest, sources = given(lines.hottest), diagnosis.profile.sources
+    places = [one.location for one in lines.lines if one.share >= HELD * hottest.share]
+    known = [(source, place.line) for place in places if (source := code.source_at(sources, place))]
+    return any(is_shrunk_later(source, line) for source, line in known)
+
+
+def _inputs(diagnosis: Diagnosis) -> Inputs:
+    """A function of the user's is timed as a whole: what it takes on the CPU stands in the scenario."""
+    if diagnosis.inputs.batches:
+        return diagnosis.inputs
+    works = given(diagnosis.scenario).works
+    return Inputs(
+        cpu=sum(one.cpu for one in works) / len(works), wait=sum(one.wait for one in works) / len(works)
+    )
+
+
+def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
+    """Whether decoding, unpacking, transforms or collating takes the time; ``share`` is the line's."""
+    inputs, making = diagnosis.inputs, making_of(diagnosis.profile, diagnosis.loader)
+    known = max(inputs.decode, making.unpack_cpu_s, sum(making.transforms.values()))
+    collates = COLLATES * inputs.cpu <= inputs.collate > share * inputs.cpu / OUTWEIGHS
+    return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or collates)
+
+
+def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[Proposal]:
+    """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
+    once, as samples that came again say, or else the source of the function."""
+    library = lines.library
+    if library in TEXTS:
+        return [TOKENISE]
+    if does in (QUERIES, DRAWS):
+        return [QUERY if does == QUERIES else DRAW]
+    repeats = repeats_of(diagnosis)
+    fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
+    unknown = not diagnosis.inputs.batches or _has_no_chance(diagnosis, place, library, does)
+    untold = repeats is None or not repeats.compared or is_drawn_later(diagnosis, lines)
+    fixed = fixed or (repeats is None and unknown) or (untold and is_fixed(diagnosis, lines))
+    once = [CODE_PREPARE] * bool(fixed)
+    if does == WORDS:
+        return once or [TOKENISE]
+    if does:
+        return [ARRAYS if does == LOOPS else COLUMNS, *once]
+    return once
+
+
+def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:
+    """Whether the source shows work that gives the same each time: a picture that is opened, or a function
+    that parses or loops, with nothing random in it."""
+    found = statement_of(diagnosis, place)
+    if found is None:
+        return False
+    source, statement = found
+    if library in IMAGES:
+        return bool(called_in(statement) & OPENING_CALLS) and RANDOM.search(ast.unparse(statement)) is None
+    return bool(does) and RANDOM.search(source.text) is None
+
+
+def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
+    spared = SPARED.get(remedy.id, KEPT if does == PARSES else WRITTEN_ANEW)
+    part = 1.0 if spared is WRITTEN_ANEW and share >= HALF else min(1.0, share)
+    return replace(
+        remedy.at(line.location),
+        factor=spread(scenario, *(Change(cpu=1 - one * part) for one in spared)),
+        basis="replay" if spared is KEPT else "bound",
+    )
+
+
+# per-sample-indexing
+ROW_S = 4.5e-6  # CPU per row, one by one, stacking included [catalogue F09, measured]
+GATHER_S = 3.0e-7  # and in one gather, with [catalogue F09, measured: the line through three sizes]
+GATHER_S_PER_BYTE = 2.64e-10  # for each byte of the row
+SAMPLER_S = (
+    1.6e-7  # more per row where a batch sampler hands over a list of indices [catalogue F09, measured]
+)
+STACKED = 0.5  # tensors in a batch over its samples: from here on the samples are kept apart (ours)
+OWN_SHARE = 0.5  # of a fetch's CPU in a collate function of one's own: then that is the ailment (ours)
+FAST_TENSORS = """\
+class FastTensors(torch.utils.data.TensorDataset):
+    def __getitems__(self, indices):
+        rows = torch.as_tensor(indices)
+        return tuple(tensor[rows] for tensor in self.tensors)
+"""
+METHOD = """\
+def __getitems__(self, indices):                 # in the data set: one gather per array
+    rows = torch.as_tensor(indices)
+    return self.x[rows], self.y[rows]
+"""
+SAMPLER = """\
+sampler = BatchSampler(RandomSampler(dataset), batch_size={}, drop_last=False)     # torch.utils.data
+DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
+GATHER = Proposal(
+    id="batched-getitems",
+    title="take all rows of a batch in one gather",
+    fix=Fix(
+        "let the data set return whole batches", METHOD + "DataLoader(..., collate_fn=lambda batch: batch)"
+    ),
+    apply="hook",
+    risk="transforms must take batches; the values stay the same",
+)
+INDEX = Proposal(
+    id="batch-sampler-index",
+    title="let a batch sampler index the data set with whole batches",
+    fix=Fix("hand lists of indices to the data set", SAMPLER.format(1024, 0)),
+    apply="hook",
+    risk="the data set must accept a list of indices, as tensors and arrays do",
+)
+
+
+def per_sample_indexing(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when fetching is nothing but picking rows, and it holds the loop up."""
+    loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
+    own = loader.collate != "default_collate" and inputs.collate > OWN_SHARE * inputs.cpu
+    if own or not held_up(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
+        return None
+    payload = payload_of(diagnosis)
+    if payload is None:
+        return Abstention("per-sample-indexing", "the size of a sample: no batch was looked into")
+    row_bytes = (payload.tensor_bytes + payload.other_bytes) / inputs.samples
+    gathered, sampled = (_change(diagnosis, scenario, row_bytes, extra) for extra in (0.0, SAMPLER_S))
+    if payload.tensors >= STACKED * inputs.samples or gain(scenario, gathered) < WORTH:
+        return None
+    row_s = inputs.cpu / inputs.samples
+    evidence = [
+        Evidence("CPU time per sample, stacking included", "sample_cpu_s", row_s, BOOKS),
+        Evidence("bytes of a sample", "sample_bytes", row_bytes, "batches looked into"),
+        Evidence("samples in a batch", "batch_samples", inputs.samples, "hooks on fetch"),
+        *wait_evidence(diagnosis),
+    ]
+    proposals = [
+        _applied(GATHER.at(loader.location, _gather(loader, gathered)), loader, gathered, "getitems"),
+        _applied(INDEX.at(loader.location, _sampler(loader, sampled)), loader, sampled, "sampler"),
+    ]
+    return Finding("per-sample-indexing", "input.indexing", evidence, proposals, loader.location)
+
+
+def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s: float) -> Change:
+    """A fetch at the price of one gather, in workers or in the loop's own process, whichever is faster.
+
+    A row of a tensor data set costs what was measured, times this machine's slowness; other rows cost more.
+    """
+    row_s = (
+        ROW_S
+        if given(diagnosis.loader).tensor_dataset
+        else max(ROW_S, diagnosis.inputs.cpu / diagnosis.inputs.samples)
+    )
+    left = min(1.0, (GATHER_S + extra_s + row_bytes * GATHER_S_PER_BYTE) / row_s)
+    there = Change(cpu=left, collate=left)
+    here = replace(there, workers=0, startup=0.0)
+    return here if scenario.workers and gain(scenario, here) > gain(scenario, there) else there
+
+
+def _gather(loader: Loader, change: Change) -> str:
+    changed: dict[str, object] = {"collate_fn": Code("lambda batch: batch")}
+    if loader.tensor_dataset:
+        changed["dataset"] = Code("FastTensors(X, y)")
+    if change.workers == 0:
+        changed["num_workers"] = 0
+    return (FAST_TENSORS if loader.tensor_dataset else METHOD) + loader_call(loader, **changed)
+
+
+def _sampler(loader: Loader, change: Change) -> str:
+    return SAMPLER.format(loader.batch_size, loader.num_workers if change.workers is None else change.workers)
+
+
+def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Proposal:
+    """Torch's own data set can be made to gather; what another one holds, nobody knows but its author."""
+    if not loader.tensor_dataset:
+        return replace(remedy, change=change, apply="manual")
+    treatments = [Treatment("batched", {"where": meant(loader), "how": how})]
+    if change.workers == 0:
+        treatments.append(loader_with(loader, num_workers=0))
+    return replace(remedy, change=change, treatments=tuple(treatments))
+
+
+# repeated-deterministic-preprocess
+COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (ours)
+WORTH_KEEPING = 0.2  # a kept sample costs at most this share of what making it costs [catalogue F08]
+REPEATS_PREPARE = Proposal(
+    id="precompute-deterministic",
+    title="prepare the samples once, before training",
+    fix=Fix(
+        "write the finished samples to a file once, and load them instead",
+        'torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once\n'
+        'self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__',
+    ),
+    apply="convert",
+    effort="hours",
+    risk="prepare them anew whenever the preparation changes",
+)
+ONCE = """\
+class Once(torch.utils.data.Dataset):
+    # built before the loader: workers share its memory
+    def __init__(self, base):
+        self.samples = [base[i] for i in range(len(base))]
+    def __len__(self): return len(self.samples)
+    def __getitem__(self, i): return self.samples[i]"""
+REPEATS_KEEP = Proposal(
+    id="cache-decoded-ram",
+    title="prepare the samples once, at the start, and keep them in memory",
+    fix=Fix("wrap the data set before it is given to the loader", ONCE),
+    apply="hook",
+    risk="the start takes as long as one epoch in one process; memory for all samples",
+)
+
+
+def repeated_deterministic_preprocess(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when samples repeat exactly, cost CPU, and it holds the loop up."""
+    loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
+    if not held_up(diagnosis) or loader.dataset_kind != "map" or is_indexing(inputs, loader):
+        return None
+    repeats = repeats_of(diagnosis)
+    if repeats is None or repeats.compared < COMPARED_AT_LEAST:
+        return Abstention(
+            "repeated-deterministic-preprocess",
+            "the same samples seen in two epochs: let the run go on into its second one",
+        )
+    keep = remembering(inputs, repeats.sample_bytes, inputs.cpu)
+    equal = repeats.equal / repeats.compared
+    if equal < EQUAL_SHARE or keep.cpu > WORTH_KEEPING or gain(scenario, keep) < WORTH:
+        return None
+    once_s = (inputs.cpu - inputs.collate) / max(inputs.samples, 1.0) * (loader.dataset_length or 0)
+    evidence = [
+        Evidence("share of samples seen again that came out the same", "equal_share", equal, "checksums"),
+        Evidence("samples that were seen again", "compared_samples", float(repeats.compared), "checksums"),
+        Evidence("CPU time to prepare every sample once", "prepare_once_s", once_s or None, BOOKS),
+        *line_evidence(diagnosis),
+        *wait_evidence(diagnosis),
+    ]
+    known = [one for one in evidence if one.value is not None]
+    proposals = _proposals(diagnosis, scenario, repeats, keep)
+    return Finding(
+        "repeated-deterministic-preprocess", "input.preprocess", known, proposals, hottest_place(diagnosis)
+    )
+
+
+def _proposals(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Proposal]:
+    """In memory where everything fits; else on a disk that nobody has measured."""
+    place = place_of(diagnosis)
+    prepare = REPEATS_PREPARE.at(place)
+    if fits_memory(diagnosis, repeats.sample_bytes):
+        in_memory = replace(REPEATS_KEEP.at(place), change=keep, treatments=keeping(diagnosis))
+        return [in_memory, replace(prepare, change=keep)]
+    halfway = replace(keep, storage=1.0, network=1.0, wait=1.0)
+    return [replace(prepare, factor=spread(scenario, Change(), halfway, keep), basis="bound")]
+
+
+FINDINGS = (
+    Entry(
+        "input.preprocess",
+        python_sample_code_hot,
+        needs=(steady_steps,),
+        remedies=(COLUMNS, ARRAYS, QUERY, DRAW, TOKENISE, CODE_PREPARE, SHRINK, LESS, CODE_KEEP),
+    ),
+    Entry("input.indexing", per_sample_indexing, needs=(dataloader_loop,), remedies=(GATHER, INDEX)),
+    Entry(
+        "input.preprocess",
+        repeated_deterministic_preprocess,
+        needs=(dataloader_loop,),
+        remedies=(REPEATS_KEEP, REPEATS_PREPARE),
+    ),
+)

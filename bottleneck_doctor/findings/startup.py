@@ -1,0 +1,77 @@
+"""Time before the first batch."""
+
+from __future__ import annotations
+
+from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
+from ..model.report import Evidence, Fix
+from ..model.run import Startup
+from .parts.entry import NOTHING, Entry, given
+from .parts.facts import place_of
+
+# startup-dominated
+SHARE = 0.2  # of the run (ours; catalogue F62 has a tenth, which torch's own import takes of a minute)
+SECONDS = 2.0  # or nobody notices (ours)
+PART = 0.5  # of the preparations, from which one of them is what to cure (ours)
+CLOCKS = "import and loader hooks"
+SCAN_ONCE = """\
+if cached.exists(): files = pickle.loads(cached.read_bytes())
+else: files = scan(root); cached.write_bytes(pickle.dumps(files))     # once; delete it when data changes"""
+KEEP_INDEX = Proposal(
+    id="cache-index",
+    title="keep the list of files and labels instead of making it at every start",
+    fix=Fix("save what the scan found", SCAN_ONCE),
+    factor=NOTHING,
+    risk="delete the saved list when the data changes",
+)
+IMPORT_LATER = Proposal(
+    id="lazy-imports",
+    title="import what only some runs need where they need it",
+    fix=Fix(
+        "move imports into the functions that use them",
+        "def plot(history): import matplotlib.pyplot as plt; ...     # where it is used, not at the top",
+    ),
+    factor=NOTHING,
+)
+
+
+def seen_start(diagnosis: Diagnosis) -> str | None:
+    """When the training process began, imported torch, and got its first batch."""
+    if _start(diagnosis) is None:
+        return "the start of the training process: it imported torch unseen, or got no batch"
+    return None
+
+
+def _start(diagnosis: Diagnosis) -> Startup | None:
+    loop = diagnosis.loop
+    return next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
+
+
+def startup_dominated(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the script's own preparations are a fifth of the run."""
+    run, start = diagnosis.profile.run, given(_start(diagnosis))
+    own = start.before_torch_s + max(0.0, start.before_loader_s - start.torch_late_s)
+    if own < SECONDS or own < SHARE * run.duration_s:
+        return None
+    if run.stopped_by is not None:
+        return Abstention("startup-dominated", "how long the training would have taken: it was cut short")
+    known = (
+        ("share of the run that went before the first batch, torch apart", "startup_share",
+         own / run.duration_s),
+        ("time until torch was imported", "before_torch_s", start.before_torch_s),
+        ("time to import torch, now and later", "torch_import_s", start.torch_s + start.torch_late_s),
+        ("time from there to the first loader", "before_loader_s", start.before_loader_s),
+        ("of these two, time in imports", "imports_s", start.imports_s),
+        ("time from there to the first batch", "first_batch_s", start.first_batch_s),
+        ("the run with instant preparations would have taken", "without_s", max(0.0, run.duration_s - own)),
+    )  # fmt: skip
+    evidence = [Evidence(*one, CLOCKS) for one in known]
+    # what is not imports is work of the script's own: most often, finding the data
+    imports, place = min(own, start.imports_s), place_of(diagnosis)
+    proposals = [KEEP_INDEX.at(place)] if own - imports >= PART * own else []
+    proposals += [IMPORT_LATER] if imports >= PART * own else []
+    return Finding("startup-dominated", "host.python", evidence, proposals, place)
+
+
+FINDINGS = (
+    Entry("host.python", startup_dominated, needs=(seen_start,), remedies=(KEEP_INDEX, IMPORT_LATER)),
+)

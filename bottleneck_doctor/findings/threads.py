@@ -1,0 +1,430 @@
+"""CPU cores and threads: too many, too few, taken by others, limited by a control group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+
+from ..analyse.causes import gain, helper_threads, too_many_feeders, without_feeders
+from ..analyse.host import OTHERS_SHARE, pool_cpu
+from ..analyse.predict import WORTH, best_setting, doubled
+from ..analyse.steps import seconds_in
+from ..analyse.threads import Threads, judge_threads
+from ..analyse.verdict import CROWDED
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, HostLoad, Proposal, Scenario
+from ..model.report import Evidence, Fix
+from ..model.run import Treatment
+from .parts.computing import PROFILER, threads_set_to
+from .parts.entry import Entry, cpu_loop, dataloader_loop, given, spread
+from .parts.facts import place_of
+from .parts.lines import crowd_evidence, crowded, hottest_place, line_evidence
+from .parts.loader_remedies import loader_with
+from .parts.rewriting import Code, loader_call
+from .parts.waits import BOOKS, dearest, wait_evidence, waits
+
+# cpu-threads-misset
+THREADS_TOLD = "OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"
+SET_THREADS = Proposal(
+    id="set-threads",
+    title="let torch compute with another number of threads",
+    fix=Fix(
+        "in the environment; in the script only where nothing else was handed down",
+        THREADS_TOLD.format(count=4),
+    ),
+    apply="env",
+    risk="results may differ in the last digits; cores that others take make all threads wait",
+    treatments=threads_set_to(4),
+)
+
+
+def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when another number of threads would likely be faster."""
+    scenario, held = given(diagnosis.scenario), held_share(diagnosis)
+    judged = judge_threads(diagnosis.profile, diagnosis.loop, scenario, diagnosis.host, held)
+    if judged.count is None:
+        return Abstention("cpu-threads-misset", "how many threads torch computes with")
+    if judged.count == 1 and judged.large is None and (judged.idle or 0.0) > 0.5:
+        return Abstention(
+            "cpu-threads-misset", "a profiled step: whether operators are large enough to be divided"
+        )
+    if not judged.trouble or judged.factor[2] < WORTH:
+        return None
+    known = (
+        ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
+        ("cores that the job may use", "cores", diagnosis.host.cores, "affinity and control group"),
+        ("cores that lay idle", "idle_cores", judged.idle, "/proc/stat"),
+        (
+            "share of the profiled CPU in operators of 0.2 ms and more",
+            "large_operator_share",
+            judged.large,
+            PROFILER,
+        ),
+        ("share of the step for which the loop had no core", "held_share", held, "schedstat"),
+    )
+    evidence = [Evidence(*one) for one in known if one[2] is not None]
+    return Finding("cpu-threads-misset", "model.threads", evidence, [_proposal(judged)])
+
+
+def held_share(diagnosis: Diagnosis) -> float:
+    """Share of the steady window in which the loop, outside of ``next``, was ready and had no core."""
+    steps = diagnosis.steps
+    walls = seconds_in(steps)
+    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
+    return held / walls if walls > 0 else 0.0
+
+
+def _proposal(judged: Threads) -> Proposal:
+    count = judged.wanted
+    return replace(
+        SET_THREADS.at(None, THREADS_TOLD.format(count=count)),
+        title=f"let torch compute with {count} thread{'s' if count > 1 else ''}",
+        factor=judged.factor,
+        most=judged.most,
+        basis="replay" if judged.most is None else "bound",
+        treatments=threads_set_to(count),
+    )
+
+
+# host-cpu-saturated
+FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]
+DATA_SHARE = 0.5  # of the job's CPU goes into batches, or the model is what fills the cores (ours)
+CAUSES = ("input.preprocess", "input.collate")
+CHEAPER = Proposal(
+    id="cheaper-preprocess",
+    title="spend less CPU on each sample",
+    fix=Fix(
+        "work on fewer pixels and tokens, in whole arrays, or once instead of every epoch",
+        "x = whole_array_function(x)        # not a Python loop over its elements\n"
+        "x = colour(crop(x))                # the transform that shrinks a sample goes first",
+    ),
+    effort="hours",
+    risk="fewer pixels or tokens are another training",
+    basis="bound",
+)
+MORE_CORES = Proposal(
+    id="more-cores",
+    title="give the job twice the cores",
+    fix=Fix(
+        "raise the container's or the batch system's cores, and the workers with them",
+        "docker run --cpus=4 ...    # and num_workers=4",
+    ),
+    apply="admin",
+    effort="hours",
+    risk="costs money; two hyperthreads are not two cores",
+)
+# What people try first. The report says it where the replay finds that it hurts.
+MORE_WORKERS = Proposal(
+    id="more-workers",
+    title="raise num_workers further",
+    fix=Fix("leave it as it is: more workers would share the same cores", "DataLoader(..., num_workers=4)"),
+    apply="hook",
+    risk="more processes, more memory, more switching, no more batches",
+)
+
+
+def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when workers fill the cores, the loop waits, and twice the workers would not help."""
+    loader, scenario, host = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.host
+    if not loader.num_workers or not waits(diagnosis):
+        return None
+    if crowded(diagnosis) or doubled(scenario) >= WORTH:
+        return None
+    if host.job_cores is None:
+        return Abstention("host-cpu-saturated", "CPU time of the whole process tree")
+    making_s = diagnosis.inputs.cpu + diagnosis.inputs.other_cpu
+    full = (host.job_cores + (host.foreign_cores or 0.0)) / host.cores
+    if full < FULL_SHARE or making_s < DATA_SHARE * host.job_cores * diagnosis.step_s:
+        return None
+    evidence = [
+        Evidence("share of the cores that is in use", "cores_full_share", full, "process tree, /proc/stat"),
+        Evidence("cores that this job keeps busy", "job_cores", host.job_cores, "process tree"),
+        Evidence("cores that strangers keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
+        Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
+        *line_evidence(diagnosis),
+        *wait_evidence(diagnosis),
+    ]
+    cheaper = spread(scenario, Change(), Change(cpu=0.5), Change(cpu=0.0))
+    twice, stay = 2 * scenario.workers, loader_call(loader, num_workers=loader.num_workers)
+    proposals = [
+        replace(CHEAPER.at(place_of(diagnosis)), factor=cheaper),
+        _saturated_more_cores(scenario, host),
+        replace(
+            MORE_WORKERS.at(loader.location, stay),
+            change=Change(workers=twice),
+            treatments=(loader_with(loader, num_workers=twice),),
+        ),
+    ]
+    known = [one for one in evidence if one.value is not None]
+    return Finding(
+        "host-cpu-saturated", dearest(diagnosis, CAUSES), known, proposals, hottest_place(diagnosis)
+    )
+
+
+def _saturated_more_cores(scenario: Scenario, host: HostLoad) -> Proposal:
+    """Twice the cores that the job was given, with the number of workers that suits them."""
+    cores = 2 * scenario.cores
+    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
+    command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"
+    return replace(MORE_CORES.at(None, command), change=Change(cores=cores, workers=workers))
+
+
+# cpu-stolen-by-others
+STOLEN_CORES = 0.5  # [catalogue F57]
+STOLEN_LITTLE = 0.25  # with the run queue as a witness (ours)
+QUEUE_SHARE = 0.15  # of running and waiting to run [catalogue F57]
+ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (ours)
+STOLEN_BOOKS = "/proc/stat less the process tree"
+ISOLATE = Proposal(
+    id="isolate-cpus",
+    title="give the job cores of its own",
+    fix=Fix(
+        "pin the job and the others to different cores, or ask the scheduler for a machine alone",
+        "renice -n 19 -p PID    # for each of the others, or taskset -cp CORES PID",
+    ),
+    change=Change(strangers=0.0),
+    apply="admin",
+    risk="the others become slower",
+)
+
+
+def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when strangers take cores that the job may use."""
+    host, inputs = diagnosis.host, diagnosis.inputs
+    if diagnosis.scenario is None or host.foreign_cores is None:
+        return Abstention("cpu-stolen-by-others", "CPU time of the machine and of the job's process tree")
+    out_of_reach = max(0.0, diagnosis.profile.machine.cores_online - host.cores)
+    stolen = host.foreign_cores - out_of_reach
+    running = inputs.cpu + inputs.queue
+    queue = inputs.queue / running if running > 0 else 0.0
+    crowded = queue > QUEUE_SHARE and host.job_cores is not None and host.job_cores < ROOM * host.cores
+    if stolen < STOLEN_CORES and not (stolen >= STOLEN_LITTLE and crowded):
+        return None
+    evidence = [Evidence("cores that others used", "foreign_cores", host.foreign_cores, STOLEN_BOOKS),
+                Evidence("cores that the job may use", "cores", host.cores, "affinity, quota")]  # fmt: skip
+    if host.job_cores is not None:
+        evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
+    evidence.append(Evidence("share of their running time that makers of batches wait for a core",
+                             "fetch_queue_share", queue, "schedstat"))  # fmt: skip
+    verdict = diagnosis.verdict  # where cores are not what is short, the theft is not the verdict's cause
+    cause = verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"
+    return Finding("cpu-stolen-by-others", cause, evidence, [ISOLATE])
+
+
+# cgroup-cpu-throttled
+THROTTLED = 0.05  # of the periods end early [catalogue F56]
+CPU_LEFT = (1.0, 0.4, 0.06)  # of an operator's CPU when its threads fit: none spared, 0.24 and 0.06 measured
+THROTTLED_TOLD = "OMP_NUM_THREADS={count} python train.py      # and num_workers at most quota less threads"
+FEWER_THREADS = Proposal(
+    id="match-threads-to-quota",
+    title="use as many threads as the quota grants cores",
+    fix=Fix("threads beyond the quota only wait for each other", THROTTLED_TOLD.format(count=2)),
+    apply="env",
+    basis="bound",
+    treatments=threads_set_to(2),
+)
+RAISE_QUOTA = Proposal(
+    id="more-cores",
+    title="raise the container's CPU quota",
+    fix=Fix(
+        "ask for the cores that the job sees", "docker run --cpus=8 ...    # kubernetes: resources.limits.cpu"
+    ),
+    apply="admin",
+)
+
+
+def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the quota stops the job."""
+    machine, host = diagnosis.profile.machine, diagnosis.host
+    if machine.quota_cores is None or diagnosis.scenario is None:
+        return None
+    if host.throttled is None:
+        return Abstention("cgroup-cpu-throttled", "the quota's periods, from the control group's cpu.stat")
+    if host.throttled <= THROTTLED:
+        return None
+    threads = _threads(diagnosis)
+    known = (
+        ("share of the periods in which the job was stopped", "throttled_share", host.throttled, "cpu.stat"),
+        ("cores' worth of CPU time that it may use", "quota_cores", machine.quota_cores, "control group"),
+        ("cores that it may run on", "affinity_cores", machine.affinity_cores, "affinity"),
+        ("threads that the model computes with", "torch_threads", threads, "torch.get_num_threads"),
+    )
+    evidence = [Evidence(*one) for one in known if one[2] is not None]
+    cause = diagnosis.verdict.cause if diagnosis.verdict.bound == "cpu" else "input.oversubscribed"
+    return Finding(
+        "cgroup-cpu-throttled",
+        cause,
+        evidence,
+        _fewer_threads(diagnosis, threads) + _throttled_more_cores(diagnosis),
+    )
+
+
+def _threads(diagnosis: Diagnosis) -> int | None:
+    trainers = [one for one in diagnosis.profile.processes if one.role == "trainer" and one.torch_threads]
+    return trainers[0].torch_threads if trainers else None
+
+
+def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
+    """As many threads as the quota feeds, where the model uses more."""
+    scenario, quota = diagnosis.scenario, diagnosis.profile.machine.quota_cores or 1.0
+    fitting = max(1, int(quota))
+    if scenario is None or not threads or threads <= fitting or scenario.threads <= fitting:
+        return []
+    wide = scenario.threads / fitting  # the same CPU time on fewer threads
+    low, likely, high = (Change(threads=float(fitting), compute=wide * left) for left in CPU_LEFT)
+    return [
+        replace(
+            FEWER_THREADS.at(None, THROTTLED_TOLD.format(count=fitting)),
+            factor=spread(scenario, low, likely, high),
+            most=gain(scenario, high),
+            treatments=threads_set_to(fitting),
+        )
+    ]
+
+
+def _throttled_more_cores(diagnosis: Diagnosis) -> list[Proposal]:
+    """The quota raised to the cores that are there."""
+    machine = diagnosis.profile.machine
+    cores = float(machine.affinity_cores or machine.cores_online)
+    if cores <= machine.cores:
+        return []
+    asked = RAISE_QUOTA.at(None, f"docker run --cpus={cores:g} ...    # kubernetes: resources.limits.cpu")
+    return [replace(asked, change=Change(cores=cores))]
+
+
+# worker-thread-oversubscription
+BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool [catalogue F05, measured]
+ONE_THREAD = """\
+def one_thread(_):                                   # import threadpoolctl, cv2
+    threadpoolctl.threadpool_limits(1); cv2.setNumThreads(0)
+{call}
+# or, where the model needs no CPU: OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python train.py"""
+LIMIT = Proposal(
+    id="worker-threads-1",
+    title="one thread for the libraries inside each worker",
+    fix=Fix(
+        "limit the pools when a worker starts",
+        ONE_THREAD.format(call="DataLoader(..., worker_init_fn=one_thread)"),
+    ),
+    apply="hook",
+    risk="sums in another order change the last digits",
+    treatments=(Treatment("worker_threads"),),
+)
+OWN_POOL = """\
+def one_thread(): torch.set_num_threads(1)           # threadpoolctl and cv2 limit what else computes
+pool = multiprocessing.Pool({count}, initializer=one_thread)"""
+SHRINK_POOL = Proposal(
+    id="worker-threads-1",
+    title="as many threads or processes that make batches as there are cores, each with one thread",
+    fix=Fix("limit them where they are started", OWN_POOL.format(count=2)),
+    risk="sums in another order change the last digits",
+)
+
+
+def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
+    """Timed fetches, where no crowded pool of the script's own makes the batches."""
+    return None if _has_crowded_pool(diagnosis) else dataloader_loop(diagnosis)
+
+
+def worker_thread_oversubscription(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when pools inside several workers crowd the cores and the loop waits."""
+    scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
+    if _has_crowded_pool(diagnosis):
+        return _own_pool(diagnosis, scenario)
+    loader = given(diagnosis.loader)
+    if loader.num_workers < 2:
+        return None
+    pool = pool_cpu(inputs, scenario.transport.serialise)
+    if not waits(diagnosis) or pool < OTHERS_SHARE * (inputs.cpu + pool):
+        return None
+    if not inputs.queue and diagnosis.host.job_cores is None:
+        return Abstention("worker-thread-oversubscription", "how long fetches wait for a core (schedstat)")
+    crowd = helper_threads(scenario, inputs, diagnosis.host)
+    if crowd == 1.0:
+        return None
+    factor = _alone(scenario, crowd)
+    if factor[1] < WORTH:
+        return None
+    share = pool / (inputs.cpu + pool)
+    evidence = [
+        Evidence(
+            "share of the workers' CPU that threads beside the fetching one use", "pool_share", share, BOOKS
+        ),
+        Evidence(
+            "share of a fetch that it waits for a core",
+            "fetch_queue_share",
+            inputs.queue / inputs.wall,
+            "schedstat",
+        ),
+        *line_evidence(diagnosis),
+        *wait_evidence(diagnosis),
+    ]
+    call = loader_call(loader, worker_init_fn=Code("one_thread"))
+    proposal = replace(LIMIT.at(loader.location, ONE_THREAD.format(call=call)), factor=factor)
+    return Finding(
+        "worker-thread-oversubscription",
+        "input.oversubscribed",
+        evidence,
+        [proposal],
+        hottest_place(diagnosis),
+    )
+
+
+def _has_crowded_pool(diagnosis: Diagnosis) -> bool:
+    scenario = diagnosis.scenario
+    return scenario is not None and (
+        too_many_feeders(scenario) or (scenario.feeders.count > 0 and diagnosis.host.helped > 1.0)
+    )
+
+
+def _alone(scenario: Scenario, crowd: float) -> tuple[float, float, float]:
+    """What the replay gains where the threads that make batches have no helpers."""
+    best = min(1 / crowd, BEST)
+    likely = Change(cpu=sqrt(best / crowd))  # their own CPU holds their spinning for the others
+    return spread(scenario, Change(), likely, Change(cpu=best))
+
+
+def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
+    """The same of threads and processes that the script itself started."""
+    gained, helped = without_feeders(scenario), diagnosis.host.helped
+    factor = (2 * gained / (1 + gained), gained, gained)
+    beside = []
+    if helped > 1.0:
+        factor = max(factor, _alone(scenario, helped), key=lambda one: one[1])
+        text = "CPU of the processes that feed the loop over that of their main threads"
+        beside = [Evidence(text, "helped", helped, "schedstat")]
+    if factor[1] < CROWDED:
+        return None
+    count = max(1, int(scenario.cores))
+    evidence = [
+        *beside,
+        *crowd_evidence(diagnosis),
+        Evidence("cores that the job may use", "cores", scenario.cores, "affinity and control group"),
+        *line_evidence(diagnosis),
+    ]
+    proposal = replace(SHRINK_POOL.at(None, OWN_POOL.format(count=count)), factor=factor)
+    return Finding(
+        "worker-thread-oversubscription",
+        "input.oversubscribed",
+        evidence,
+        [proposal],
+        hottest_place(diagnosis),
+    )
+
+
+FINDINGS = (
+    Entry("model.threads", cpu_threads_misset, needs=(cpu_loop,), remedies=(SET_THREADS,)),
+    Entry(
+        "input.preprocess",
+        host_cpu_saturated,
+        needs=(dataloader_loop,),
+        remedies=(CHEAPER, MORE_CORES, MORE_WORKERS),
+    ),
+    Entry("input.oversubscribed", cpu_stolen_by_others, remedies=(ISOLATE,)),
+    Entry("input.oversubscribed", cgroup_cpu_throttled, remedies=(FEWER_THREADS, RAISE_QUOTA)),
+    Entry(
+        "input.oversubscribed",
+        worker_thread_oversubscription,
+        needs=(timed_fetches_or_pool,),
+        remedies=(LIMIT, SHRINK_POOL),
+    ),
+)

@@ -1,0 +1,415 @@
+"""The number of worker processes, their restarts, their shared memory, and how they share samples out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from math import floor
+from statistics import fmean
+
+from ..analyse.causes import fewer_workers, gain
+from ..analyse.inputs import fetches_of, making_of
+from ..analyse.predict import WORTH, best_setting, doubled
+from ..analyse.scenario import THREADS_MARK
+from ..analyse.steps import seconds_in
+from ..analyse.whole_run import life_of
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.fetches import FetchTable
+from ..model.loops import Loader, Loop
+from ..model.report import Evidence, Fix
+from ..model.run import Treatment
+from .parts.entry import NOTHING, Entry, dataloader_loop, given, spread
+from .parts.facts import payload_of, place_of, readings
+from .parts.lines import crowded
+from .parts.loader_remedies import FEWER, RESERVE, more_workers, on_loader, reserve_cores, without_workers
+from .parts.remedies import WORKERS
+from .parts.waits import HOOK, dearest, takes_turns, wait_evidence, waits
+
+# workers-too-few
+BUSY_SHARE = 0.8  # of the workers' time in fetches [catalogue F02: 0.9; ours: less the gaps of epochs]
+CAUSES = ("input.preprocess", "input.collate", "input.storage", "input.network", "input.wait")
+
+
+def workers_too_few(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when busy workers keep the loop waiting and the replay says that more of them would help."""
+    loader, scenario, busy = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs.busy
+    if not loader.num_workers:
+        return None
+    best = best_setting(scenario)
+    more = Change(workers=best.workers)
+    if not waits(diagnosis) or best.workers <= scenario.workers or gain(scenario, more) < WORTH:
+        return None
+    if busy is None:
+        return Abstention("workers-too-few", "how busy the workers are: fewer than two fetches were timed")
+    if busy < BUSY_SHARE or takes_turns(diagnosis) or crowded(diagnosis):
+        return None
+    count = float(loader.num_workers)
+    evidence = [
+        Evidence("workers that make batches", "num_workers", count, "DataLoader arguments"),
+        Evidence("share of their time in which they do", "worker_busy_fraction", busy, "hooks on fetch"),
+        Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
+        *wait_evidence(diagnosis),
+    ]
+    proposals = more_workers(diagnosis, title=f"make batches in {best.workers} worker processes")
+    return Finding("workers-too-few", dearest(diagnosis, CAUSES), evidence, proposals, loader.location)
+
+
+# workers-too-many
+QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [catalogue F04]
+SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (ours)
+
+
+def workers_too_many(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when threads of the model and workers crowd the cores and the loop is held up by it."""
+    loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
+    if not loader.num_workers:
+        return None
+    crowd, cores = scenario.workers + scenario.threads, scenario.cores
+    if crowd <= cores + SLACK_CORES:
+        return None
+    queue, fewer = _queue_share(diagnosis), fewer_workers(scenario)
+    wide = scenario.threads >= THREADS_MARK
+    if wide and queue is None and fewer < WORTH:
+        return Abstention("workers-too-many", "how long the loop's thread waits for a core (schedstat)")
+    proposals = [_many_fewer(scenario, loader)] if fewer >= WORTH else []
+    if wide and queue is not None and queue >= QUEUE_SHARE:
+        proposals += reserve_cores(diagnosis)
+    if not proposals:
+        return None
+    evidence = [
+        Evidence(
+            "workers and threads of the model together", "wanted_cores", crowd, "process and thread CPU"
+        ),
+        Evidence("cores that the job may use", "cores", cores, "affinity and quota"),
+        Evidence("share of the step that the loop waits for a core", "loop_queue_share", queue, "schedstat"),
+    ]
+    known = [one for one in evidence if one.value is not None]
+    return Finding("workers-too-many", "input.oversubscribed", known, proposals, loader.location)
+
+
+def _queue_share(diagnosis: Diagnosis) -> float | None:
+    """Share of the step in which the loop's thread is ready without a core; None where nobody says."""
+    known = [step for step in diagnosis.steps if step.queue is not None]
+    wall = seconds_in(known)
+    return sum((step.queue or 0.0) * step.steps for step in known) / wall if wall > 0 else None
+
+
+def _many_fewer(scenario: Scenario, loader: Loader) -> Proposal:
+    best = best_setting(scenario).workers
+    why = "take fewer workers: these have no cores of their own"
+    return replace(
+        on_loader(FEWER, loader, why, num_workers=best),
+        title=f"make batches in {best} worker process{'es' if best > 1 else ''}",
+        change=Change(workers=best),
+    )
+
+
+# worker-respawn
+CAUSE = "input.worker_startup"
+START_SHARE = 0.02  # of an epoch [catalogue F15]
+FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated [catalogue F15]
+MOST = 0.5  # of all starts are spared by keeping the workers: then their number is no matter (ours)
+PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers [catalogue F15, measured]
+KEEP_WORKERS = Proposal(
+    id="persistent-workers",
+    title="keep the workers between epochs",
+    fix=Fix("let the loader keep its workers", "DataLoader(..., persistent_workers=True)"),
+    apply="hook",
+    risk="workers do not see later changes to the data set; the loader must be built only once",
+)
+BUILD_ONCE = Proposal(
+    id="persistent-workers",
+    title="build the loader once, before the loop over epochs",
+    fix=Fix(
+        "its persistent workers end with it",
+        "loader = DataLoader(...)     # before: for epoch in range(epochs):",
+    ),
+    risk="workers do not see later changes to the data set",
+)
+NEXT_BATCH = """\
+batches = iter(loader)                              # once, before the loop over steps
+for step in range(steps):
+    try:
+        batch = next(batches)
+    except StopIteration:
+        batches = iter(loader)
+        batch = next(batches)"""
+HOIST = Proposal(
+    id="hoist-iterator",
+    title="make the iterator once, not at every step",
+    fix=Fix("take `iter(loader)` out of the loop over steps", NEXT_BATCH),
+    risk="batches then come from whole shuffled passes instead of always their beginnings",
+)
+
+
+def worker_respawn(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when the beginnings of epochs cost a share of them that persistent workers would save, or where
+    starting workers is what the run's time goes into."""
+    of_run = _in_run(diagnosis) if diagnosis.subject == "run" else None
+    return of_run or _in_steps(diagnosis)
+
+
+def _in_run(diagnosis: Diagnosis) -> Finding | None:
+    """The run's own account of it: the steps were too few to be judged, or the workers started only once."""
+    loader, whole = diagnosis.loader, diagnosis.whole
+    life = life_of(diagnosis.profile, diagnosis.loop)
+    if loader is None or not loader.num_workers or life is None or whole.starting_s <= 0:
+        return None
+    started = sum(one.role == "worker" for one in diagnosis.profile.processes)
+    known = (
+        ("share of the run that goes into starting workers", "worker_start_share",
+         whole.starting_s / max(whole.run_s, 1e-9)),
+        ("time in which the loop waits for workers to start and to end", "worker_start_s", whole.starting_s),
+        ("time in training steps", "training_steps_s", whole.steps_s),
+        ("workers started", "workers_started", float(started)),
+    )  # fmt: skip
+    evidence = [Evidence(*one, HOOK) for one in known]
+    proposals = []
+    again = 1 - 1 / max(1, life.beginnings)  # of the beginnings are not the first
+    later_s = max(0.0, life.starting_s - life.first_start_s)
+    later_s += again * (life.starting_evaluation_s + life.stopping_s)
+    if life.beginnings > 1 and later_s > 0:
+        proposals.append(_of_the_run(_persisting(loader), whole.run_s, later_s, later_s))
+    few = max(1, floor(diagnosis.profile.machine.cores))
+    spared = whole.starting_s * (1 - few / loader.num_workers)
+    alone = _spared_by_none(diagnosis, whole.starting_s)
+    if alone > max(spared, later_s):
+        proposals.append(_of_the_run(_respawn_fewer(loader, 0), whole.run_s, alone, whole.starting_s))
+    elif spared > 0 and later_s < MOST * whole.starting_s:
+        proposals.append(_of_the_run(_respawn_fewer(loader, few), whole.run_s, spared, whole.starting_s))
+    return Finding("worker-respawn", CAUSE, evidence, proposals, loader.location)
+
+
+def _of_the_run(proposal: Proposal, run_s: float, spared_s: float, most_s: float) -> Proposal:
+    """The cure with what it brings the whole run."""
+    spared = (0.7 * spared_s, spared_s, most_s)
+    low, likely, high = (run_s / max(run_s - one, 1e-2 * run_s) for one in spared)
+    return replace(
+        proposal, title=f"{proposal.title} (gain of the whole run)", change=None, factor=(low, likely, high),
+        basis="amdahl", scope="run",
+    )  # fmt: skip
+
+
+def _spared_by_none(diagnosis: Diagnosis, starting_s: float) -> float:
+    """Seconds of the run without any worker: the loop makes its batches itself, one after the other."""
+    inputs, loop = diagnosis.inputs, diagnosis.loop
+    if loop is None or not inputs.batches:
+        return 0.0
+    return starting_s - loop.steps * max(0.0, inputs.wall - inputs.queue)
+
+
+def _respawn_fewer(loader: Loader, few: int) -> Proposal:
+    why = "no more workers than cores" if few else "the loop makes these batches faster than workers start"
+    fewer = on_loader(FEWER, loader, f"{why}: each has to start and to import", num_workers=few)
+    return replace(fewer, title=f"start fewer workers: {few or 'none'} instead of {loader.num_workers}")
+
+
+def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """The steady steps' account of it."""
+    if missing := dataloader_loop(diagnosis):
+        return Abstention("worker-respawn", missing)
+    loader, loop, scenario = given(diagnosis.loader), given(diagnosis.loop), given(diagnosis.scenario)
+    if not loader.num_workers:
+        return None
+    started = sum(one.role == "worker" and one.loader == loader.key for one in diagnosis.profile.processes)
+    if loader.persistent_workers and started <= loader.num_workers:
+        return None
+    if not scenario.epoch.steps:
+        return Abstention("worker-respawn", "the beginning of a second epoch: this run had one")
+    start_s = scenario.epoch.seconds
+    share = start_s / (scenario.epoch.steps * diagnosis.step_s)
+    if share <= START_SHARE:
+        return None
+    evidence = [
+        Evidence("share of an epoch that its beginning takes", "epoch_start_share", share, HOOK),
+        Evidence("wait at an epoch's beginning, beyond one batch", "epoch_start_s", start_s, HOOK),
+        Evidence("batches from one iterator", "epoch_batches", float(scenario.epoch.steps), HOOK),
+        *(
+            [Evidence("workers started for this loader", "workers_started", started, "agents")]
+            if started
+            else []
+        ),
+    ]
+    once = Change(startup=min(1.0, PERSISTENT_S / max(start_s, 1e-12)))
+    proposals = [replace(HOIST.at(loader.location), change=once)] if _abandoned(loop, loader) else []
+    proposals.append(replace(_persisting(loader), change=once))
+    # none need to start, which the replay of steps does not count
+    proposals += without_workers(
+        diagnosis, "the loop makes these batches faster than workers start", gain=1.0
+    )
+    return Finding("worker-respawn", CAUSE, evidence, proposals, loader.location)
+
+
+def _abandoned(loop: Loop, loader: Loader) -> bool:
+    """Whether iterators are dropped after a few batches of a longer data set."""
+    if not loop.epochs.batches:
+        return False
+    taken = fmean(loop.epochs.batches)
+    whole = (loader.dataset_length or 0) / (loader.batch_size or 1)
+    return taken < FEW_BATCHES and (not loader.dataset_length or taken < whole - 1)
+
+
+def _persisting(loader: Loader) -> Proposal:
+    """Where workers are to persist already and yet were started again, the loader itself was built again."""
+    if loader.persistent_workers:
+        return BUILD_ONCE.at(loader.location)
+    return on_loader(KEEP_WORKERS, loader, persistent_workers=True)
+
+
+# shm-exhaustion
+ROOM = 2.0  # times what the slots hold: batches vary, and are freed late [catalogue F26]
+DESCRIPTORS = 0.8  # of the limit in use [catalogue F26]
+MORE_ROOM = Proposal(
+    id="grow-shm",
+    title="give the container more shared memory",
+    fix=Fix(
+        "raise its size; kubernetes: an emptyDir of medium Memory at /dev/shm",
+        "docker run --shm-size=8g ...    # or --ipc=host",
+    ),
+    factor=NOTHING,
+    apply="admin",
+    risk="it counts as memory of the container",
+)
+MORE_FILES = Proposal(
+    id="raise-descriptor-limit",
+    title="allow more open files, or share tensors by name",
+    fix=Fix(
+        "raise the limit before the training starts",
+        "ulimit -n 65536    # or torch.multiprocessing.set_sharing_strategy('file_system')",
+    ),
+    factor=NOTHING,
+    apply="env",
+    treatments=(Treatment("descriptors", {}),),
+)
+FEWER_IN_FLIGHT = Proposal(
+    id="shrink-prefetch",
+    title="prefetch one batch per worker",
+    fix=Fix("fewer batches in flight", "DataLoader(..., prefetch_factor=1)"),
+    change=Change(prefetch=1),
+    apply="hook",
+    risk="rare slow batches are felt sooner",
+)
+
+
+def shm_exhaustion(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when shared memory or descriptors may not suffice."""
+    loader = given(diagnosis.loader)
+    if not loader.num_workers:
+        return None
+    payload, room = payload_of(diagnosis), _room(diagnosis)
+    if payload is None or room is None:
+        return Abstention("shm-exhaustion", "the size of a batch, and the room in /dev/shm")
+    slots = loader.num_workers * (loader.prefetch_factor or 2) + 1
+    need = slots * payload.tensor_bytes
+    used, limit = _descriptors(diagnosis)
+    tight, crowded = ROOM * need > room, limit > 0 and used >= DESCRIPTORS * limit
+    if not tight and not crowded:
+        return None
+    evidence = [
+        Evidence("bytes that the loader's batches can hold at once", "batches_bytes", need, "batches seen"),
+        Evidence("bytes of room in /dev/shm at the start", "shm_free_bytes", room, "statvfs"),
+    ]
+    if limit > 0:
+        evidence.append(Evidence("share of its descriptors that a process used", "descriptor_share",
+                                 used / limit, "/proc/PID/fd"))  # fmt: skip
+    proposals = [MORE_ROOM] * tight + [MORE_FILES] * crowded
+    if (loader.prefetch_factor or 2) > 1:
+        proposals.append(on_loader(FEWER_IN_FLIGHT, loader, prefetch_factor=1))
+    return Finding("shm-exhaustion", "input.ipc", evidence, proposals, loader.location)
+
+
+def _room(diagnosis: Diagnosis) -> float | None:
+    """Bytes free in /dev/shm before the batches filled it."""
+    seen = readings(diagnosis.profile.series, "shm_free_bytes")
+    return max((value for _, value in seen), default=diagnosis.profile.machine.shm_free_bytes)
+
+
+def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
+    """The fullest reading: (in use, limit); zeros where none was taken."""
+    series = diagnosis.profile.series
+    used, limits = (readings(series, name) for name in ("descriptors", "descriptor_limit"))
+    pairs = [(one, most) for (_, one), (_, most) in zip(used, limits, strict=False) if most > 0]
+    return max(pairs, key=lambda pair: pair[0] / pair[1], default=(0.0, 0.0))
+
+
+# iterable-sharding
+COMPARED_AT_LEAST = 4  # pairs of batches (ours)
+EQUAL_SHARE = 0.9  # of them: one may be torn by a worker that was restarted (ours)
+IDLE_SHARE = 0.05  # of the busiest worker's fetches [catalogue F16]
+FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle one is not told from a late one (ours)
+SHARD = Proposal(
+    id="shard-by-worker",
+    title="give each worker its own part",
+    fix=Fix(
+        "let the data set ask which worker it is in",
+        "def __iter__(self):\n"
+        "    info, source = torch.utils.data.get_worker_info(), self.samples()\n"
+        "    return itertools.islice(source, info.id, None, info.num_workers) if info else source",
+    ),
+    risk="losses change, since each sample comes once; steps themselves are as long as before",
+    basis="bound",
+)
+MORE_SHARDS = "split the data set into {count} files or more, so that each worker has as many as any other"
+RESHARD = Proposal(
+    id="more-shards",
+    title="cut the data set into enough shards for all workers",
+    fix=Fix("re-shard the data set", MORE_SHARDS.format(count=4)),
+    apply="convert",
+    effort="hours",
+    risk="samples come in another order",
+)
+
+
+def iterable_sharding(diagnosis: Diagnosis) -> Finding | Abstention | None:
+    """Fires when two workers gave the same batches, or when one gave none."""
+    loader, place = given(diagnosis.loader), place_of(diagnosis)
+    workers = loader.num_workers
+    if loader.dataset_kind != "iterable" or workers < 2:
+        return None
+    compared, equal = making_of(diagnosis.profile, loader).firstlings
+    working = _working(fetches_of(diagnosis.profile, loader.key))
+    evidence: list[Evidence] = []
+    proposals: list[Proposal] = []
+    if compared >= COMPARED_AT_LEAST and equal >= EQUAL_SHARE * compared:
+        text = "share of the workers' first batches that another worker gave as well"
+        evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
+        evidence.append(
+            Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums")
+        )
+        title = f"give each worker its own part: an epoch then has 1/{workers} of the steps"
+        most = float(workers)
+        proposals.append(replace(SHARD.at(place), title=title, factor=(1.0, 1.0, most), most=most))
+    if working and working < workers and waits(diagnosis):
+        text = f"workers of {workers} that fetched anything to speak of"
+        evidence.append(Evidence(text, "working_workers", float(working), "hook on fetch"))
+        few, every = replace(given(diagnosis.scenario), workers=working), Change(workers=workers)
+        factor = spread(few, Change(), every, every)
+        proposals.append(replace(RESHARD.at(place, MORE_SHARDS.format(count=workers)), factor=factor))
+    if evidence:
+        return Finding("iterable-sharding", "input.preprocess", evidence, proposals, place)
+    return (
+        None
+        if compared
+        else Abstention("iterable-sharding", "comparable first batches from at least two workers")
+    )
+
+
+def _working(table: FetchTable | None) -> int:
+    """Workers with their part of the fetches; 0 where too few were seen to say."""
+    counts = Counter(table.worker) if table is not None else Counter[int]()
+    most = max(counts.values(), default=0)
+    return sum(count >= IDLE_SHARE * most for count in counts.values()) if most >= FETCHES_AT_LEAST else 0
+
+
+FINDINGS = (
+    Entry("input.preprocess", workers_too_few, needs=(dataloader_loop,), remedies=(WORKERS,)),
+    Entry("input.oversubscribed", workers_too_many, needs=(dataloader_loop,), remedies=(FEWER, RESERVE)),
+    Entry(CAUSE, worker_respawn, remedies=(KEEP_WORKERS, BUILD_ONCE, HOIST, FEWER)),
+    Entry(
+        "input.ipc",
+        shm_exhaustion,
+        needs=(dataloader_loop,),
+        remedies=(MORE_ROOM, MORE_FILES, FEWER_IN_FLIGHT),
+    ),
+    Entry("input.preprocess", iterable_sharding, needs=(dataloader_loop,), remedies=(SHARD, RESHARD)),
+)

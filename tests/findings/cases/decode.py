@@ -1,0 +1,150 @@
+"""Cases of the findings in decode.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log, sqrt
+
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.fetches import HotFiles, Making, Payload, Repeats
+from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.run import Machine
+from tests.findings.builders import PLACE, Case, inputs_of, steady_run
+
+# decode-bound
+DECODE_WORK, DECODE_COST = BatchCost(0.03), StepCost(0.0, 0.003)
+PHOTOS = inputs_of(DECODE_WORK, 2, 0.015, decode=0.024, read_bytes=32 * 4e5)
+
+
+def _decode_case(suffix: str, inputs: Inputs = PHOTOS, memory: int | None = None) -> Diagnosis:
+    """Photos of 224 x 224 from larger files; two workers decode for 24 of 30 ms a batch."""
+    base = steady_run(DECODE_WORK, DECODE_COST, workers=2, inputs=inputs)
+    machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
+    hot, repeats = [HotFiles("1:1", 60, 0, {suffix: 60})], [Repeats("1:1", 64, 32, 0, 150_528.0)]
+    return replace(base, profile=replace(base.profile, hot_files=hot, repeats=repeats, machine=machine))
+
+
+def _augmented() -> Diagnosis:
+    """The same, seen to repeat no sample: batches say how large one is."""
+    base = _decode_case(".jpg")
+    payload = Payload("1:1", 9, tensors=2.0, tensor_bytes=32 * 150_528.0)
+    return replace(base, profile=replace(base.profile, repeats=[], payloads=[payload]))
+
+
+def decode_bound() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("large JPEG files", _decode_case(".jpg"), "fires", "resize-offline"),
+        Case("large JPEG files, decoded in full", _decode_case(".jpg"), "fires", "decode-scaled"),
+        Case("large JPEG files, augmented", _augmented(), "fires", "resize-offline"),
+        Case("pictures that another pipeline may decode", _decode_case(".png"), "fires", "dali-pipeline"),
+        Case("PNG files", _decode_case(".png"), "fires", "reencode-offline"),
+        Case("memory for all of them", _decode_case(".jpg", memory=512 << 30), "fires", "cache-decoded-ram"),
+        Case("memory for none but finished samples", _decode_case(".jpg", memory=64 << 30), "fires"),
+        Case("another preparation dominates", _decode_case(".jpg", replace(PHOTOS, decode=0.005)), "silent"),
+        Case(
+            "the workers keep up",
+            steady_run(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS),
+            "silent",
+        ),
+        Case("no fetch was timed", _decode_case(".jpg", Inputs()), "abstains"),
+    )
+
+
+# augment-bound
+def _augment_case(
+    colour_s: float,
+    equal: int = 0,
+    accelerated: bool = False,
+    own_s: float = 0.002,
+    name: str = "ColorJitter",
+) -> Diagnosis:
+    """Two workers, 20 ms of CPU a batch, so much of it in one transform; half of 64 samples were compared."""
+    base = steady_run(BatchCost(0.02), StepCost(0.0, own_s), workers=2)
+    makings = [Making("1:1", 400, transforms={name: colour_s, "RandomCrop": 0.0004})]
+    facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 64, 32, equal, 6144.0)])
+    return replace(base, profile=facts, host=replace(base.host, accelerated=accelerated))
+
+
+def augment_bound() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("colours before the crop", _augment_case(0.015), "fires", "aug-reorder"),
+        Case(
+            "the same beside an accelerator", _augment_case(0.015, accelerated=True), "fires", "aug-gpu-batch"
+        ),
+        Case("it is conversions", _augment_case(0.015, name="ToTensor"), "fires"),
+        Case("samples come out the same", _augment_case(0.015, equal=32), "silent"),
+        Case("decoding dominates", _augment_case(0.003), "silent"),
+        Case("the workers keep up", _augment_case(0.015, own_s=0.03), "silent"),
+        Case("no fetch was timed", replace(_augment_case(0.015), inputs=Inputs()), "abstains"),
+    )
+
+
+# collate-bound
+OWN = Loader("1:1", "dataloader", 1, "Sentences", batch_size=128, collate="pad_lists", location=PLACE)
+PICTURES = replace(OWN, dataset="Pictures", collate="default_collate")
+COLLATE_WORK, COLLATE_COST = BatchCost(0.002, collate=0.01), StepCost(0.0, 0.001)
+SIZE = 4e5
+
+
+def _collate_case(
+    work: BatchCost = COLLATE_WORK, loader: Loader = OWN, cost: StepCost = COLLATE_COST, size: float = SIZE
+) -> Diagnosis:
+    """Two workers; padding 128 sentences takes 10 ms, the loop 1 ms."""
+    inputs = inputs_of(work, 2, 0.006, samples=128.0)
+    base = steady_run(work, cost, workers=2, inputs=inputs, loader=loader)
+    return replace(base, profile=replace(base.profile, payloads=[Payload("1:1", 8, 2.0, size)]))
+
+
+def collate_bound() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("sentences are padded as lists", _collate_case(), "fires", "collate-vectorise"),
+        Case(
+            "large samples are stacked by torch",
+            _collate_case(BatchCost(0.008, 0.01), PICTURES),
+            "fires",
+            "half-inputs",
+        ),
+        Case("collating is a tenth of the work", _collate_case(BatchCost(0.01, 0.001)), "silent"),
+        Case("one copy is all that it does", _collate_case(size=3e7), "silent"),
+        Case("rows of memory are stacked", _collate_case(BatchCost(0.001, 0.001), PICTURES), "silent"),
+        Case("the loop has other things to do", _collate_case(cost=StepCost(0.0, 0.05)), "silent"),
+        Case("no fetch was timed", replace(_collate_case(), inputs=Inputs()), "abstains"),
+    )
+
+
+# batch-time-variance
+def _works(spread: float) -> tuple[BatchCost, ...]:
+    """Waits of 20 ms on average, lognormal by quantiles in a scrambled order."""
+    quantiles = [((7 * place) % 31 + 0.5) / 31 for place in range(31)]
+    normal = [sqrt(2) * _inverse_erf(2 * one - 1) for one in quantiles]
+    return tuple(BatchCost(0.0005, wait=0.02 * exp(spread * one - spread * spread / 2)) for one in normal)
+
+
+def _inverse_erf(x: float) -> float:
+    """Winitzki's approximation, good to two digits."""
+    within = log(1 - x * x)
+    half = 2 / (3.14159 * 0.147) + within / 2
+    return (1 if x > 0 else -1) * sqrt(max(0.0, sqrt(half * half - within / 0.147) - half))
+
+
+def _variance_case(spread: float, workers: int = 4, batches: int = 400) -> Diagnosis:
+    """Workers that sleep 20 ms on average; the loop needs 6 ms."""
+    works, cost = _works(spread), StepCost(0.0, 0.006)
+    scene = Scenario(works, (cost,), workers=workers, cores=2.0)
+    inputs = inputs_of(BatchCost(0.0005, wait=0.02), workers, 0.01, variation=spread, batches=batches)
+    return steady_run(BatchCost(0.0005, wait=0.02), cost, workers=workers, inputs=inputs, scenario=scene)
+
+
+def batch_time_variance() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("requests of very different length", _variance_case(1.1), "fires", "prefetch-deeper"),
+        Case("the same, taken as they come", _variance_case(1.1), "fires", "unordered-batches"),
+        Case("batches alike", _variance_case(0.1), "silent"),
+        Case("one worker is not overtaken", _variance_case(1.1, 1), "silent"),
+        Case("a handful of batches", _variance_case(1.1, batches=12), "abstains"),
+        Case("no fetch was timed", replace(_variance_case(1.1), inputs=Inputs()), "abstains"),
+    )

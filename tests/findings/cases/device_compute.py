@@ -1,0 +1,170 @@
+"""Cases of the findings in device_compute.py."""
+
+from __future__ import annotations
+
+from bottleneck_doctor.model.derived import DeviceStepBreakdown
+from bottleneck_doctor.model.device import (
+    Allocator,
+    DeviceCopy,
+    DeviceFacts,
+    DeviceSync,
+    Kernels,
+    TorchSettings,
+)
+from bottleneck_doctor.model.diagnosis import Diagnosis
+from tests.findings.builders import LAUNCHING, SATURATED, STARVED, SYNCING, Case, accelerator_run, kernels
+
+# launch-bound
+SHORT = [Kernels("elementwise", 0.003, 600.0, 4e-6), Kernels("matmul", 0.003, 200.0, 1.2e-5)]
+LONG = [Kernels("matmul", 0.006, 12.0, 5e-4)]
+STALLED = DeviceStepBreakdown(400, 0.02, 0.012, launch_s=0.001, input_s=0.007, host_s=0.005)
+
+
+def _launch_case(
+    beat: DeviceStepBreakdown | None, kernels: list[Kernels] | None, compiled: bool = False
+) -> Diagnosis:
+    return accelerator_run(beat, DeviceFacts(kernels=kernels, switches=TorchSettings(compiled=compiled)))
+
+
+def launch_bound() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains; all simulated."""
+    return (
+        Case("800 kernels of a few microseconds", _launch_case(LAUNCHING, SHORT), "fires", "torch-compile"),
+        Case("compiled already", _launch_case(LAUNCHING, SHORT, True), "fires", "cuda-graphs"),
+        Case("few large kernels, and a slow loop", _launch_case(LAUNCHING, LONG), "silent"),
+        Case("the device is kept busy", _launch_case(SATURATED, SHORT), "silent"),
+        Case("the queue is emptied by readbacks", _launch_case(SYNCING, SHORT), "silent"),
+        Case("no batch is there", _launch_case(STALLED, SHORT), "silent"),
+        Case("no window of the profiler", _launch_case(LAUNCHING, None), "abstains"),
+        Case("only the driver was asked", _launch_case(None, SHORT), "abstains"),
+    )
+
+
+# pointwise-unfused
+CHAINS = [kernels("elementwise", 0.4), kernels("reduction", 0.15), kernels("matmul", 0.4)]
+TINY = [kernels("elementwise", 0.2, median_s=4e-6), kernels("matmul", 0.1)]
+PRODUCTS = [kernels("elementwise", 0.1), kernels("matmul", 0.85)]
+
+
+def _pointwise_case(
+    beat: DeviceStepBreakdown | None, found: list[Kernels], compiled: bool | None = False
+) -> Diagnosis:
+    return accelerator_run(beat, DeviceFacts(kernels=found, switches=TorchSettings(compiled=compiled)))
+
+
+def pointwise_unfused() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains; all simulated."""
+    return (
+        Case(
+            "norms and activations in their own kernels",
+            _pointwise_case(SATURATED, CHAINS),
+            "fires",
+            "torch-compile",
+        ),
+        Case("compiled already", _pointwise_case(SATURATED, CHAINS, True), "silent"),
+        Case("tiny kernels are another matter", _pointwise_case(LAUNCHING, TINY), "silent"),
+        Case("products take the time", _pointwise_case(SATURATED, PRODUCTS), "silent"),
+        Case("whether it is compiled is not known", _pointwise_case(SATURATED, CHAINS, None), "abstains"),
+        Case("only the driver was asked", _pointwise_case(None, CHAINS), "abstains"),
+    )
+
+
+# batch-too-small
+GIB = 2**30  # bytes, for the cases
+SMALL_KERNELS = DeviceStepBreakdown(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.006)
+
+
+def _batch_facts(peak: int = 10 * GIB, filled: float | None = 0.2) -> DeviceFacts:
+    return DeviceFacts(
+        memory_bytes=80 * GIB, allocator=Allocator(400, peak_bytes=peak), sm_active_share=filled
+    )
+
+
+def batch_too_small() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains; all simulated."""
+    return (
+        Case(
+            "busy with a fifth of the multiprocessors",
+            accelerator_run(SMALL_KERNELS, _batch_facts()),
+            "fires",
+            "bigger-batch",
+        ),
+        Case(
+            "the loop issues tiny steps",
+            accelerator_run(LAUNCHING, _batch_facts(filled=None)),
+            "fires",
+            "bigger-batch",
+        ),
+        Case("memory is full", accelerator_run(LAUNCHING, _batch_facts(peak=70 * GIB)), "silent"),
+        Case(
+            "large kernels fill the device", accelerator_run(SATURATED, _batch_facts(filled=0.95)), "silent"
+        ),
+        Case("no batch is there", accelerator_run(STARVED, _batch_facts()), "silent"),
+        Case(
+            "busy, with nobody knows how much",
+            accelerator_run(SATURATED, _batch_facts(filled=None)),
+            "abstains",
+        ),
+        Case("the allocator was not asked", accelerator_run(LAUNCHING), "abstains"),
+        Case("only the driver was asked", accelerator_run(None, _batch_facts()), "abstains"),
+    )
+
+
+# cudnn-autotune-off
+CONVOLVING = [kernels("convolution", 0.8), kernels("elementwise", 0.2)]
+
+
+def _cudnn_case(
+    beat: DeviceStepBreakdown | None, tuned: bool | None, shapes: float, convolutions: bool = True
+) -> Diagnosis:
+    found = CONVOLVING if convolutions else [kernels("matmul", 0.9)]
+    switches = TorchSettings(cudnn_benchmark=tuned, convolution_shapes=shapes)
+    return accelerator_run(beat, DeviceFacts(kernels=found, switches=switches))
+
+
+def cudnn_autotune_off() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains; all simulated."""
+    return (
+        Case(
+            "images of one size, by heuristic", _cudnn_case(SATURATED, False, 1.0), "fires", "cudnn-benchmark"
+        ),
+        Case(
+            "images of any size, timed each",
+            _cudnn_case(SATURATED, True, 60.0),
+            "fires",
+            "cudnn-benchmark-off",
+        ),
+        Case("one size, timed once", _cudnn_case(SATURATED, True, 1.0), "silent"),
+        Case("any size, by heuristic", _cudnn_case(SATURATED, False, 60.0), "silent"),
+        Case("no convolutions", _cudnn_case(LAUNCHING, False, 0.0, False), "silent"),
+        Case("the switch was not read", _cudnn_case(SATURATED, None, 1.0), "abstains"),
+        Case("only the driver was asked", _cudnn_case(None, False, 1.0), "abstains"),
+    )
+
+
+# sync-points
+def _sync_facts(
+    idle_s: float = 0.006, file: str = "train.py", copies: list[DeviceCopy] | None = None
+) -> DeviceFacts:
+    return DeviceFacts(syncs=[DeviceSync("item", 2.0, 0.011, idle_s, file, 40)], copies=copies)
+
+
+SCALER = "torch/amp/grad_scaler.py"
+ENDING = DeviceStepBreakdown(400, 0.02, 0.0195, sync_s=0.0003, host_s=0.008)
+
+
+def sync_points() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains; all simulated."""
+    return (
+        Case(
+            "the loss is printed every step",
+            accelerator_run(SYNCING, _sync_facts()),
+            "fires",
+            "defer-readback",
+        ),
+        Case("long waits that end just in time", accelerator_run(ENDING, _sync_facts(0.0003)), "silent"),
+        Case("the gradient scaler's own flag", accelerator_run(SYNCING, _sync_facts(file=SCALER)), "silent"),
+        Case("nothing is read back", accelerator_run(SATURATED, DeviceFacts(syncs=[])), "silent"),
+        Case("idle, and no calls were watched", accelerator_run(SYNCING), "abstains"),
+        Case("only the driver was asked", accelerator_run(None), "abstains"),
+    )

@@ -1,0 +1,195 @@
+"""Cases of the findings in memory.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottleneck_doctor.model.derived import DeviceStepBreakdown, Drift
+from bottleneck_doctor.model.device import Allocator, DeviceFacts
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
+from bottleneck_doctor.model.instruments import Series
+from bottleneck_doctor.model.profile import Profile
+from tests.findings.builders import SATURATED, Case, accelerator_run, inputs_of, steady_run
+
+# memory-pressure
+TIMES = [float(second) for second in range(0, 41, 2)]
+
+
+def _pressure_case(cost: StepCost, left: float = 1e9, **per_s: float) -> Diagnosis:
+    """Forty seconds of steady steps; counters grow by so much per second."""
+    base = steady_run(BatchCost(0.001), cost)
+    values = {name: [t * value for t in TIMES] for name, value in per_s.items()}
+    values["memory_available_bytes"] = [left for _ in TIMES]
+    series = Series(TIMES, {name: list(column) for name, column in values.items()})
+    steps = [replace(step, t=0.1 * place) for place, step in enumerate(base.steps)]
+    return replace(base, steps=steps, profile=replace(base.profile, series=series))
+
+
+def _settles() -> Diagnosis:
+    """A gigabyte in forty seconds, of which most comes early and some is given back."""
+    sick = _pressure_case(StepCost(0.01), refault_bytes=0.0, job_private_bytes=1.0)
+    taken = [1e9 * (t / TIMES[-1]) ** 0.5 - 1e8 * (place % 3) for place, t in enumerate(TIMES)]
+    series = replace(sick.profile.series, values={**sick.profile.series.values, "job_private_bytes": taken})
+    return replace(sick, profile=replace(sick.profile, series=series))
+
+
+def _unread() -> Diagnosis:
+    well = steady_run(BatchCost(0.001), StepCost(0.01))
+    return replace(well, profile=Profile(well.profile.run, well.profile.machine))
+
+
+def memory_pressure() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    thrash = {
+        "refault_bytes": 5e8,
+        "job_read_bytes": 5e8,
+        "pressure_io_some_s": 0.6,
+        "job_major_faults": 500.0,
+    }
+    stalled = StepCost(0.002, memory=0.008)
+    return (
+        Case(
+            "pages come back all the time", _pressure_case(stalled, **thrash), "fires", "release-references"
+        ),
+        Case(
+            "it swaps",
+            _pressure_case(stalled, swap_in_bytes=5e7, refault_bytes=0.0, job_major_faults=900.0),
+            "fires",
+            "more-ram",
+        ),
+        Case(
+            "each step adds ten megabytes",
+            _pressure_case(StepCost(0.01), refault_bytes=0.0, job_private_bytes=1e9),
+            "fires",
+        ),
+        Case("the heap settles", _settles(), "silent"),
+        Case(
+            "so much each second that it lasts for weeks",
+            _pressure_case(StepCost(0.01), 1e15, refault_bytes=0.0, job_private_bytes=1e9),
+            "silent",
+        ),
+        Case(
+            "strangers thrash",
+            _pressure_case(StepCost(0.01), refault_bytes=5e8, job_major_faults=0.0),
+            "silent",
+        ),
+        Case(
+            "memory suffices",
+            _pressure_case(StepCost(0.01), refault_bytes=0.0, job_major_faults=1.0),
+            "silent",
+        ),
+        Case("no counters", _unread(), "abstains"),
+    )
+
+
+# pages-mapped-anew
+def pages_mapped_anew() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    pictures = BatchCost(0.06)
+    mapped = inputs_of(pictures, 2, 0.03, system=0.02, minor_faults=8000.0)
+    return (
+        Case(
+            "canvases made in each step",
+            steady_run(BatchCost(1e-4), StepCost(0.01, paging=0.02)),
+            "fires",
+            "keep-freed-memory",
+        ),
+        Case(
+            "pictures decoded by two workers",
+            steady_run(pictures, StepCost(0.002), workers=2, inputs=mapped),
+            "fires",
+            "keep-freed-memory",
+        ),
+        Case(
+            "a tenth of the step: a hint", steady_run(BatchCost(1e-4), StepCost(0.01, paging=1e-3)), "fires"
+        ),
+        Case("a little of it", steady_run(BatchCost(1e-4), StepCost(0.01, paging=2e-4)), "silent"),
+        Case(
+            "no loop was seen",
+            replace(steady_run(BatchCost(1e-4), StepCost(0.01)), scenario=None),
+            "abstains",
+        ),
+    )
+
+
+# step-time-drift
+GROWING = Drift(0.01, 0.03, 0.5, 400)
+
+
+def _drift_case(drift: Drift | None) -> Diagnosis:
+    return replace(steady_run(BatchCost(1e-4), StepCost(0.02)), drift=drift)
+
+
+def step_time_drift() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case(
+            "the step takes three times as long at the end", _drift_case(GROWING), "fires", "bound-what-grows"
+        ),
+        Case("steps as long as ever", _drift_case(None), "silent"),
+        Case("no step was seen", replace(_drift_case(GROWING), scenario=None, steps=[]), "abstains"),
+    )
+
+
+# alloc-churn
+CHURNING = DeviceStepBreakdown(400, 0.02, 0.013, memory_s=0.004, launch_s=0.003, host_s=0.01)
+CALLED = {"device_allocs": 900, "empty_cache_calls": 400}
+FRAGMENTED = {"device_allocs": 300, "retries": 40}
+
+
+def _facts(counters: dict[str, int]) -> DeviceFacts:
+    return DeviceFacts(allocator=Allocator(400, **counters))
+
+
+def alloc_churn() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains; all simulated."""
+    return (
+        Case(
+            "empty_cache in every step",
+            accelerator_run(CHURNING, _facts(CALLED)),
+            "fires",
+            "drop-empty-cache",
+        ),
+        Case(
+            "fragmented by inputs of many sizes",
+            accelerator_run(CHURNING, _facts(FRAGMENTED)),
+            "fires",
+            "expandable-segments",
+        ),
+        Case(
+            "one allocation in a long run", accelerator_run(SATURATED, _facts({"device_allocs": 1})), "silent"
+        ),
+        Case("no counters were read", accelerator_run(CHURNING), "abstains"),
+        Case("only the driver was asked", accelerator_run(None), "abstains"),
+    )
+
+
+# gpu-memory-tradeoff
+GIB = 2**30  # bytes, for the cases
+
+
+def _tradeoff_case(
+    beat: DeviceStepBreakdown | None, repeated: float | None, peak: int | None = 24
+) -> Diagnosis:
+    """``peak`` in GiB of 80."""
+    allocator = None if peak is None else Allocator(400, peak_bytes=peak * GIB)
+    return accelerator_run(
+        beat, DeviceFacts(memory_bytes=80 * GIB, allocator=allocator, recompute_s=repeated)
+    )
+
+
+def gpu_memory_tradeoff() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains; all simulated."""
+    return (
+        Case(
+            "a third of the memory, every block twice",
+            _tradeoff_case(SATURATED, 0.005),
+            "fires",
+            "checkpointing-off",
+        ),
+        Case("memory is needed", _tradeoff_case(SATURATED, 0.005, 70), "silent"),
+        Case("nothing is repeated", _tradeoff_case(SATURATED, 0.0), "silent"),
+        Case("the allocator was not asked", _tradeoff_case(SATURATED, 0.005, None), "abstains"),
+        Case("checkpointing was not watched", _tradeoff_case(SATURATED, None), "abstains"),
+        Case("only the driver was asked", _tradeoff_case(None, 0.005), "abstains"),
+    )

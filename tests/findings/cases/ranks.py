@@ -1,0 +1,153 @@
+"""Cases of the findings in ranks.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottleneck_doctor.analyse.ranks import rank_steps
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
+from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.model.loops import LoopBody
+from bottleneck_doctor.model.run import Process
+from tests.findings.builders import MODEL, Case, two_ranks
+
+# rank-straggler
+SLOW = StepCost(0.01, comm=0.001, straggler=0.01)
+
+
+def _one_of_two() -> Diagnosis:
+    """The other rank was not seen."""
+    known = two_ranks(SLOW, 0.01)
+    loops, processes = known.profile.loops[:1], known.profile.processes[:1]
+    return replace(known, profile=replace(known.profile, loops=loops, processes=processes))
+
+
+def _on_busy_cores(late: Diagnosis) -> Diagnosis:
+    return replace(late, host=replace(late.host, foreign_cores=1.0))
+
+
+def _validates(others: int) -> Diagnosis:
+    """The other rank validates for all; of 60 samples there this one computes in so many."""
+    known = two_ranks(SLOW, 0.01)
+    stacks = [
+        Stack(pid, "trainer", "MainThread", ["main (/x/train.py:9)", f"{name} (/x/train.py:3)"], 60, running)
+        for pid, name, running in ((2, "validate", 60), (2, "Net.forward", 30), (1, "validate", others),
+                                   (1, "Net.forward", 30))
+    ]  # fmt: skip
+    body = LoopBody("/x/train.py", "main", 5, 12)
+    loops = [replace(one, body=body) for one in known.profile.loops]
+    return replace(known, loop=loops[0], profile=replace(known.profile, stacks=stacks, loops=loops))
+
+
+def _now_and_then() -> Diagnosis:
+    """It validates in every fourth step; in those between, this one comes last by a little."""
+    known = _validates(0)
+    tables = [
+        replace(one.table, wall_s=[0.05] * 60, exchange_s=[first, *[then] * 3] * 15)
+        for one, (first, then) in zip(known.profile.loops, ((0.041, 0.001), (0.001, 0.002)), strict=True)
+    ]
+    loops = [replace(one, table=table) for one, table in zip(known.profile.loops, tables, strict=True)]
+    return replace(known, loop=loops[0], profile=replace(known.profile, loops=loops))
+
+
+def _waits_for_data(elsewhere: bool) -> Diagnosis:
+    """This rank's batches take 20 ms longer than the other one's, which may run on another machine."""
+    known = two_ranks(StepCost(0.05, comm=0.001), -0.02)
+    assert known.scenario is not None
+    waits = zip(known.profile.loops, (0.03, 0.01), strict=True)
+    loops = [replace(one, table=replace(one.table, wait_s=[wait] * 60)) for one, wait in waits]
+    profile = replace(known.profile, loops=loops)
+    if elsewhere:
+        other = replace(rank_steps(profile, loops[1]), host="other", pid=9)
+        profile = replace(profile, loops=loops[:1], elsewhere=[other])
+    steps = [replace(one, wait=0.03) for one in known.steps]
+    scenario = replace(known.scenario, works=(BatchCost(0.03),))
+    return replace(known, profile=profile, loop=loops[0], steps=steps, scenario=scenario)
+
+
+def _single() -> Diagnosis:
+    known = two_ranks(StepCost(0.01), model=None, passes=())
+    only = [Process(1, 0, "trainer", 0.0)]
+    return replace(known, profile=replace(known.profile, loops=known.profile.loops[:1], processes=only))
+
+
+def rank_straggler() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    by_turns = two_ranks(replace(SLOW, straggler=0.005), 0.005, rotating=True)
+    return (
+        Case("the other rank needs 10 ms more", two_ranks(SLOW, 0.01), "fires", "balance-ranks"),
+        Case("the other rank alone validates", _validates(1), "fires", "balance-ranks"),
+        Case("it validates now and then", _now_and_then(), "fires", "balance-ranks"),
+        Case("both validate, it the longer", _validates(40), "fires", "balance-ranks"),
+        Case("this rank's data takes longer", _waits_for_data(False), "fires", "balance-ranks"),
+        Case("it does, on a machine of its own", _waits_for_data(True), "fires"),
+        Case("now one, now the other", by_turns, "fires"),
+        Case("the same, on busy cores", _on_busy_cores(by_turns), "silent"),
+        Case(
+            "it validates now and then, on busy cores",
+            _on_busy_cores(_now_and_then()),
+            "fires",
+            "balance-ranks",
+        ),
+        Case("both need the same", two_ranks(StepCost(0.01, comm=0.005)), "silent"),
+        Case("there is one rank", _single(), "silent"),
+        Case("the other rank was not seen", _one_of_two(), "abstains"),
+    )
+
+
+# comm-bandwidth-bound
+MODEL_LINE = Location("train.py", 12, "main")
+SICK, WELL = StepCost(0.01, comm=0.008), StepCost(0.03, comm=0.001)
+
+
+def _asleep_in_collectives() -> Diagnosis:
+    """The loop adds up its gradients with calls of its own."""
+    return two_ranks(SICK, model=None, passes=())
+
+
+def _unheard() -> Diagnosis:
+    """DistributedDataParallel, but nothing that the training thread waits for: an accelerator's own queue."""
+    return two_ranks(StepCost(0.0, 0.02), passes=())
+
+
+FSDP = {"groups": "7", "resharded": "7", "param_dtype": "None", "reduce_dtype": "None"}
+
+
+def _sharded(kind: str, arguments: dict[str, str]) -> Diagnosis:
+    """Seven modules whose parameters are gathered for each pass."""
+    sick = two_ranks(SICK, model=replace(MODEL, kind=kind, arguments=arguments), passes=())
+    calls = [
+        Operation("exchange", 1, 0, name, 400, taken, 0.1, 0.01, MODEL_LINE, module="layers.3")
+        for name, taken in (("all_gather_single", 2.2), ("reduce_scatter_single", 1.0))
+    ]
+    machine = replace(sick.profile.machine, memory_bytes=16 << 30)
+    return replace(sick, profile=replace(sick.profile, operations=calls, machine=machine))
+
+
+def _many(backend: str) -> Diagnosis:
+    return two_ranks(SICK, model=replace(MODEL, backend=backend), world=8)
+
+
+def _merged() -> Diagnosis:
+    """Two ranks, each watched by a run on its own machine."""
+    sick = two_ranks(SICK)
+    first, second = sick.profile.loops
+    elsewhere = [replace(rank_steps(sick.profile, second), host="another")]
+    return replace(sick, profile=replace(sick.profile, loops=[first], elsewhere=elsewhere))
+
+
+def comm_bandwidth_bound() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("two ranks of one machine", two_ranks(SICK), "fires", "bigger-batch"),
+        Case("six more ranks on other machines", _many("gloo"), "fires", "faster-network"),
+        Case("the same over nccl", _many("nccl"), "fires", "grad-compress"),
+        Case("a rank on another machine, which another run saw", _merged(), "fires", "faster-network"),
+        Case("the loop's own all_reduce", _asleep_in_collectives(), "fires"),
+        Case("the backward pass hides it", two_ranks(WELL), "silent"),
+        Case("the waiting is for a slow rank", two_ranks(StepCost(0.01, straggler=0.01), 0.01), "silent"),
+        Case("a sharded model", _sharded("fsdp", FSDP), "fires", "fsdp-no-reshard"),
+        Case("DeepSpeed's ZeRO", _sharded("zero", {"stage": "3"}), "fires", "zero-stage-0"),
+        Case("no exchange was timed", _unheard(), "abstains"),
+    )

@@ -1,0 +1,158 @@
+"""Cases of the findings in sample_code.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottleneck_doctor.model.code import FunctionSource
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
+from bottleneck_doctor.model.fetches import Payload, Repeats
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.run import Machine, Process
+from tests.findings.builders import PLACE, Case, inputs_of, steady_run
+
+# python-sample-code-hot
+BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
+PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
+TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
+DRAWING = [*TAKING, "sample (/usr/lib/python3.11/random.py:430)"]
+DRAWN = "def __getitem__(self, n):\n    store = self.memory\n    return random.sample(store, n)\n"
+ASKS = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
+SPELT = (
+    "def __getitem__(self, i):\n    text = texts[i]\n    return [ids[w] for w in WORD.findall(text, {})]\n"
+)
+LOGS = "def __getitem__(self, index):\n    text = self.texts[index]\n    return smooth(text)\n"
+SMOOTH = """\
+def smooth(text):
+    for place in range(1, len(text)):
+        text[place] = 0.5 * (text[place] + text[place - 1])
+"""
+FLIPS = "def __getitem__(self, i):\n    x = {}(i)\n    x = cells(x)\n    return {}(x)\n"
+WORK = BatchCost(0.02)
+
+
+def _code_case(
+    hot: tuple[int, int | None], work: BatchCost = WORK, seen: int = 100, path: list[str] = PARSING
+) -> Diagnosis:
+    """Two workers of whose samples so many were in the hot path: (all, awake)."""
+    base = steady_run(work, StepCost(0.0, 0.002), workers=2)
+    awake = None if hot[1] is None else seen - hot[0]
+    stacks = [
+        Stack(7, "worker", "MainThread", path, *hot),
+        Stack(7, "worker", "MainThread", TAKING, seen - hot[0], awake),
+    ]
+    workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1", worker=0)]
+    sources = [
+        FunctionSource("/data/train.py", "__getitem__", 30, LOGS),
+        FunctionSource("/data/train.py", "smooth", 40, SMOOTH),
+    ]
+    return replace(base, profile=replace(base.profile, stacks=stacks, processes=workers, sources=sources))
+
+
+def _written(text: str, path: list[str] = TAKING) -> Diagnosis:
+    """The hot line is the third of such a function."""
+    base = _code_case((90, 88), path=path)
+    source = FunctionSource("/data/train.py", "__getitem__", 30, text)
+    return replace(base, profile=replace(base.profile, sources=[source]))
+
+
+def _flipped(first: str, last: str) -> Diagnosis:
+    """Samples that came again differ; the hot line is in a function that draws nothing."""
+    sick = _written(FLIPS.format(first, last), [*TAKING, "cells (/data/train.py:40)"])
+    sources = [
+        *sick.profile.sources,
+        FunctionSource("/data/train.py", "cells", 40, "def cells(x): unique(x)"),
+    ]
+    repeats = [Repeats("1:1", 64, 64, 20, 6144.0)]
+    return replace(sick, profile=replace(sick.profile, sources=sources, repeats=repeats))
+
+
+def python_sample_code_hot() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    looping = [*TAKING, "smooth (/data/train.py:42)"]
+    return (
+        Case("every sample is parsed from JSON", _code_case((90, 88)), "fires", "columnar-numpy"),
+        Case("the same, though nobody saw who slept", _code_case((90, None)), "fires", "columnar-numpy"),
+        Case("a loop over elements", _code_case((90, 88), path=looping), "fires", "columnar-numpy"),
+        Case("words of a text, one by one", _written(SPELT.format("0")), "fires", "precompute-deterministic"),
+        Case(
+            "from a random place on", _written(SPELT.format("randrange(9)")), "fires", "pretokenize-offline"
+        ),
+        Case(
+            "cells, flipped at random", _flipped("load", "random_flip"), "fires", "precompute-deterministic"
+        ),
+        Case("cells of what was drawn", _flipped("thin_randomly", "flip"), "fires", "cheaper-preprocess"),
+        Case("rows of a database, one by one", _written(ASKS), "fires", "batched-query"),
+        Case("elements of a store, drawn at random", _written(DRAWN, DRAWING), "fires", "ring-buffer"),
+        Case("a line that takes long, and no more is known", _code_case((90, 88), path=TAKING), "fires"),
+        Case("the line sleeps", _code_case((90, 2), BatchCost(0.004, wait=0.03)), "silent"),
+        Case("it sleeps, and nobody saw it", _code_case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
+        Case("no stacks", _code_case((8, 8), seen=10), "abstains"),
+        Case("no loop was seen", replace(_code_case((90, 88)), scenario=None), "abstains"),
+    )
+
+
+# per-sample-indexing
+CALL = {"batch_size": "1024", "shuffle": "True"}
+ROWS = Loader("1:1", "dataloader", 1, "TensorDataset", tensor_dataset=True, collate="default_collate")
+TABLE = replace(ROWS, batch_size=1024, dataset_length=100_000, arguments=CALL, location=PLACE)
+INDEXING_WORK, COST = BatchCost(0.0026, collate=0.002), StepCost(0.001)
+
+
+def _indexing_case(
+    work: BatchCost = INDEXING_WORK, loader: Loader = TABLE, workers: int = 0, tensors: float = 2.0
+) -> Diagnosis:
+    """Batches of 1024 rows of 16 floats: 4.6 ms to pick and stack, 1 ms to use."""
+    inputs = inputs_of(work, workers, 0.006, samples=1024.0)
+    base = steady_run(work, COST, workers=workers, inputs=inputs, loader=loader)
+    payloads = [Payload("1:1", 8, tensors, 1024 * 64.0)] if tensors else []
+    return replace(base, profile=replace(base.profile, payloads=payloads))
+
+
+def per_sample_indexing() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("a tensor data set read row by row", _indexing_case(), "fires", "batched-getitems"),
+        Case("the same in two workers", _indexing_case(workers=2), "fires", "batch-sampler-index"),
+        Case("rows are also transformed", _indexing_case(BatchCost(0.05, collate=0.002)), "silent"),
+        Case(
+            "a whole batch at once already",
+            _indexing_case(loader=replace(TABLE, batched_getitems=True)),
+            "silent",
+        ),
+        Case(
+            "a collate function pads",
+            _indexing_case(BatchCost(0.001, 0.01), replace(TABLE, collate="pad")),
+            "silent",
+        ),
+        Case("samples are kept apart", _indexing_case(tensors=1024.0), "silent"),
+        Case("no batch was looked into", _indexing_case(tensors=0.0), "abstains"),
+    )
+
+
+# repeated-deterministic-preprocess
+REPEATS_WORK = BatchCost(0.02)
+
+
+def _repeats_case(
+    equal: int, compared: int = 64, work: BatchCost = REPEATS_WORK, memory: int | None = 64 << 30
+) -> Diagnosis:
+    """Two workers, so much work a batch of 32 samples of 6 KB; the loop uses 1 ms."""
+    base = steady_run(work, StepCost(0.0, 0.001), workers=2)
+    machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
+    repeats = [Repeats("1:1", 64, compared, equal, 6144.0)] if compared else []
+    return replace(base, profile=replace(base.profile, repeats=repeats, machine=machine))
+
+
+def repeated_deterministic_preprocess() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case("every sample comes out the same", _repeats_case(64), "fires", "cache-decoded-ram"),
+        Case(
+            "no memory to keep them in", _repeats_case(64, memory=None), "fires", "precompute-deterministic"
+        ),
+        Case("half of the samples are flipped", _repeats_case(31), "silent"),
+        Case("samples are copied out of memory", _repeats_case(64, work=BatchCost(0.0005)), "silent"),
+        Case("one epoch only", _repeats_case(0, compared=0), "abstains"),
+    )

@@ -1,0 +1,148 @@
+"""Cases of the findings in saving_logging.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottleneck_doctor.model.code import FunctionSource, Location
+from bottleneck_doctor.model.derived import Whole
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
+from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.model.loops import Epochs, Loader, Loop, StepTable
+from tests.findings.builders import Case, steady_run
+
+# checkpoint-blocking
+SAVES = Operation("checkpoint", 1, 0, "save", 40, 2.0, 1.2, 0.09, Location("train.py", 52, "main"))
+ONCE = (replace(SAVES, count=1), replace(SAVES, count=1, location=Location("train.py", 54, "main")))
+CHECKPOINT_SICK = StepCost(0.003, checkpoint=0.005)
+
+
+def _checkpoint_case(*saves: Operation, cost: StepCost = CHECKPOINT_SICK) -> Diagnosis:
+    return steady_run(BatchCost(1e-5), cost, operations=saves)
+
+
+def checkpoint_blocking() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    rare = StepCost(0.003, checkpoint=3e-5)
+    return (
+        Case("a save every ten steps", _checkpoint_case(SAVES), "fires", "checkpoint-less"),
+        Case("the copy alone would do", _checkpoint_case(SAVES), "fires", "checkpoint-async"),
+        Case("a save per epoch", _checkpoint_case(SAVES, cost=rare), "silent"),
+        Case("one save so far, and its flush", _checkpoint_case(*ONCE), "abstains"),
+        Case("one save so far", _checkpoint_case(ONCE[0]), "abstains"),
+        Case("no loop was seen", replace(_checkpoint_case(), loop=None), "abstains"),
+    )
+
+
+# logging-blocking
+FLUSHES = Operation("logging", 1, 0, "emit", 1200, 0.48, 0.06, 0.01, Location("train.py", 40, "main"))
+PAINTED = replace(FLUSHES, cpu_s=0.47)
+LOG_SICK = StepCost(0.0006, logging=0.0012)
+LOOP = """\
+for x, y in loader:
+    loss = model(x, y)
+    loss.backward()
+    track(file, model)
+"""
+TRACK = """\
+def track(file, model):
+    file.write(json.dumps({name: one.tolist() for name, one in model.named_parameters()}))
+"""
+KEEP = """\
+def track(file, model):
+    file.rows[0] = model.weight.detach()
+    file.flush()
+"""
+MEMMAP = "memmap.flush (/usr/lib/python3/site-packages/numpy/_core/memmap.py:340)"
+
+
+def _dumped(track: str = TRACK, *called: str, running: int | None = None) -> Diagnosis:
+    """Weights go into a file, which no hook knows; stacks say where."""
+    sick = steady_run(BatchCost(1e-5), LOG_SICK)
+    frames = ["<module> (train.py:13)", f"track (train.py:{len(track.splitlines())})", *called]
+    facts = replace(
+        sick.profile,
+        stacks=[Stack(1, "trainer", "MainThread", frames, 60, running)],
+        sources=[
+            FunctionSource("train.py", "<module>", 10, LOOP),
+            FunctionSource("train.py", "track", 1, track),
+        ],
+    )
+    return replace(sick, profile=facts)
+
+
+def logging_blocking() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case(
+            "three flushes per step",
+            steady_run(BatchCost(1e-5), LOG_SICK, operations=(FLUSHES,)),
+            "fires",
+            "async-writer",
+        ),
+        Case(
+            "pictures painted per step",
+            steady_run(BatchCost(1e-5), LOG_SICK, operations=(PAINTED,)),
+            "fires",
+            "log-every-n",
+        ),
+        Case("weights dumped into a file", _dumped(), "fires", "log-every-n"),
+        Case("a memory map is synced", _dumped(KEEP, MEMMAP, running=9), "fires", "flush-rarely"),
+        Case("a flush that computes", _dumped(KEEP, running=60), "fires", "log-every-n"),
+        Case("a file is flushed, in C", _dumped(KEEP, running=9), "fires", "flush-rarely"),
+        Case(
+            "a flush now and then",
+            steady_run(BatchCost(1e-5), StepCost(0.002, logging=5e-6), operations=(FLUSHES,)),
+            "silent",
+        ),
+        Case("no loop was seen", replace(steady_run(BatchCost(1e-5), LOG_SICK), loop=None), "abstains"),
+    )
+
+
+# evaluation-heavy
+def _evaluation_case(
+    evaluation_s: float, recorded: int = 0, work: BatchCost | None = None, times: int = 4, loader: str = "1:2"
+) -> Diagnosis:
+    """Ten seconds of training, and so many of evaluation."""
+    well = steady_run(BatchCost(1e-4), StepCost(0.01))
+    own = steady_run(work or BatchCost(1e-4), StepCost(0.01))
+    assert well.loop is not None
+    epochs = Epochs([0.0], [0.0], [0.0], [100])
+    loop = Loop(loader, 1, 0, "evaluation", 100, evaluation_s, 0.0, epochs, StepTable(),
+                forwards=2, recorded_forwards=recorded)  # fmt: skip
+    loaders = [*well.profile.loaders, Loader("1:2", "dataloader", 1, "Held out")]
+    facts = replace(well.profile, loops=[loop], loaders=loaders)
+    whole = Whole(60.0, 10.0, evaluation_s, times)
+    return replace(well, profile=facts, whole=whole, evaluation=own)
+
+
+def _within(evaluation_s: float) -> Diagnosis:
+    """The same without an evaluation loop."""
+    one = _evaluation_case(evaluation_s)
+    place = Location("train.py", 7, "estimate_loss")
+    return replace(one, profile=replace(one.profile, loops=[]), whole=replace(one.whole, evaluated_at=place))
+
+
+def evaluation_heavy() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    late = BatchCost(0.01)
+    return (
+        Case("evaluation takes half of the time", _evaluation_case(10.0), "fires", "eval-less"),
+        Case("it records for a backward pass", _evaluation_case(30.0, 2), "fires", "eval-no-grad"),
+        Case("it waits for its data", _evaluation_case(10.0, work=late), "fires", "eval-workers"),
+        Case(
+            "the only epoch is followed by the only evaluation",
+            _evaluation_case(10.0, 2, times=1),
+            "fires",
+            "eval-no-grad",
+        ),
+        Case(
+            "the training data is gone over again",
+            _evaluation_case(10.0, work=late, loader="1:1"),
+            "fires",
+            "eval-less",
+        ),
+        Case("the training loop evaluates, without a loader", _within(10.0), "fires", "eval-less"),
+        Case("evaluation takes a tenth", _evaluation_case(1.0), "silent"),
+        Case("inference alone", replace(_evaluation_case(10.0), loop=None), "abstains"),
+    )

@@ -1,0 +1,252 @@
+"""Cases of the findings in storage.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottleneck_doctor.findings.parts.facts import readings
+from bottleneck_doctor.model.diagnosis import (
+    BatchCost,
+    CostShares,
+    Diagnosis,
+    HostLoad,
+    Inputs,
+    Scenario,
+    StepCost,
+)
+from bottleneck_doctor.model.fetches import FetchTable, HotFiles
+from bottleneck_doctor.model.instruments import Operation, Series
+from bottleneck_doctor.model.loops import Loop
+from tests.findings.builders import Case, inputs_of, steady_run
+
+# storage-latency-bound
+LATENCY_WORK = BatchCost(0.002, storage=0.02)
+LATENCY_SMALL = inputs_of(LATENCY_WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=512.0)
+MAPPED = replace(LATENCY_SMALL, read_bytes=0.0, reads=0.0, major_faults=500.0)
+LATENCY_LARGE = replace(LATENCY_SMALL, storage_bytes=16e6, read_bytes=16e6, reads=4.0)
+QUIET = HostLoad(cores=2.0, disk_busy=0.9, disk_queue=0.9, job_read_bytes_per_s=1e8)
+
+
+def _latency_case(inputs: Inputs, host: HostLoad = QUIET) -> Diagnosis:
+    """One worker that sleeps in reads for most of a batch's 22 ms; the loop uses 2 ms of them."""
+    return replace(steady_run(LATENCY_WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs), host=host)
+
+
+def storage_latency_bound() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("small reads one after the other", _latency_case(LATENCY_SMALL), "fires", "workers-auto"),
+        Case("a memory map at random", _latency_case(MAPPED), "fires", "readahead-hints"),
+        Case(
+            "readahead around every row",
+            _latency_case(replace(MAPPED, storage_bytes=1e9)),
+            "fires",
+            "readahead-hints",
+        ),
+        Case(
+            "no disk counters",
+            _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)),
+            "fires",
+            "workers-auto",
+        ),
+        Case(
+            "a full queue of large reads",
+            _latency_case(LATENCY_LARGE, replace(QUIET, disk_queue=20.0)),
+            "silent",
+        ),
+        Case("decoding, not reading", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), workers=1), "silent"),
+        Case(
+            "sleeping, not reading",
+            steady_run(BatchCost(0.002, wait=0.02), StepCost(0.0, 0.002), workers=1),
+            "silent",
+        ),
+        Case("no fetch was timed", _latency_case(Inputs()), "abstains"),
+    )
+
+
+# storage-bandwidth-bound
+BANDWIDTH_WORK = BatchCost(0.002, storage=0.06)
+BANDWIDTH_LARGE = inputs_of(BANDWIDTH_WORK, 4, 0.0155, storage_bytes=16e6, read_bytes=16e6, reads=4.0)
+FULL = HostLoad(cores=4.0, disk_busy=1.0, disk_queue=20.0, job_read_bytes_per_s=1e9)
+
+
+def _bandwidth_case(workers: int = 4, inputs: Inputs = BANDWIDTH_LARGE, host: HostLoad = FULL) -> Diagnosis:
+    """Workers that sleep in large reads for nearly all of a batch; the loop uses 2 ms."""
+    return replace(
+        steady_run(BANDWIDTH_WORK, StepCost(0.0, 0.002), workers=workers, cores=4.0, inputs=inputs), host=host
+    )
+
+
+def _limited(limit_bytes_per_s: float) -> Diagnosis:
+    sick = _bandwidth_case(host=replace(FULL, disk_busy=0.2, disk_queue=0.3))
+    machine = replace(sick.profile.machine, read_limit_bytes_per_s=limit_bytes_per_s)
+    return replace(sick, profile=replace(sick.profile, machine=machine))
+
+
+def storage_bandwidth_bound() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("four workers at a full disk", _bandwidth_case(), "fires", "stage-to-fast-storage"),
+        Case("a control group's limit is reached", _limited(1.1e9), "fires", "stage-to-fast-storage"),
+        Case("a control group's limit is far", _limited(9e9), "silent"),
+        Case("the disk idles most of the time", _bandwidth_case(host=replace(FULL, disk_busy=0.3)), "silent"),
+        Case("many small reads", _bandwidth_case(inputs=replace(BANDWIDTH_LARGE, reads=4000.0)), "silent"),
+        Case("no disk counters", _bandwidth_case(host=HostLoad(cores=4.0)), "abstains"),
+        Case("no fetch was timed", _bandwidth_case(inputs=Inputs()), "abstains"),
+    )
+
+
+# remote-storage-latency
+REMOTE_WORK = BatchCost(0.001, network=0.03)
+
+
+def _remote_case(inputs: Inputs, work: BatchCost = REMOTE_WORK) -> Diagnosis:
+    """Two workers that wait for objects; the loop uses 3 ms."""
+    return steady_run(work, StepCost(0.0, 0.003), workers=2, inputs=inputs)
+
+
+def _on_nfs(sick: Diagnosis) -> Diagnosis:
+    return replace(sick, profile=replace(sick.profile, hot_files=[HotFiles("1:1", 9, 0, mounts={"nfs4": 9})]))
+
+
+OBJECTS = inputs_of(REMOTE_WORK, 2, 0.0155)
+ASLEEP = BatchCost(0.001, wait=0.03)
+LOCAL = BatchCost(0.001, storage=0.03)
+
+
+def remote_storage_latency() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("objects one by one", _remote_case(OBJECTS), "fires", "workers-auto"),
+        Case("a mount across the network", _on_nfs(_remote_case(OBJECTS)), "fires", "local-mirror"),
+        Case("reads from a local disk", _remote_case(inputs_of(LOCAL, 2, 0.0155), LOCAL), "silent"),
+        Case("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP), "silent"),
+        Case(
+            "waits that nobody saw",
+            _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP),
+            "abstains",
+        ),
+    )
+
+
+# small-files
+COLD = BatchCost(0.002, storage=0.02)
+WARM = BatchCost(0.02)
+FILES_SMALL = {"read_bytes": 5e5, "reads": 64.0, "opens": 32.0}
+COLD_FILES = inputs_of(COLD, 1, 0.022, system=0.001, storage_bytes=5e5, **FILES_SMALL)
+WARM_FILES = inputs_of(WARM, 1, 0.02, system=0.012, **FILES_SMALL)
+
+
+def _files_case(work: BatchCost, inputs: Inputs) -> Diagnosis:
+    return steady_run(work, StepCost(0.0, 0.002), workers=1, inputs=inputs)
+
+
+def _one_file(sick: Diagnosis) -> Diagnosis:
+    return replace(sick, profile=replace(sick.profile, hot_files=[HotFiles("1:1", 1, 0)]))
+
+
+def small_files() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("cold small files", _files_case(COLD, COLD_FILES), "fires", "pack-shards"),
+        Case("warm small files", _files_case(WARM, WARM_FILES), "fires", "pack-shards"),
+        Case(
+            "an image and its label file",
+            _files_case(COLD, replace(COLD_FILES, opens=64.0)),
+            "fires",
+            "cache-metadata",
+        ),
+        Case("warm files, decoded", _files_case(WARM, replace(WARM_FILES, system=0.002)), "silent"),
+        Case("large files", _files_case(COLD, replace(COLD_FILES, read_bytes=64e6)), "silent"),
+        Case("one file, opened per sample", _one_file(_files_case(COLD, COLD_FILES)), "silent"),
+        Case("opens were not counted", _files_case(COLD, replace(COLD_FILES, opens=None)), "abstains"),
+    )
+
+
+# page-cache-misses
+CACHE_WORK = BatchCost(0.002, storage=0.02)
+CACHE_READ = inputs_of(CACHE_WORK, 1, 0.022, storage_bytes=4e6, read_bytes=4e6, reads=32.0)
+
+
+def _cache_case(
+    later: int, left: float = 64e9, epochs: int = 2, files: int = 0, work: BatchCost = CACHE_WORK
+) -> Diagnosis:
+    """One worker reads 4 MB a batch in the first epoch and ``later`` bytes in those that follow."""
+    sick = steady_run(work, StepCost(0.0, 0.002), workers=1, inputs=CACHE_READ)
+    assert sick.loop is not None
+    table = FetchTable("1:1", 100 * epochs)
+    for place in range(100 * epochs):
+        table.t.append(0.1 * place)
+        table.storage_bytes.append(4_000_000 if place < 100 else later)
+        table.read_bytes.append(4_000_000)
+    starts = [10.0 * epoch for epoch in range(epochs)]
+    loop: Loop = replace(sick.loop, epochs=replace(sick.loop.epochs, t=starts))
+    series = Series([0.0, 1.0], {"memory_available_bytes": [left, left]})
+    hot = [HotFiles("1:1", files, 100_000_000)] if files else []
+    profile = replace(sick.profile, fetches=[table], series=series, hot_files=hot)
+    return replace(sick, loop=loop, profile=profile)
+
+
+def page_cache_misses() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    assert readings(_cache_case(0).profile.series, "memory_available_bytes")
+    return (
+        Case("every epoch is cold, and it would fit", _cache_case(4_000_000), "fires", "cache-bytes-ram"),
+        Case(
+            "every epoch is cold; half would fit", _cache_case(4_000_000, 5e9), "fires", "cache-fraction-ram"
+        ),
+        Case(
+            "one small file, read in slices", _cache_case(4_000_000, 5e9, files=1), "fires", "cache-bytes-ram"
+        ),
+        Case("memory keeps most of it", _cache_case(1_000_000), "silent"),
+        Case("decoding takes the time", _cache_case(4_000_000, work=BatchCost(0.02)), "silent"),
+        Case("the first epoch is not over", _cache_case(0, epochs=1), "abstains"),
+    )
+
+
+# disk-contended
+CONTENDED_WORK = BatchCost(0.002, storage=0.02)
+LOOP = StepCost(0.0, 0.002)
+CONTENDED_READ = inputs_of(CONTENDED_WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=20.0)
+
+
+def _contended_case(
+    strangers: float | None,
+    work: BatchCost = CONTENDED_WORK,
+    cost: StepCost = LOOP,
+    busy: float = 1.0,
+    saves: tuple[Operation, ...] = (),
+) -> Diagnosis:
+    """The job moves 90 MB/s and strangers so much; None = nobody counted."""
+    base = steady_run(
+        work,
+        cost,
+        workers=1,
+        operations=saves,
+        inputs=replace(CONTENDED_READ, storage=work.storage, cpu=work.cpu),
+    )
+    scene = replace(base.scenario or Scenario((), ()), shares=CostShares(stored=0.8))
+    times = [0.0, 50.0, 100.0]
+    per_s = {"disk_busy_s": busy, "disk_read_bytes": 9e7 + (strangers or 0.0), "job_read_bytes": 9e7}
+    series = Series(times, {name: [t * value for t in times] for name, value in per_s.items()})
+    facts = replace(base.profile, series=series if strangers is not None else Series())
+    return replace(base, scenario=scene, profile=facts)
+
+
+def disk_contended() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    saving = StepCost(0.0, 0.01, checkpoint=0.02)
+    saves = Operation("checkpoint", 1, 0, "save", 40, 4.0, 0.4, 0.2)
+    return (
+        Case("reads wait behind strangers", _contended_case(3e8), "fires", "io-isolate"),
+        Case(
+            "checkpoints wait behind strangers",
+            _contended_case(3e8, BatchCost(0.001), saving, saves=(saves,)),
+            "fires",
+            "io-isolate",
+        ),
+        Case("the loader needs no disk", _contended_case(3e8, BatchCost(0.02)), "silent"),
+        Case("the disk is the job's", _contended_case(1e6), "silent"),
+        Case("the disk is mostly idle", _contended_case(3e8, busy=0.1), "silent"),
+        Case("nobody counted", _contended_case(None), "abstains"),
+    )

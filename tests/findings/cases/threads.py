@@ -1,0 +1,199 @@
+"""Cases of the findings in threads.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottleneck_doctor.model.computing import Computing, ScriptSettings
+from bottleneck_doctor.model.diagnosis import (
+    BatchCost,
+    Diagnosis,
+    FeederLoad,
+    HostLoad,
+    Inputs,
+    Scenario,
+    StepCost,
+)
+from bottleneck_doctor.model.instruments import Operator
+from bottleneck_doctor.model.run import Process
+from tests.findings.builders import Case, cpu_run, dispatch_like, inputs_of, steady_run
+
+# cpu-threads-misset
+COST = StepCost(0.02)
+TABLE = [Operator("aten::addmm", 6.0, 0.012), Operator("aten::mm", 6.0, 0.006)]
+
+
+def _threads_case(
+    threads: int | None,
+    large: float | None = 0.9,
+    job_cores: float = 1.0,
+    queue: float = 0.0,
+    handed_down: str = "1",
+) -> Diagnosis:
+    """A model that computes for 20 ms on four cores; batches come for nothing."""
+    anatomies = [dispatch_like(COST, large=large)] if large is not None else []
+    facts = Computing(
+        switches=[ScriptSettings(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
+    )
+    sick = cpu_run(COST, facts, TABLE if large is not None else [])
+    trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
+    return replace(
+        sick, profile=replace(sick.profile, processes=[trainer]),
+        host=HostLoad(cores=4.0, job_cores=job_cores, foreign_cores=0.0),
+        steps=[replace(step, queue=queue * step.wall) for step in sick.steps],
+        scenario=replace(sick.scenario, cores=4.0) if sick.scenario else None,
+    )  # fmt: skip
+
+
+def cpu_threads_misset() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say."""
+    return (
+        Case("one thread for large products on four cores", _threads_case(1), "fires", "set-threads"),
+        Case("the script asks for one thread", _threads_case(1, handed_down=""), "fires", "set-threads"),
+        Case("sixteen threads fight for four cores", _threads_case(16, queue=0.5), "fires", "set-threads"),
+        Case("sixteen threads spin in large products", _threads_case(16), "fires", "set-threads"),
+        Case(
+            "sixteen threads beside small operators, and nobody is held up",
+            _threads_case(16, large=0.1),
+            "silent",
+        ),
+        Case("four threads on four cores", _threads_case(4, queue=0.3), "silent"),
+        Case("one thread for many small operators", _threads_case(1, large=0.1), "silent"),
+        Case("one thread, but no idle core", _threads_case(1, job_cores=3.9), "silent"),
+        Case("no step was profiled", _threads_case(1, large=None), "abstains"),
+    )
+
+
+# host-cpu-saturated
+def _saturated_case(
+    work: BatchCost, cost: StepCost, workers: int, job: float | None, foreign: float = 0.0
+) -> Diagnosis:
+    """A run on two cores of which the job keeps ``job`` busy, and strangers ``foreign``."""
+    host = HostLoad(cores=2.0, job_cores=job, foreign_cores=foreign)
+    return replace(steady_run(work, cost, workers=workers, cores=2.0 - foreign), host=host)
+
+
+FEW = StepCost(0.0, 0.002)
+
+
+def host_cpu_saturated() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case(
+            "four workers on two cores", _saturated_case(BatchCost(0.02), FEW, 4, 1.95), "fires", "more-cores"
+        ),
+        Case(
+            "two workers fill two cores",
+            _saturated_case(BatchCost(0.02), FEW, 2, 1.9),
+            "fires",
+            "cheaper-preprocess",
+        ),
+        Case(
+            "strangers hold one core",
+            _saturated_case(BatchCost(0.02), FEW, 2, 0.95, 1.0),
+            "fires",
+            "more-cores",
+        ),
+        Case("one worker, one core free", _saturated_case(BatchCost(0.02), FEW, 1, 1.0), "silent"),
+        Case(
+            "full cores, but the model fills them",
+            _saturated_case(BatchCost(0.004), StepCost(0.02), 2, 1.95),
+            "silent",
+        ),
+        Case("waiting, not computing", _saturated_case(BatchCost(0.001, wait=0.04), FEW, 4, 0.2), "silent"),
+        Case("nobody counted the job's CPU", _saturated_case(BatchCost(0.02), FEW, 4, None), "abstains"),
+    )
+
+
+# cpu-stolen-by-others
+def _stolen_case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagnosis:
+    """Four workers decode on four cores, of which strangers take some; the loop uses 3 ms."""
+    work = BatchCost(0.04)
+    inputs = replace(inputs_of(work, 4, 0.02), queue=queue_s)
+    rest = 0.0 if online > 4 else foreign or 0.0
+    scene = Scenario((work,), (StepCost(0.0, 0.003),), workers=4, cores=4.0, strangers=rest)
+    sick = steady_run(work, StepCost(0.0, 0.003), workers=4, cores=4.0, inputs=inputs, scenario=scene)
+    machine = replace(sick.profile.machine, cores_online=online, cores=4.0)
+    host = HostLoad(cores=4.0, job_cores=2.0, foreign_cores=foreign)
+    return replace(sick, profile=replace(sick.profile, machine=machine), host=host)
+
+
+def cpu_stolen_by_others() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("strangers take two of four cores", _stolen_case(2.0, 0.03), "fires", "isolate-cpus"),
+        Case("a quarter of a core, and a queue", _stolen_case(0.3, 0.02), "fires", "isolate-cpus"),
+        Case("the machine is the job's", _stolen_case(0.0), "silent"),
+        Case("strangers on other cores", _stolen_case(2.0, online=64), "silent"),
+        Case("the process tree was not counted", _stolen_case(None), "abstains"),
+    )
+
+
+# cgroup-cpu-throttled
+def _throttled_case(throttled: float | None, quota: float | None = 1.0, threads: int = 4) -> Diagnosis:
+    """A model on four threads that may use one core's time."""
+    scene = Scenario((BatchCost(1e-4),), (StepCost(0.01),), cores=quota or 4.0, threads=float(threads))
+    base = steady_run(BatchCost(1e-4), StepCost(0.01), cores=quota or 4.0, scenario=scene)
+    machine = replace(base.profile.machine, quota_cores=quota, cores=quota or 4.0, affinity_cores=4)
+    trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
+    facts = replace(base.profile, machine=machine, processes=[trainer])
+    return replace(base, profile=facts, host=HostLoad(cores=quota or 4.0, throttled=throttled))
+
+
+def cgroup_cpu_throttled() -> tuple[Case, ...]:
+    """It fires, it stays silent, it abstains."""
+    return (
+        Case("four threads on one core's time", _throttled_case(0.9), "fires", "match-threads-to-quota"),
+        Case("two cores' time, two threads", _throttled_case(0.9, 2.0, 2), "fires"),
+        Case("half a core for one thread", _throttled_case(0.9, 0.5, 1), "fires", "more-cores"),
+        Case("hardly ever stopped", _throttled_case(0.01), "silent"),
+        Case("no quota", _throttled_case(None, None), "silent"),
+        Case("a quota without counts", _throttled_case(None), "abstains"),
+    )
+
+
+# worker-thread-oversubscription
+def _oversubscribed_case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
+    """20 ms of CPU a batch in the fetching thread, and so much in a pool; the fetch queues for a core."""
+    work, cost = BatchCost(0.02 + pool), StepCost(0.0, 0.002)
+    inputs = replace(
+        inputs_of(BatchCost(0.02), workers, 0.02), other_cpu=pool, queue=queue, wall=0.02 + queue
+    )
+    scene = Scenario((work,), (cost,), workers=workers, cores=2.0)
+    base = steady_run(work, cost, workers=workers, inputs=inputs, scenario=scene)
+    return replace(base, host=replace(base.host, job_cores=None))
+
+
+def _pooled(feeders: int) -> Diagnosis:
+    """A loop of 20 ms that has no core for half of it, beside so many processes of a pool."""
+    scene = Scenario(
+        (BatchCost(0.001),), (StepCost(0.009),), cores=2.0, feeders=FeederLoad(feeders), crowded=0.01
+    )
+    return replace(_oversubscribed_case(0.0, 0.0), scenario=scene, loader=None, inputs=Inputs(), step_s=0.02)
+
+
+def _helping(helped: float) -> Diagnosis:
+    """Two processes of a pool make batches in 40 ms, while the loop sleeps."""
+    scene = Scenario((BatchCost(0.04),), (StepCost(0.009),), cores=2.0, feeders=FeederLoad(2))
+    sick = replace(_pooled(2), scenario=scene, step_s=0.05)
+    return replace(sick, host=replace(sick.host, helped=helped))
+
+
+def worker_thread_oversubscription() -> tuple[Case, ...]:
+    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
+    return (
+        Case(
+            "NumPy multiplies on all cores in each worker",
+            _oversubscribed_case(0.02, 0.025),
+            "fires",
+            "worker-threads-1",
+        ),
+        Case("one worker beside an idle core", _oversubscribed_case(0.02, 0.001, 1), "silent"),
+        Case("pools with cores of their own", _oversubscribed_case(0.02, 0.001), "silent"),
+        Case("only the pipe's feeder is busy", _oversubscribed_case(0.001, 0.025), "silent"),
+        Case("nobody counted waits for a core", _oversubscribed_case(0.02, 0.0), "abstains"),
+        Case("four processes of a pool on two cores", _pooled(4), "fires", "worker-threads-1"),
+        Case("two processes of a pool on two cores", _pooled(2), "abstains"),
+        Case("both compute with two threads each", _helping(2.0), "fires", "worker-threads-1"),
+        Case("no fetch was timed", replace(_oversubscribed_case(0.02, 0.025), inputs=Inputs()), "abstains"),
+    )
