@@ -26,7 +26,6 @@ from .parts.computing import (
     saving,
 )
 from .parts.entry import Entry, device_step, given, spread
-from .parts.remedies import COMPILE
 from .parts.rewriting import loader_call
 
 # launch-bound
@@ -36,7 +35,15 @@ SHORT_S = 5e-5  # median kernel [catalogue F34]
 COMPILED = (1.0, 0.7, 0.5)  # of the host's time to issue a step [catalogue F34]
 GRAPHED = (1 / 1.2, 1 / 1.8, 1 / 3)  # [catalogue F34]; the middle is ours
 CROWDED_CORES = 0.5  # of strangers', from which launching may be slow for want of a core [catalogue F57]
-COMPILE_MODEL = replace(COMPILE, title="compile the model: fewer, larger kernels")
+COMPILE_MODEL = Proposal(
+    id="torch-compile",
+    title="compile the model: fewer, larger kernels",
+    fix=Fix("compile in place; keys of the state dict stay", "model.compile()"),
+    apply="hook~",
+    risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
+    basis="bound",
+    treatments=(Treatment("compiled"),),
+)
 GRAPHS = Proposal(
     id="cuda-graphs",
     title="record the step once and replay it with one launch",
@@ -101,7 +108,7 @@ LONG_S = 2e-5  # median kernel [catalogue F41]
 FUSED_TIMES = (1.0, 2.0, 4.0)  # as fast by fusing two to four operators (ours)
 READY_MADE = 0.5  # of these kernels that a fused module exists for (ours)
 COMPILE_CHAINS = replace(
-    COMPILE,
+    COMPILE_MODEL,
     title="compile the model: chains of operators become one kernel",
     fix=Fix("the whole model, or its hottest block", "model.compile()      # or model.layers[0].compile()"),
 )

@@ -26,6 +26,7 @@ from .parts.lines import STACKS, hottest_place, line_evidence, statement_of
 from .parts.loader_remedies import (
     FEWER,
     RESERVE,
+    WORKERS,
     as_served,
     meant,
     more_workers,
@@ -33,7 +34,7 @@ from .parts.loader_remedies import (
     reserve_cores,
     without_workers,
 )
-from .parts.remedies import STAGE, WORKERS
+from .parts.reading import STAGE
 from .parts.waits import LOOKS_AT_LEAST, lock_share, making_s, starved, takes_turns, wait_evidence, waits
 
 # loader-in-main

@@ -16,7 +16,6 @@ from .parts.computing import ALLOCATOR, CLOCK, WINDOW, beat_of, of_step, peak_sh
 from .parts.entry import NOTHING, Entry, device_step, given, spread, steady_steps
 from .parts.facts import payload_of, place_of, readings
 from .parts.memory_room import memory_left
-from .parts.remedies import KEEP_ACTIVATIONS
 
 # memory-pressure
 GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]
@@ -334,6 +333,18 @@ def alloc_churn(diagnosis: Diagnosis) -> Finding | Abstention | None:
 PEAK_SHARE = 0.6  # of the device's memory [catalogue F43]
 REPEATED_SHARE = 0.03  # of the step (ours)
 SOME = 0.5  # of the repetition that goes at worst (ours)
+KEEP_ACTIVATIONS = Proposal(
+    id="checkpointing-off",
+    title="keep activations instead of computing them twice",
+    fix=Fix(
+        "call the blocks directly, all or as many as fit",
+        "y = block(x)      # instead of torch.utils.checkpoint.checkpoint(block, x)\n"
+        "gradient_checkpointing=False      # transformers' TrainingArguments",
+    ),
+    apply="hook",
+    risk="memory rises by the activations that are kept",
+    treatments=(Treatment("recompute"),),
+)
 
 
 def gpu_memory_tradeoff(diagnosis: Diagnosis) -> Finding | Abstention | None:

@@ -25,10 +25,9 @@ from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Pr
 from ..model.report import Evidence, Fix
 from .parts.entry import Entry, dataloader_loop, given, spread, timed_fetches
 from .parts.facts import hot_files_of, operations_of, place_of, step_share
-from .parts.loader_remedies import more_workers
+from .parts.loader_remedies import WORKERS, more_workers
 from .parts.memory_room import memory_left
-from .parts.reading import TASK_IO, judge_reads, read_evidence
-from .parts.remedies import STAGE, WORKERS
+from .parts.reading import STAGE, TASK_IO, judge_reads, read_evidence
 from .parts.waits import LOOKS_AT_LEAST, PAYS, dearest, making_s, starved, wait_evidence, waits
 
 Factor = tuple[float, float, float]

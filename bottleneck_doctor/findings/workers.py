@@ -21,8 +21,15 @@ from ..model.run import Treatment
 from .parts.entry import NOTHING, Entry, dataloader_loop, given, spread
 from .parts.facts import payload_of, place_of, readings
 from .parts.lines import crowded
-from .parts.loader_remedies import FEWER, RESERVE, more_workers, on_loader, reserve_cores, without_workers
-from .parts.remedies import WORKERS
+from .parts.loader_remedies import (
+    FEWER,
+    RESERVE,
+    WORKERS,
+    more_workers,
+    on_loader,
+    reserve_cores,
+    without_workers,
+)
 from .parts.waits import HOOK, dearest, takes_turns, wait_evidence, waits
 
 # workers-too-few

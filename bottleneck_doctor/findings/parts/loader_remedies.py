@@ -14,10 +14,19 @@ from ...model.loops import Loader
 from ...model.report import Fix
 from ...model.run import Treatment
 from .entry import spread
-from .remedies import WORKERS
 from .rewriting import loader_call
 from .waits import MOST, PAYS, making_s
 
+WORKERS = Proposal(
+    id="workers-auto",
+    title="make batches in worker processes",
+    fix=Fix(
+        "let more workers wait at the same time",
+        "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)",
+    ),
+    apply="hook",
+    risk="memory grows with each worker; random augmentations draw from other streams",
+)
 SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (ours)
 MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (ours)
 PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it builds the loader

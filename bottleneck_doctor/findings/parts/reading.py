@@ -1,13 +1,25 @@
-"""How storage serves the reads of a data set."""
+"""How storage serves the reads of a data set, and the remedy to read from a faster disk."""
 
 from __future__ import annotations
 
 from ...analyse import reads
 from ...analyse.reads import UNSURE, Reads
-from ...model.diagnosis import Diagnosis
-from ...model.report import Evidence
+from ...model.diagnosis import Diagnosis, Proposal
+from ...model.report import Evidence, Fix
 from .facts import key_of
 
+STAGE = Proposal(
+    id="stage-to-fast-storage",
+    title="copy the data set to a local disk before training",
+    fix=Fix(
+        "copy the data set once and read the copy",
+        "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset",
+    ),
+    apply="convert",
+    effort="hours",
+    risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
+    basis="bound",
+)
 TASK_IO = "io counters of the task"
 
 
