@@ -8,11 +8,10 @@ from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..model.code import Location
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
-from ..model.loops import Parallel, Passes
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import WHOLE, as_one
-from .parts.entry import Entry, given, spread
+from .parts.entry import Entry, spread
 from .parts.ranks import (
     BUILT,
     TIMED,
@@ -59,7 +58,9 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
     part = shared.count / (shared.count + (local.count if local is not None else 0))
     if every < ACCUMULATES or every * part < ACCUMULATES or shared.in_optimizer > CLOSURES * shared.count:
         return None
-    change = _seldom(diagnosis, shared, 1 / (every * part))
+    left = 1 / (every * part)  # of the exchanges, and of the copying after them
+    copied = shared.exchange_cpu_s * (1 - left)
+    change = Change(comm=left, compute=1 - copied / max(mean_of(diagnosis, "compute"), copied, 1e-12))
     if gain(diagnosis.scenario, change) < WORTH:
         return None
     evidence = [
@@ -79,13 +80,6 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
     whole = as_one(diagnosis, diagnosis.scenario, count, change)
     proposals = [proposal] if whole is None else [proposal, whole]
     return Finding("ddp-accum-sync", "comm.allreduce", evidence, proposals, place)
-
-
-def _seldom(diagnosis: Diagnosis, shared: Passes, left: float) -> Change:
-    """Exchanges and the copying after them are left in this share."""
-    copied = shared.exchange_cpu_s * (1 - left)
-    compute = max(mean_of(diagnosis, "compute"), copied, 1e-12)
-    return Change(comm=left, compute=1 - copied / compute)
 
 
 # ddp-overhead-flags
@@ -117,41 +111,23 @@ def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | Abstention | None:
         )
     copying = passes.exchange_cpu_s / max(diagnosis.step_s, 1e-12)
     copies = model.arguments.get("gradient_as_bucket_view") == "False" and copying > COPIES
-    evidence = [*_searching(model), *_buckets(model, share_of(diagnosis, "comm"))]
+    evidence, proposals, place = [], [], line_of(diagnosis)
     if copies:
-        evidence.insert(
-            0,
-            Evidence(
-                "share of the step that the thread copies gradients back", "copy_back_share", copying, TIMED
-            ),
-        )
-    if not evidence:
-        return None
-    place = line_of(diagnosis)
-    proposals = [_view(diagnosis, passes).at(place)] if copies else []
-    return Finding("ddp-overhead-flags", "comm.allreduce", evidence, proposals, place)
-
-
-def _searching(model: Parallel) -> list[Evidence]:
-    needless = model.arguments.get("find_unused_parameters") == "True" and model.unused_bytes == 0
-    text = "find_unused_parameters=True, and bytes of parameters that were unused"
-    return [Evidence(text, "unused_bytes", 0.0, BOOKS)] if needless else []
-
-
-def _buckets(model: Parallel, exposed: float) -> list[Evidence]:
+        text = "share of the step that the thread copies gradients back"
+        evidence.append(Evidence(text, "copy_back_share", copying, TIMED))
+        part = passes.exchange_cpu_s / max(mean_of(diagnosis, "compute"), 1e-12)
+        changes = [Change(compute=max(0.0, 1 - times * part)) for times in BOTH_WAYS]
+        factor, most = spread(diagnosis.scenario, *changes), gain(diagnosis.scenario, changes[-1])
+        proposals.append(replace(VIEW.at(place), factor=factor, most=most))
+    if model.arguments.get("find_unused_parameters") == "True" and model.unused_bytes == 0:
+        text = "find_unused_parameters=True, and bytes of parameters that were unused"
+        evidence.append(Evidence(text, "unused_bytes", 0.0, BOOKS))
     count = len(model.bucket_bytes or ())
     few = 0 < count < FEW and model.gradient_bytes > DEFAULT_BYTES
-    if exposed < EXPOSED or not (few or count > MANY):
-        return []
-    return [Evidence("buckets in which gradients travel: try others with bucket_cap_mb", "buckets",
-                     float(count), BUILT)]  # fmt: skip
-
-
-def _view(diagnosis: Diagnosis, passes: Passes) -> Proposal:
-    scenario = given(diagnosis.scenario)
-    part = passes.exchange_cpu_s / max(mean_of(diagnosis, "compute"), 1e-12)
-    changes = [Change(compute=max(0.0, 1 - times * part)) for times in BOTH_WAYS]
-    return replace(VIEW, factor=spread(scenario, *changes), most=gain(scenario, changes[-1]))
+    if share_of(diagnosis, "comm") >= EXPOSED and (few or count > MANY):
+        text = "buckets in which gradients travel: try others with bucket_cap_mb"
+        evidence.append(Evidence(text, "buckets", float(count), BUILT))
+    return Finding("ddp-overhead-flags", "comm.allreduce", evidence, proposals, place) if evidence else None
 
 
 # dataparallel-used

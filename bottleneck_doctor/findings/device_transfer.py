@@ -7,10 +7,9 @@ from statistics import fmean
 
 from ..analyse.causes import gain
 from ..analyse.step_costs import runs_ahead
-from ..model.derived import DeviceStepBreakdown, DeviceView
+from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
-from ..model.loops import Loader
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import ALLOCATOR, CALLS, CLOCK, beat_of, of_step, place
@@ -198,11 +197,14 @@ def small_dataset_on_host(diagnosis: Diagnosis) -> Finding | Abstention | None:
     waiting = of_step(diagnosis, beat.input_s + beat.transfer_s)
     if loader is None or not loader.tensor_dataset or waiting < WAIT_SHARE:
         return None
-    room, size = _room_bytes(view), _size_bytes(diagnosis, loader)
-    if room is None or size is None:
+    memory, allocator = view.facts.memory_bytes or view.driver.memory_bytes, view.facts.allocator
+    payload, samples, length = payload_of(diagnosis), loader.batch_size, loader.dataset_length
+    peak = allocator.peak_bytes if allocator is not None else 0
+    if not (memory and peak and payload is not None and samples and length):
         return Abstention(
             "small-dataset-on-host", "the size of a batch, and what the peak leaves of the device's memory"
         )
+    room, size = memory - peak, length * payload.tensor_bytes / samples
     if size > ROOM_SHARE * room:
         return None
     evidence = [
@@ -215,30 +217,12 @@ def small_dataset_on_host(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence("size of the whole data set", "dataset_bytes", size, "bytes of a batch"),
         Evidence("device memory that the peak leaves", "device_room_bytes", room, ALLOCATOR),
     ]
-    proposal = replace(RESIDENT.at(loader.location), factor=_factor(given(diagnosis.scenario)))
+    scenario = given(diagnosis.scenario)
+    making = max(fmean([work.cpu for work in scenario.works]), 1e-12)
+    spared = Change(workers=0, collate=0, storage=0, network=0, wait=0, ipc=0, startup=0, copying=0)
+    changes = (replace(spared, cpu=min(1.0, one / making)) for one in GATHER_S)
+    proposal = replace(RESIDENT.at(loader.location), factor=spread(scenario, *changes))
     return Finding("small-dataset-on-host", dearest(diagnosis, CAUSES), evidence, [proposal], loader.location)
-
-
-def _room_bytes(view: DeviceView) -> float | None:
-    whole, allocator = view.facts.memory_bytes or view.driver.memory_bytes, view.facts.allocator
-    return whole - allocator.peak_bytes if whole and allocator is not None and allocator.peak_bytes else None
-
-
-def _size_bytes(diagnosis: Diagnosis, loader: Loader) -> float | None:
-    payload, samples = payload_of(diagnosis), loader.batch_size
-    if payload is None or not samples or not loader.dataset_length:
-        return None
-    return loader.dataset_length * payload.tensor_bytes / samples
-
-
-def _factor(scenario: Scenario) -> tuple[float, float, float]:
-    making = fmean([work.cpu for work in scenario.works])
-    changes = (
-        Change(workers=0, cpu=min(1.0, one / max(making, 1e-12)), collate=0, storage=0, network=0, wait=0,
-               ipc=0, startup=0, copying=0)
-        for one in GATHER_S
-    )  # fmt: skip
-    return spread(scenario, *changes)
 
 
 FINDINGS = (

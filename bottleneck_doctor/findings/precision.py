@@ -8,7 +8,7 @@ from ..analyse.causes import gain
 from ..analyse.predict import WORTH
 from ..analyse.threads import LARGE_S, LARGE_SHARE
 from ..model.derived import DeviceView
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import (
@@ -200,7 +200,20 @@ def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | Abstention | None:
                  of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
         Evidence("compute capability {}.{}".format(*view.facts.capability)),
     ]  # fmt: skip
-    return Finding("fp32-tensor-cores-idle", "device.compute", evidence, _proposals(scenario, view))
+    known, proposals = view.facts.switches, []
+    newer = view.facts.capability >= FIRST_WITH_TF32
+    if newer and not (known is not None and known.matmul_precision in ("high", "medium")):
+        part = _plain(view, ("matmul", "convolution"))
+        factor = spread(scenario, *(Change(device=saving(part, times)) for times in TF32_TIMES))
+        proposals.append(replace(TF32, factor=factor, most=gain(scenario, Change(device=1 - part))))
+    if known is None or not known.autocast:
+        memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
+        pairs = zip(HALF_TIMES, MEMORY_TIMES, strict=True)
+        changes = [Change(device=saving(share, one) + saving(memory, other) - 1) for one, other in pairs]
+        mixed = MIXED if newer else replace(MIXED.at(None, WITH_SCALER), apply="manual", treatments=())
+        most = gain(scenario, Change(device=max(0.0, 1 - share - memory)))
+        proposals.append(replace(mixed, factor=spread(scenario, *changes), most=most))
+    return Finding("fp32-tensor-cores-idle", "device.compute", evidence, proposals)
 
 
 def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
@@ -209,30 +222,6 @@ def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
     plain = [one for one in view.facts.kernels or [] if one.kind in kinds and one.precision == PLAIN]
     idle = sum(one.device_s * (1 - min(1.0, one.tensor_core_share or 0.0)) for one in plain)
     return idle / whole if whole > 0 else 0.0
-
-
-def _proposals(scenario: Scenario, view: DeviceView) -> list[Proposal]:
-    newer = (view.facts.capability or (0, 0)) >= FIRST_WITH_TF32
-    mixed = view.facts.switches is not None and view.facts.switches.autocast
-    asked = view.facts.switches is not None and view.facts.switches.matmul_precision in ("high", "medium")
-    proposals = [_tf32(scenario, view)] if newer and not asked else []
-    return proposals if mixed else [*proposals, _amp(scenario, view, newer)]
-
-
-def _tf32(scenario: Scenario, view: DeviceView) -> Proposal:
-    share = _plain(view, ("matmul", "convolution"))
-    factor = spread(scenario, *(Change(device=saving(share, times)) for times in TF32_TIMES))
-    return replace(TF32, factor=factor, most=gain(scenario, Change(device=1 - share)))
-
-
-def _amp(scenario: Scenario, view: DeviceView, newer: bool) -> Proposal:
-    tensors = _plain(view, TENSOR_KINDS)
-    memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
-    pairs = zip(HALF_TIMES, MEMORY_TIMES, strict=True)
-    changes = [Change(device=saving(tensors, one) + saving(memory, other) - 1) for one, other in pairs]
-    mixed = MIXED if newer else replace(MIXED.at(None, WITH_SCALER), apply="manual", treatments=())
-    factor = spread(scenario, *changes)
-    return replace(mixed, factor=factor, most=gain(scenario, Change(device=max(0.0, 1 - tensors - memory))))
 
 
 FINDINGS = (

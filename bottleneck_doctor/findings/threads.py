@@ -9,9 +9,9 @@ from ..analyse.causes import gain, helper_threads, too_many_feeders, without_fee
 from ..analyse.host import OTHERS_SHARE, pool_cpu
 from ..analyse.predict import WORTH, best_setting, doubled
 from ..analyse.steps import seconds_in
-from ..analyse.threads import Threads, judge_threads
+from ..analyse.threads import judge_threads
 from ..analyse.verdict import CROWDED
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, HostLoad, Proposal, Scenario
+from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import PROFILER, threads_set_to
@@ -23,13 +23,13 @@ from .parts.rewriting import Code, loader_call
 from .parts.waits import BOOKS, dearest, wait_evidence, waits
 
 # cpu-threads-misset
-THREADS_TOLD = "OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"
+THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"
 SET_THREADS = Proposal(
     id="set-threads",
     title="let torch compute with another number of threads",
     fix=Fix(
         "in the environment; in the script only where nothing else was handed down",
-        THREADS_TOLD.format(count=4),
+        THREADS_SNIPPET.format(count=4),
     ),
     apply="env",
     risk="results may differ in the last digits; cores that others take make all threads wait",
@@ -62,7 +62,16 @@ def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of the step for which the loop had no core", "held_share", held, "schedstat"),
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
-    return Finding("cpu-threads-misset", "model.threads", evidence, [_proposal(judged)])
+    count = judged.wanted
+    proposal = replace(
+        SET_THREADS.at(None, THREADS_SNIPPET.format(count=count)),
+        title=f"let torch compute with {count} thread{'s' if count > 1 else ''}",
+        factor=judged.factor,
+        most=judged.most,
+        basis="replay" if judged.most is None else "bound",
+        treatments=threads_set_to(count),
+    )
+    return Finding("cpu-threads-misset", "model.threads", evidence, [proposal])
 
 
 def held_share(diagnosis: Diagnosis) -> float:
@@ -71,18 +80,6 @@ def held_share(diagnosis: Diagnosis) -> float:
     walls = seconds_in(steps)
     held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
     return held / walls if walls > 0 else 0.0
-
-
-def _proposal(judged: Threads) -> Proposal:
-    count = judged.wanted
-    return replace(
-        SET_THREADS.at(None, THREADS_TOLD.format(count=count)),
-        title=f"let torch compute with {count} thread{'s' if count > 1 else ''}",
-        factor=judged.factor,
-        most=judged.most,
-        basis="replay" if judged.most is None else "bound",
-        treatments=threads_set_to(count),
-    )
 
 
 # host-cpu-saturated
@@ -145,9 +142,12 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]
     cheaper = spread(scenario, Change(), Change(cpu=0.5), Change(cpu=0.0))
     twice, stay = 2 * scenario.workers, loader_call(loader, num_workers=loader.num_workers)
+    cores = 2 * scenario.cores  # with the number of workers that suits them
+    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
+    command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"
     proposals = [
         replace(CHEAPER.at(place_of(diagnosis)), factor=cheaper),
-        _saturated_more_cores(scenario, host),
+        replace(MORE_CORES.at(None, command), change=Change(cores=cores, workers=workers)),
         replace(
             MORE_WORKERS.at(loader.location, stay),
             change=Change(workers=twice),
@@ -158,14 +158,6 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
     return Finding(
         "host-cpu-saturated", dearest(diagnosis, CAUSES), known, proposals, hottest_place(diagnosis)
     )
-
-
-def _saturated_more_cores(scenario: Scenario, host: HostLoad) -> Proposal:
-    """Twice the cores that the job was given, with the number of workers that suits them."""
-    cores = 2 * scenario.cores
-    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
-    command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"
-    return replace(MORE_CORES.at(None, command), change=Change(cores=cores, workers=workers))
 
 
 # cpu-stolen-by-others
@@ -213,11 +205,11 @@ def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
 # cgroup-cpu-throttled
 THROTTLED = 0.05  # of the periods end early [catalogue F56]
 CPU_LEFT = (1.0, 0.4, 0.06)  # of an operator's CPU when its threads fit: none spared, 0.24 and 0.06 measured
-THROTTLED_TOLD = "OMP_NUM_THREADS={count} python train.py      # and num_workers at most quota less threads"
+QUOTA_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # and num_workers at most quota less threads"
 FEWER_THREADS = Proposal(
     id="match-threads-to-quota",
     title="use as many threads as the quota grants cores",
-    fix=Fix("threads beyond the quota only wait for each other", THROTTLED_TOLD.format(count=2)),
+    fix=Fix("threads beyond the quota only wait for each other", QUOTA_SNIPPET.format(count=2)),
     apply="env",
     basis="bound",
     treatments=threads_set_to(2),
@@ -241,7 +233,8 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention("cgroup-cpu-throttled", "the quota's periods, from the control group's cpu.stat")
     if host.throttled <= THROTTLED:
         return None
-    threads = _threads(diagnosis)
+    trainers = [one for one in diagnosis.profile.processes if one.role == "trainer"]
+    threads = next((one.torch_threads for one in trainers if one.torch_threads), None)
     known = (
         ("share of the periods in which the job was stopped", "throttled_share", host.throttled, "cpu.stat"),
         ("cores' worth of CPU time that it may use", "quota_cores", machine.quota_cores, "control group"),
@@ -250,17 +243,12 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
     cause = diagnosis.verdict.cause if diagnosis.verdict.bound == "cpu" else "input.oversubscribed"
-    return Finding(
-        "cgroup-cpu-throttled",
-        cause,
-        evidence,
-        _fewer_threads(diagnosis, threads) + _throttled_more_cores(diagnosis),
-    )
-
-
-def _threads(diagnosis: Diagnosis) -> int | None:
-    trainers = [one for one in diagnosis.profile.processes if one.role == "trainer" and one.torch_threads]
-    return trainers[0].torch_threads if trainers else None
+    proposals = _fewer_threads(diagnosis, threads)
+    cores = float(machine.affinity_cores or machine.cores_online)
+    if cores > machine.cores:
+        command = f"docker run --cpus={cores:g} ...    # kubernetes: resources.limits.cpu"
+        proposals.append(replace(RAISE_QUOTA.at(None, command), change=Change(cores=cores)))
+    return Finding("cgroup-cpu-throttled", cause, evidence, proposals)
 
 
 def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
@@ -273,22 +261,12 @@ def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
     low, likely, high = (Change(threads=float(fitting), compute=wide * left) for left in CPU_LEFT)
     return [
         replace(
-            FEWER_THREADS.at(None, THROTTLED_TOLD.format(count=fitting)),
+            FEWER_THREADS.at(None, QUOTA_SNIPPET.format(count=fitting)),
             factor=spread(scenario, low, likely, high),
             most=gain(scenario, high),
             treatments=threads_set_to(fitting),
         )
     ]
-
-
-def _throttled_more_cores(diagnosis: Diagnosis) -> list[Proposal]:
-    """The quota raised to the cores that are there."""
-    machine = diagnosis.profile.machine
-    cores = float(machine.affinity_cores or machine.cores_online)
-    if cores <= machine.cores:
-        return []
-    asked = RAISE_QUOTA.at(None, f"docker run --cpus={cores:g} ...    # kubernetes: resources.limits.cpu")
-    return [replace(asked, change=Change(cores=cores))]
 
 
 # worker-thread-oversubscription
