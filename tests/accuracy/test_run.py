@@ -1,11 +1,16 @@
-"""The twin is cured as the report says, not as the table once assumed."""
+"""The accuracy lab runs end to end, in any setting, and says how wide intervals must be."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree
+
+import pytest
 
 from tests.accuracy.__main__ import as_told
+from tests.accuracy.reliability import Promise, drawn, fitted_width, left_out, page
+from tests.accuracy.settings import SETTINGS, placed
 from tests.patients.expected import PATIENTS
 
 PATIENT = next(one for one in PATIENTS if one.twin == "workers-auto")
@@ -30,3 +35,64 @@ def test_without_advice_or_with_another_cure_the_twin_is_the_tables() -> None:
     several = replace(PATIENT, treatments=("pack-shards", "workers-auto"))
     assert as_told(several, advised, "pack-shards") == ["--cured", "pack-shards"]
     assert as_told(several, advised, "workers-auto") == ["--cured", "workers-auto", "--workers", "6"]
+
+
+BY_NAME = {one.name: one for one in PATIENTS}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_names_patients_that_have_a_twin(name: str) -> None:
+    assert all(BY_NAME[one].twin for one in SETTINGS[name].patients)
+
+
+def test_a_setting_changes_what_is_around_a_patient_alone() -> None:
+    patient = BY_NAME["loader-in-main"]
+    assert placed(patient, SETTINGS["usual"]) == patient
+    assert placed(patient, SETTINGS["quota"]).quota_cores == 1.5
+    assert placed(patient, SETTINGS["neighbour"]).strangers == 1
+    assert placed(patient, SETTINGS["quota"]).causes == patient.causes
+
+
+GOOD = [Promise(f"good-{number}", "replay", 1.6, 2.0, 2.5, 2.0 + 0.02 * number) for number in range(9)]
+WRONG = Promise("wrong", "replay", 1.9, 2.0, 2.1, 4.0)
+BOUND = Promise("bound", "bound", 1.0, 8.0, 8.0, 3.0)
+
+
+def test_a_pair_is_inside_its_interval_or_in_a_wider_one() -> None:
+    assert GOOD[0].inside()
+    assert not WRONG.inside()
+    assert WRONG.inside(width=20)
+    assert Promise("exact", "replay", 2.0, 2.0, 2.0, 2.0).inside()
+
+
+def test_the_width_holds_nine_tenths_and_no_more_than_it_must() -> None:
+    assert fitted_width(GOOD) < 1
+    assert fitted_width([*GOOD, WRONG]) < 1, "one in ten may lie outside"
+    assert fitted_width([*GOOD, WRONG, WRONG]) > 1
+
+
+def test_what_is_left_out_does_not_widen_its_own_interval() -> None:
+    assert "hold 9 of the 10 left out" in left_out([*GOOD, WRONG])
+    assert "Too few" in left_out([WRONG])
+
+
+def test_errors_are_told_by_basis_and_by_size() -> None:
+    text = page([*GOOD, WRONG, BOUND], "a.svg", {"one core": GOOD[:3], "a quota": []})
+    assert "| one core | 3 |" in text
+    assert "| a quota | 0 |" in text
+    assert "| all of them | 3 |" in text
+    assert "| replay | 10 |" in text
+    assert "| amdahl | 0 |" in text
+    assert "| ×2 to ×4 | 10 |" in text
+    assert "![Promised" in text
+
+
+def test_each_promise_is_a_point_of_the_drawing() -> None:
+    tree = ElementTree.fromstring(drawn([*GOOD, WRONG, BOUND]))
+    titles = [one.text for one in tree.iter("{http://www.w3.org/2000/svg}title")]
+    assert sorted(filter(None, titles)) == sorted(one.name for one in [*GOOD, WRONG, BOUND])
+
+
+@pytest.mark.parametrize("measured", [0.5, 500.0])
+def test_what_lies_beyond_the_scale_is_drawn_at_its_edge(measured: float) -> None:
+    ElementTree.fromstring(drawn([Promise("odd", "replay", 0.9, 1.0, 900.0, measured)]))

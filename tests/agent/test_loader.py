@@ -1,16 +1,21 @@
-"""What a user sees of a loader is what it is without us; what we see of it is right."""
+"""What a user sees of a loader is what it is without the agent, and where it was built is known."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
+from bottleneck_doctor.launch.masking import mask
+from bottleneck_doctor.model.loops import Loader, Loop
 from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Run
 from tests.agent.watching import AGENT, PRELUDE, Told, loader_of, loops_over, plain, profile_of, said, watched
 
 SCRIPT = (
@@ -267,3 +272,139 @@ def test_a_loader_that_calls_nothing_of_torchs_is_known_without_its_place(elsewh
     stands = [one for one in elsewhere.loaders if one.dataset == "Unlike" and one.dataset_length == 16]
     assert [(one.location, one.call) for one in stands] == [(None, None)]
     assert [loop.steps for loop in elsewhere.loops if loop.loader == stands[0].key] == [8]
+
+
+SCRIPT_LOADER_FACTS = (
+    PRELUDE
+    + """
+import sys, types
+from functools import partial
+from torch.utils.data import DataLoader as Aliased
+
+class Own(DataLoader):
+    def __init__(self, data, **more):
+        super().__init__(data, batch_size=4, **more)
+
+library = types.ModuleType("library.inner")
+exec(compile('''
+def build(data, kind):
+    return kind(data, batch_size=8)
+''', LIBRARY, "exec"), vars(library))
+
+def main():
+    data, options = Rows(), {"shuffle": False}
+    pair = Aliased(data, 2, num_workers=0), DataLoader(data, 3)
+    more = DataLoader(
+        data,  # a comment
+        batch_size=5,
+        **options,
+    )
+    Own(data, num_workers=0)
+    library.build(data, DataLoader)
+    partial(DataLoader, num_workers=0)(data, batch_size=6)
+main()
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def loaders(tmp_path_factory: pytest.TempPathFactory) -> dict[int | None, Loader]:
+    """By batch size, which no two of them share."""
+    folder = tmp_path_factory.mktemp("built")
+    library = folder / "site-packages" / "library.py"
+    told = watched(folder, SCRIPT_LOADER_FACTS.replace("LIBRARY", repr(str(library))))
+    assert told.status == 0, told.stderr
+    run = Run(["train.py"], "train.py", str(folder), "", 1.0, 0)
+    left = Remains(told.folder, run, Machine("box", "6", "cpu", 2, 2.0), told.origin_ns, mask=mask)
+    return {loader.batch_size: loader for loader in assemble(left).loaders}
+
+
+def said_loader_facts(loader: Loader) -> str:
+    """The call in short."""
+    if loader.call is None:
+        return ""
+    shown = [f"{one.name}={one.text}" if one.name else one.text for one in loader.call.arguments]
+    return f"{loader.call.function}({', '.join(shown)})"
+
+
+@pytest.mark.parametrize(
+    ("size", "call", "old"),
+    [
+        (2, "Aliased(data, 2, num_workers=0)", ""),  # two on one line: only the bracket tells them apart
+        (3, "DataLoader(data, 3)", "DataLoader(data, 3)"),
+        (4, "super().__init__(data, batch_size=4, **=more)", ""),
+        (5, "DataLoader(data, batch_size=5, **=options)", "DataLoader(data, batch_size=5, **=options)"),
+        (6, "partial(DataLoader, num_workers=0)(data, batch_size=6)", ""),
+        (8, "", ""),
+    ],
+)
+def test_the_users_own_call_is_found(
+    size: int, call: str, old: str, loaders: dict[int | None, Loader]
+) -> None:
+    assert said_loader_facts(loaders[size]) == (call if sys.version_info >= (3, 11) else old)
+
+
+def test_a_loader_names_the_libraries_that_built_it(loaders: dict[int | None, Loader]) -> None:
+    assert {size: one.through for size, one in loaders.items() if one.through} == {8: ["library"]}
+    location = loaders[8].location
+    assert location is not None
+    assert location.function == "main"
+
+
+SCRIPT_DATA_FN = (
+    PRELUDE
+    + """
+def get_batch(split, *, size=4):
+    \"\"\"Rows of our own.\"\"\"
+    if split == "broken":
+        raise OSError("no such split")
+    time.sleep(0.002)
+    return torch.randn(size, 4)
+
+def broken():
+    try:
+        get_batch("broken")
+    except OSError as error:
+        return str(error)
+
+for step in range(60):
+    train_on(get_batch("train", size=8))
+say(name=get_batch.__name__, doc=get_batch.__doc__, failed=broken(), shape=list(get_batch("train").shape))
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Profile]:
+    told = watched(tmp_path_factory.mktemp("function"), SCRIPT_DATA_FN, BDOC_DATA_FN="__main__:get_batch")
+    return said(told), profile_of(told)
+
+
+@pytest.fixture
+def loop(run: tuple[dict[str, Any], Profile]) -> Loop:
+    (found,) = loops_over(run[1], "get_batch")
+    return found
+
+
+def test_the_function_is_the_users_still(run: tuple[dict[str, Any], Profile]) -> None:
+    assert run[0] == {
+        "name": "get_batch",
+        "doc": "Rows of our own.",
+        "failed": "no such split",
+        "shape": [4, 4],
+    }
+
+
+def test_it_is_a_loader_at_its_definition(run: tuple[dict[str, Any], Profile]) -> None:
+    loader = loader_of(run[1], "get_batch")
+    assert (loader.kind, loader.num_workers) == ("function", 0)
+    assert loader.location is not None
+    line = SCRIPT_DATA_FN.splitlines().index("def get_batch(split, *, size=4):") + 1
+    assert (loader.location.line, loader.location.function) == (line, "get_batch")
+
+
+def test_its_steps_and_waits_are_counted(loop: Loop) -> None:
+    assert loop.role == "train"
+    assert loop.steps == pytest.approx(59, abs=3), "wrapped when the training begins to move"
+    assert sum(loop.table.wait_s) >= 0.002 * sum(loop.table.steps)
+    assert sum(loop.table.wait_s) <= sum(loop.table.wall_s)

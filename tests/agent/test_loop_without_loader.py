@@ -1,14 +1,17 @@
-"""Loops without a loader are timed by their backward passes, whatever shape they have."""
+"""Loops without a loader are timed by their backward passes; the profiler's window of one step."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.loop_without_loader import ALONE_FROM
+from bottleneck_doctor.agent.profiler import CALL_US, RECORDS_AT_MOST, OperatorTimes, dissect, is_operator
 from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.launch.agent_counters import Board
 from bottleneck_doctor.model.loops import Loop
@@ -267,3 +270,176 @@ def test_code_is_compiled_as_without_us(runs: Any, tmp_path: Any) -> None:
         pytest.skip("torch.compile does not work here")
     assert said(alone) == said(runs("compiled"))
     assert alone.stderr == runs("compiled").stderr
+
+
+SCRIPT = (
+    PRELUDE
+    + """
+agent = sys.modules["_bdoc_agent.state"].state
+training = DataLoader(Rows(20), batch_size=1)
+for batch in training:
+    train_on(batch)
+for held in DataLoader(Rows(20), batch_size=1):
+    agent.control.on_profile()  # no training loop is open now
+    print("evaluating", agent.window is not None)
+    break
+for batch in training:
+    agent.control.on_profile()
+    print("training", agent.window is not None)
+    agent.window.leave()
+    break
+"""
+)
+
+
+def test_no_window_opens_in_an_evaluation_between_two_epochs(tmp_path: Path) -> None:
+    assert watched(tmp_path, SCRIPT).stdout == "evaluating False\ntraining True\n"
+
+
+AHEAD_PROFILER = (
+    PRELUDE
+    + """
+agent = sys.modules["_bdoc_agent.state"].state
+loader = DataLoader(Rows(40), batch_size=1)
+large = torch.ones(1_000_000)
+asked, look = [], agent.control.look
+
+def look_and_ask():
+    look()
+    if epoch == 1 and not asked:
+        asked.append(agent.control.on_profile())
+
+agent.control.look = look_and_ask
+for epoch in range(3):
+    with torch.no_grad():
+        for batch in loader:
+            model(batch)
+    iterator = iter(loader)
+    for step in range(20):
+        for batch in [next(iterator), next(iterator)]:
+            (model(batch) * large).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+)
+
+
+def test_a_window_without_a_backward_pass_is_taken_again(tmp_path: Path) -> None:
+    """Micro-batches are fetched ahead: nothing is computed between one arrival and the next."""
+    (anatomy,) = profile_of(watched(tmp_path, AHEAD_PROFILER)).computing.anatomies
+    assert (anatomy.backwards, anatomy.batches) == (2, 2)
+    assert anatomy.operators > 5
+
+
+ASIDE = (
+    PRELUDE
+    + """
+import threading
+agent = sys.modules["_bdoc_agent.state"].state
+
+def fetch():
+    for batch in DataLoader(Rows(4), batch_size=1):
+        pass
+
+for step in range(20):
+    if step == 15:
+        agent.control.on_profile()
+        aside = threading.Thread(target=fetch)
+        aside.start()
+        aside.join()
+        print("while others fetch", torch.autograd._profiler_enabled())
+    train_on(torch.ones(2, 4))
+print("at the end", torch.autograd._profiler_enabled())
+"""
+)
+
+
+def test_a_window_is_not_ended_by_a_thread_that_fetches_ahead(tmp_path: Path) -> None:
+    """torch cannot end it there: it would record for ever, and look like a profiler of the script's own."""
+    told = watched(tmp_path, ASIDE)
+    assert told.stdout == "while others fetch True\nat the end False\n"
+    computing = profile_of(told).computing
+    assert [one.noticed for one in computing.switches] == [[]]
+    assert [one.backwards for one in computing.anatomies] == [1]
+
+
+@dataclass
+class Record:
+    """What the profiler writes at the beginning and at the end of a span."""
+
+    which: str
+    called: str
+    us: float
+
+    def kind(self) -> str:
+        return self.which
+
+    def name(self) -> str:
+        return self.called
+
+    def cpu_elapsed_us(self, later: Record) -> float:
+        return later.us - self.us
+
+
+def step(*spans: tuple[str, float, float], end: float = 0.0) -> list[Record]:
+    """(name, begin, end) in the order of beginning, between the profiler's own marks."""
+    edges = [(begin, place, Record("push", name, begin)) for place, (name, begin, _) in enumerate(spans)]
+    edges += [(end, -place, Record("pop", "", end)) for place, (_, _, end) in enumerate(spans)]
+    inside = [record for _, _, record in sorted(edges, key=lambda edge: edge[:2])]
+    last = end or max(record.us for record in inside)
+    return [Record("mark", "__start_profile", 0.0), *inside, Record("mark", "__stop_profile", last)]
+
+
+def test_an_operators_own_time_is_without_those_inside() -> None:
+    table: dict[str, list[Any]] = {}
+    found = dissect(step(("aten::linear", 10, 310), ("aten::addmm", 20, 300)), table)
+    assert (found.operators, found.own) == (2, 300)
+    assert (found.large, found.beyond) == (280, 280 - CALL_US + 20 - CALL_US)
+    assert table == {"aten::linear": [1, 20], "aten::addmm": [1, 280]}
+
+
+def test_short_and_long_pauses_are_told_apart_up_to_the_end_of_the_step() -> None:
+    found = dissect(step(("aten::mm", 20, 30), ("aten::mm", 45, 50), ("aten::mm", 250, 260), end=1260), {})
+    assert (found.short, found.long) == (20 + 15, 200 + 1000)
+
+
+def test_spans_that_only_group_others_are_looked_through() -> None:
+    table: dict[str, list[Any]] = {}
+    found = dissect(step(("my part", 0, 500), ("aten::mm", 200, 210), end=500), table)
+    assert table["my part"] == [1, 490]
+    assert (found.operators, found.own, found.long) == (1, 10, 200 + 290)
+
+
+def test_pauses_inside_an_optimizers_step_are_the_price_of_calling() -> None:
+    found = dissect(
+        step(("Optimizer.step#Adam.step", 0, 900), ("aten::add_", 400, 410), ("aten::add_", 890, 895)), {}
+    )
+    assert (found.short, found.long) == (400 + 480 + 5, 0)
+    assert (found.longest_calls, found.longest_pauses) == ([480, 400], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aten::mm", True),
+        ("MulBackward0", True),
+        ("autograd::engine::evaluate_function: MulBackward0", True),
+        ("Optimizer.step#Adam.step", False),
+        ("validate", False),
+    ],
+)
+def test_what_computes_by_itself(name: str, expected: bool) -> None:
+    assert is_operator(name) is expected
+
+
+@pytest.mark.parametrize("records", [[], [Record("mark", "__start_profile", 0.0)], [Record("pop", "", 1.0)]])
+def test_a_table_cut_short_has_nothing_to_say(records: list[Record]) -> None:
+    assert vars(dissect(records, {})) == vars(OperatorTimes())
+
+
+def test_of_a_step_with_too_many_operators_the_share_is_told_that_was_looked_at() -> None:
+    spans = [("aten::mm", 10.0 * place, 10.0 * place + 5) for place in range(RECORDS_AT_MOST)]
+    found = dissect(step(*spans), {})
+    assert found.operators == pytest.approx(RECORDS_AT_MOST / 2, rel=0.01)
+    assert found.seen == pytest.approx(0.5, rel=0.01)
+    assert dissect(step(*spans[:100]), {}).seen == 1.0

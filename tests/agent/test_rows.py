@@ -1,19 +1,26 @@
-"""A process's file of rows: reserved before it is mapped, bounded, and never in the way."""
+"""Files of rows, what is declared of them, the kernel's books and what a batch is made of."""
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from torch import zeros
 
 from bottleneck_doctor.agent import rows, wire
+from bottleneck_doctor.agent.batch_contents import PARTS_AT_MOST, leaves, padding, sizes, views
 from bottleneck_doctor.agent.rows import FACTS_AT_MOST, EventWriter
+from bottleneck_doctor.assemble.facts import KINDS, keys
 from bottleneck_doctor.assemble.rows import read_logs
+from tests.house.source import PACKAGE, ROOT
 
 PER_CHUNK = wire.CHUNK_BYTES // wire.ROW.size
 
@@ -167,3 +174,218 @@ def test_links_that_others_put_in_its_place_are_not_followed(writer: EventWriter
 def test_a_fact_is_written_as_json_would(value: object) -> None:
     assert rows._json({"fact": value}) == json.dumps({"fact": value}, default=str)
     assert rows._json([math.nan]) == json.dumps([math.nan])
+
+
+AGENT, ASSEMBLE = (sorted((ROOT / PACKAGE / room).glob("*.py")) for room in ("agent", "assemble"))
+NAMES = {
+    node.targets[0].id  # type: ignore[attr-defined]
+    for node in ast.parse((ROOT / PACKAGE / "agent" / "wire.py").read_text()).body
+    if isinstance(node, ast.Assign) and getattr(getattr(node.value, "func", None), "id", "") == "_kind"
+}
+OF_EACH_ROW = {"t", "end", "thread", "kind"}
+WORDS = 5
+
+
+def nodes(files: list[Path]) -> Iterator[ast.AST]:
+    """The syntax of all of them."""
+    for file in files:
+        yield from ast.walk(ast.parse(file.read_text()))
+
+
+def written() -> Iterator[tuple[str, ast.Call]]:
+    """Each ``row(wire.KIND, start, duration, ...)`` of the agent."""
+    for node in nodes(AGENT):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "row":
+            kind = node.args[0]
+            if isinstance(kind, ast.Attribute):
+                yield kind.attr, node
+
+
+def columns(kind: int) -> set[str]:
+    """What may be read of a row of that kind."""
+    duration, names, thing = wire.KINDS[kind]
+    return {duration, *names, thing} | OF_EACH_ROW
+
+
+def test_no_two_kinds_of_rows_have_the_same_number() -> None:
+    """A row of one kind would be read as the other."""
+    assert len(NAMES) == len(wire.KINDS) > 30
+
+
+def test_no_kind_has_more_columns_than_a_row_or_one_twice() -> None:
+    for kind, (duration, names, thing) in wire.KINDS.items():
+        assert len(names) <= WORDS
+        assert len({*names, duration, thing, *OF_EACH_ROW}) == len(names) + 2 + len(OF_EACH_ROW), kind
+
+
+def test_each_kind_is_written_with_its_columns_and_read() -> None:
+    kinds = dict(written())
+    later = {"DEVICE_PART", "DEVICE_COPY", "DEVICE_WAIT"}  # written when the device has come past them
+    assert kinds.keys() | later == NAMES
+    for name, call in written():
+        _, names, _ = wire.KINDS[getattr(wire, name)]
+        given = call.args[3:]
+        if not any(isinstance(one, ast.Starred) for one in given):
+            assert len(given[:WORDS]) <= len(names) or len(given) > WORDS, f"{name}, line {call.lineno}"
+    read = {node.attr for node in nodes(ASSEMBLE) if isinstance(node, ast.Attribute)}
+    assert NAMES <= read
+
+
+def test_each_column_is_read_by_its_name() -> None:
+    """One that nobody reads need not be written; one that is read by another name was renamed."""
+    read = {node.attr for node in nodes(ASSEMBLE) if isinstance(node, ast.Attribute)}
+    declared = {column for _, names, _ in wire.KINDS.values() for column in names}
+    assert declared <= read
+
+
+def test_what_is_read_of_rows_is_declared() -> None:
+    for kind, name, line in looked_up():
+        assert name in columns(getattr(wire, kind)), f"{kind}.{name}, line {line}"
+
+
+def looked_up() -> Iterator[tuple[str, str, int]]:
+    """(kind, column, line) of each column that is read in a loop over ``of(wire.KIND)``."""
+    for node in nodes(ASSEMBLE):
+        loops = [node] if isinstance(node, ast.For) else getattr(node, "generators", [])
+        for loop in loops:
+            if isinstance(loop.iter, ast.Call) and isinstance(loop.target, ast.Name):
+                kinds = [one.attr for one in loop.iter.args if _is_kind(one)]
+                for one in ast.walk(node) if len(kinds) == 1 else ():
+                    if isinstance(one, ast.Attribute) and getattr(one.value, "id", "") == loop.target.id:
+                        yield kinds[0], one.attr, one.lineno
+
+
+def _is_kind(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "wire" and node.attr in dir(wire)
+    )
+
+
+def test_each_fact_is_declared_with_its_keys() -> None:
+    """What a call names; dictionaries that it hands on are seen in real runs (tests/agent/watching.py)."""
+    declared = {name: keys(kind).keys() for kind, name in KINDS.items()}
+    assert len(declared) == len(KINDS)
+    for name, given, line in told():
+        assert given <= declared[name], f"{name}, line {line}"
+
+
+def told() -> Iterator[tuple[str, set[str], int]]:
+    """(name, keys, line) of each ``fact(fact="name", key=...)`` of the agent."""
+    for node in nodes([*AGENT, *(ROOT / PACKAGE / "agent" / "trial").glob("*.py")]):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fact":
+            given = {one.arg: one.value for one in node.keywords if one.arg}
+            name = given.pop("fact")
+            if isinstance(name, ast.Constant):
+                yield str(name.value), set(given), node.lineno
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (zeros(10), (1, 40, 0, 4)),
+        ([zeros(10), zeros(1)], (2, 44, 0, 4)),
+        ({"x": zeros(2), "name": "abc", "raw": b"12345"}, (1, 8, 8, 4)),
+        ((zeros(1), [("a", 3)]), (1, 4, 1, 4)),
+        (None, (0, 0, 0, 0)),
+        ([], (0, 0, 0, 0)),
+    ],
+)
+def test_tensors_and_bytes_are_counted(batch: Any, expected: tuple[int, int, int, int]) -> None:
+    assert sizes(batch) == expected
+
+
+def test_a_batch_of_very_many_parts_is_not_looked_through() -> None:
+    assert sizes([zeros(1)] * (PARTS_AT_MOST + 100))[0] == PARTS_AT_MOST
+
+
+def test_a_batch_that_contains_itself_ends() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    assert list(leaves(loop)) == [loop]
+
+
+def test_text_and_bytes_are_viewed_and_numbers_are_not() -> None:
+    assert [bytes(part) for part in views({"a": "xy", "b": b"z", "c": 7})] == [b"xy", b"z"]
+
+
+def test_of_an_unknown_class_nothing_is_read() -> None:
+    class Lazy(list[int]):
+        def __iter__(self) -> Any:
+            raise AssertionError("this may load gigabytes")
+
+    assert sizes(Lazy([1])) == (0, 0, 0, 0)
+    assert list(views({"a": Lazy([1])})) == []
+
+
+def test_an_array_of_no_length_has_no_view() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert list(views(numpy.zeros((0, 3)))) == []
+    assert [part.nbytes for part in views(numpy.zeros((4, 4))[:, ::2])] == [64]
+
+
+torch = pytest.importorskip("torch")
+
+
+def sentences(left: bool = False, filler: int = 0) -> Any:
+    """Eight rows of 20 places, row n with 2n+2 real ones."""
+    rows = torch.full((8, 20), filler)
+    for place in range(8):
+        real = torch.randint(5, 90, (2 * place + 2,))
+        if left:
+            rows[place, 20 - len(real) :] = real
+        else:
+            rows[place, : len(real)] = real
+    return rows
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("filler", [0, -100, 99])
+def test_what_fills_rows_at_an_end_is_padding(left: bool, filler: int) -> None:
+    assert padding([sentences(left, filler)]) == (160, 160 - sum(range(2, 17, 2)))
+
+
+def test_whole_rows_of_tokens_have_hardly_any() -> None:
+    places, padded = padding([torch.randint(0, 1000, (64, 32))])
+    assert places == 2048
+    assert padded <= 4
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_vectors_of_zeros_at_an_end_are_padding(left: bool) -> None:
+    tokens = sentences(left)
+    vectors = torch.randn(8, 20, 3) * (tokens != 0).unsqueeze(2)
+    assert padding([vectors]) == padding([tokens])
+
+
+def test_margins_of_pictures_are_no_padding() -> None:
+    pictures = torch.zeros(8, 28, 28)
+    pictures[:, 4:16, 4:24] = torch.rand(8, 12, 20) + 0.1
+    assert padding([pictures])[1] == 0
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        torch.randn(8, 20),
+        torch.randn(8, 3, 20, 20),
+        torch.randint(0, 2, (8, 20)),  # a mask, or labels
+        torch.arange(160),
+        torch.zeros(8, 3, dtype=torch.int64),
+        torch.zeros(0, 20, dtype=torch.int64),
+        "text",
+    ],
+)
+def test_other_batches_are_not_rows_of_tokens(batch: Any) -> None:
+    assert padding([batch]) == (0, 0)
+
+
+def test_counts_of_words_are_mostly_zero_and_not_padded() -> None:
+    counts = (torch.rand(64, 40) < 0.1).long() * torch.randint(2, 9, (64, 40))
+    assert padding([counts])[1] == 0
+
+
+def test_the_batch_stays_as_it_is() -> None:
+    rows = sentences()
+    before = rows.clone()
+    padding([rows])
+    assert torch.equal(rows, before)

@@ -1,22 +1,28 @@
-"""The view of an accelerator, from simulated readings of its clock and its driver."""
+"""Accelerated runs: views of the device and verdicts. All devices are simulated."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from bottleneck_doctor.analyse.device import look_aside, view_device, view_driver
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.metrics import measure
+from bottleneck_doctor.analyse.metrics import measure, operations, utilisation
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.step_costs import clock_loss, runs_ahead
+from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
-from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
+from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView
+from bottleneck_doctor.model.device import Convolution, DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
 from bottleneck_doctor.model.diagnosis import BatchCost, Inputs, StepCost
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
 from tests.analyse.devices import device_run
+from tests.analyse.runs import run_of
 from tests.findings.builders import STARVED, accelerator_run, steady_run
 
 MS = 1e-3
@@ -226,3 +232,149 @@ def test_steps_that_are_slower_behind_a_profilers_window_are_reported_and_not_ju
     assert ["×1.1" in gap.why for gap in gaps] == [True] * reported
     assert max(step.t for step in found.steps) < run.loops[0].table.t[100] or not reported
     assert found.quality.set_aside.get("slowed", 0) == 190 * reported
+
+
+def on(kind: str, **traits: float) -> Profile:
+    """A run of which nothing is known but that it computes on such a device."""
+    base = run_of(**{"workers": 2, "cpu": MS, "idle": 20 * MS} | traits)
+    return replace(base, processes=[replace(base.processes[0], device=kind)])
+
+
+def gaps_of(profile: Profile) -> dict[str, str]:
+    return {gap.what: gap.why for gap in diagnose(profile).quality.gaps}
+
+
+def test_a_kind_without_marks_is_still_an_accelerator():
+    diagnosis = diagnose(on("mps"))
+    assert (diagnosis.verdict.bound, diagnosis.verdict.confidence) == ("gpu", "low")
+    assert "was not measured" in diagnosis.verdict.summary
+    assert "no timed marks" in gaps_of(on("mps"))["the accelerator's own clock"]
+
+
+def test_what_the_host_says_holds_on_any_device():
+    starved = diagnose(on("mps", cpu=60 * MS, idle=5 * MS, step=30 * MS)).verdict
+    assert (starved.bound, starved.cause) == ("cpu", "input.preprocess")
+    assert starved.confidence != "high"
+
+
+@pytest.mark.parametrize("kind", ["mps", "xpu", "hpu"])
+def test_nothing_of_the_drivers_gpus_is_taken_for_it(kind):
+    run = on(kind)
+    run.series.values["gpu0_busy_share"] = [0.9] * len(run.series.t)
+    metrics = diagnose(run).metrics
+    for name in ("gpu_busy_fraction", "gpu_memory_fraction", "exposed_data_wait_fraction"):
+        assert metrics[name].value is None
+        assert metrics[name].source, "it says why"
+
+
+def test_an_intel_device_with_marks_is_judged_like_any_other():
+    verdict = diagnose(device_run(kind="xpu", busy_s=19.5 * MS, launch_s=0.5 * MS, host_s=8 * MS)).verdict
+    assert (verdict.cause, verdict.confidence) == ("device.compute", "high")
+
+
+def test_a_clock_that_refused_says_why():
+    run = replace(on("cuda"), device=DeviceFacts(pid=1, loader="1:1", silent="RuntimeError: no events"))
+    assert gaps_of(run)["the accelerator's own clock"] == "RuntimeError: no events"
+    assert "RuntimeError" in diagnose(run).metrics["exposed_data_wait_fraction"].source
+
+
+def test_a_training_on_the_cpu_is_not_told_about_a_gpu_that_stands_by():
+    run = run_of(workers=2, cpu=MS, compute=20 * MS)
+    run.series.values["gpu0_busy_share"] = [0.9] * len(run.series.t)
+    report = write_up(run)
+    assert report.metrics["gpu_busy_fraction"].value is None
+    assert report.device is None
+    assert not [gap for gap in report.quality.gaps if "accelerator" in gap.what]
+
+
+def test_the_second_of_several_gpus_is_read_where_the_training_is_there():
+    run = device_run(nvml={"busy_share": 0.1, "memory_used_bytes": 1.0, "memory_bytes": 10.0})
+    readings = {"busy_share": 0.9, "memory_used_bytes": 8.0, "memory_bytes": 10.0}
+    for name, value in readings.items():
+        run.series.values[f"gpu1_{name}"] = [value] * len(run.series.t)
+    metrics = diagnose(replace(run, device=replace(run.device, driver=1))).metrics
+    assert metrics["gpu_busy_fraction"].value == pytest.approx(0.9)
+    assert metrics["gpu_memory_fraction"].value == pytest.approx(0.8)
+
+
+LARGE = Product(8192, 8192, 8192, "bfloat16", 10, 0.015)  # 11 TFLOP: 11.1 ms at 989 TFLOP/s
+
+
+def view(*kernels: Kernels, name: str = "NVIDIA H200", product: Product = LARGE) -> DeviceView:
+    facts = DeviceFacts(name=name, products=[product], kernels=[Kernels("matmul", 0.015, 10, 1e-3), *kernels])
+    return DeviceView(facts, DriverView(), DeviceStepBreakdown(100, 0.0222, 0.0215))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(("groups", "stride", "dilation"), [(1, 1, 1), (1, 2, 1), (1, 1, 2), (4, 1, 2)])
+def test_convolutions_have_as_many_operations_as_torch_counts(
+    backward: bool, groups: int, stride: int, dilation: int
+) -> None:
+    layer = nn.Conv2d(8, 16, 3, stride=stride, padding=1, dilation=dilation, groups=groups)
+    batch = torch.randn(2, 8, 19, 23, requires_grad=True)
+    with FlopCounterMode(display=False) as forward:
+        out = layer(batch)
+    with FlopCounterMode(display=False) as back:
+        out.sum().backward()
+    one = Convolution(
+        list(batch.shape), list(layer.weight.shape), [stride] * 2, [1, 1], [dilation] * 2, groups, "tf32",
+        1, 1e-3, backward,
+    )  # fmt: skip
+    if groups > 1 and backward:  # of which torch counts four times as many for the weights
+        assert operations(one) == 2 * forward.get_total_flops()
+    else:
+        assert operations(one) == (back if backward else forward).get_total_flops()
+
+
+def test_half_of_the_step_at_its_peak() -> None:
+    found = utilisation(view())
+    assert found.value == pytest.approx(0.5, abs=0.01)
+    assert (found.low, found.high) == (found.value, found.value)
+    slower = utilisation(view(product=replace(LARGE, precision="tf32", calls=5)))
+    assert slower.value == pytest.approx(0.5, abs=0.01), "half the work at half the peak"
+
+
+def test_arithmetic_that_cannot_be_counted_widens_the_interval_until_there_is_no_value() -> None:
+    little = utilisation(view(Kernels("attention", 0.001, 10, 1e-4)))
+    assert little.value is not None
+    assert little.low is not None
+    assert little.high == pytest.approx(little.low + 0.001 / 0.0222)
+    much = utilisation(view(Kernels("attention", 0.005, 10, 1e-4)))
+    assert much.value is None
+    assert much.low == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "name", ["NVIDIA H100 PCIe", "NVIDIA H200 NVL", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", ""]
+)
+def test_of_a_device_whose_peak_is_not_known_nothing_is_said(name: str) -> None:
+    assert utilisation(view(name=name)).low is None
+
+
+def test_an_unknown_precision_is_not_counted() -> None:
+    assert utilisation(view(product=replace(LARGE, precision=""))).low is None
+
+
+NVML = {"busy_share": 0.99, "memory_used_bytes": 70.0, "memory_bytes": 80.0}
+
+
+def test_somebody_elses_load_is_not_the_trainings() -> None:
+    run = device_run(nvml=NVML)
+    run = replace(run, device=None, processes=[replace(run.processes[0], device="cpu")])
+    run = replace(run, machine=replace(run.machine, gpus=["H100"]))
+    diagnosis = diagnose(run)
+    for name in ("gpu_busy_fraction", "gpu_memory_fraction"):
+        metric = diagnosis.metrics[name]
+        assert (metric.value, metric.source) == (None, "the training uses no accelerator")
+    assert diagnosis.verdict.bound != "gpu"
+    assert diagnosis.verdict.gain["gpu"] is None
+
+
+def test_the_device_that_is_used_is_the_one_that_is_read() -> None:
+    metrics = diagnose(device_run(nvml=NVML)).metrics
+    assert metrics["gpu_busy_fraction"].value == pytest.approx(0.99)
+    assert metrics["gpu_memory_fraction"].value == 70 / 80
+    run = device_run(nvml=NVML)
+    assert run.device is not None
+    elsewhere = diagnose(replace(run, device=replace(run.device, driver=1))).metrics
+    assert elsewhere["gpu_busy_fraction"].value is None

@@ -1,12 +1,21 @@
-"""The replay agrees with the closed forms where there are any, and with what was measured elsewhere."""
+"""The replay agrees with closed forms and measurements; what a prediction adds to it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
-from bottleneck_doctor.analyse.predict import best_setting, doubled
+from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.predict import (
+    DISTURBED,
+    best_setting,
+    doubled,
+    relieved,
+    speedup_of,
+    step_after,
+)
 from bottleneck_doctor.analyse.replay import LITTLE, _Pipeline, apply, step_seconds
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
@@ -17,6 +26,7 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
     Transport,
 )
+from tests.analyse.runs import run_of
 
 MS = 1e-3
 
@@ -129,3 +139,68 @@ def test_the_smallest_worker_count_that_is_good_enough_is_advised():
 def test_doubling_helps_the_sleeper_and_not_the_burner():
     assert doubled(scene(0, 20 * MS, 1 * MS, workers=2)) == pytest.approx(2, rel=0.05)
     assert doubled(scene(20 * MS, 0, 1 * MS, workers=2)) <= 1.01
+
+
+@pytest.mark.parametrize("crowded", [1.0, 3.0])
+def test_a_freeze_is_worth_the_collectors_cpu_whoever_else_wants_the_cores(crowded: float) -> None:
+    run = run_of(cpu=1 * MS, compute=4 * MS, idle=3 * MS, steps=300)
+    table = run.loops[0].table
+    for place, wall in enumerate(table.wall_s):
+        collect, waited = 4 * MS * crowded, 8 * MS * (crowded - 1)
+        table.collect_s[place] = collect
+        table.cpu_s[place] = 8 * MS
+        table.runq_s[place] = waited
+        table.wall_s[place] = wall + 4 * MS + waited
+    scenario = diagnose(run).scenario
+    assert scenario is not None
+    assert fmean(cost.collect for cost in scenario.costs) == pytest.approx(4 * MS, rel=0.02)
+    assert fmean(cost.compute for cost in scenario.costs) == pytest.approx(4 * MS, rel=0.05)
+    assert step_after(scenario, Change(collect=0.0)) == pytest.approx(8 * MS, rel=0.1)
+
+
+def _four_workers_s(physical: int | None) -> float:
+    """The step that four workers would give on four hardware threads, where computing batches is all."""
+    run = run_of(cpu=20 * MS, compute=0.1 * MS, cores=4.0)
+    run = replace(run, machine=replace(run.machine, physical_cores=physical))
+    scenario = diagnose(run).scenario
+    assert scenario is not None
+    return step_after(scenario, Change(workers=4))
+
+
+def test_hardware_threads_of_one_core_compute_a_quarter_more_than_one() -> None:
+    cores = _four_workers_s(None)
+    assert _four_workers_s(4) == cores
+    assert _four_workers_s(2) / cores == pytest.approx(4 / 2.5, rel=0.1)
+
+
+ALONE = Scenario(works=(BatchCost(0.03),), costs=(StepCost(0.01),), cores=2.0)
+
+
+def replayed(scenario: Scenario, change: Change) -> float:
+    return step_seconds(scenario) / step_after(scenario, change)
+
+
+def test_the_rest_of_a_step_gains_where_the_loop_no_longer_does_what_slowed_it_down() -> None:
+    cured = Change(cpu=0.0)
+    assert replayed(ALONE, cured) == pytest.approx(4.0)
+    assert speedup_of(ALONE, cured) == pytest.approx(4.0 / (1 - 0.75 * DISTURBED))
+
+
+@pytest.mark.parametrize("change", [Change(workers=2), Change(cpu=0.5, cores=4.0)])
+def test_another_setting_leaves_the_work_to_be_done(change: Change) -> None:
+    assert speedup_of(ALONE, change) == pytest.approx(replayed(ALONE, change))
+
+
+def test_workers_have_kept_it_from_the_loop_already() -> None:
+    beside = Scenario(works=(BatchCost(0.03),), costs=(StepCost(0.01),), cores=2.0, workers=1)
+    assert speedup_of(beside, Change(cpu=0.5)) == pytest.approx(replayed(beside, Change(cpu=0.5)))
+
+
+def test_waiting_for_a_slower_rank_disturbs_nothing() -> None:
+    ranks = Scenario(works=(BatchCost(1e-4),), costs=(StepCost(0.01, straggler=0.01),), cores=2.0)
+    assert speedup_of(ranks, Change(straggler=0.0)) == pytest.approx(replayed(ranks, Change(straggler=0.0)))
+
+
+def test_what_gains_nothing_or_costs_is_not_made_better() -> None:
+    assert relieved(1.0) == 1.0
+    assert relieved(0.8) == 0.8

@@ -1,13 +1,25 @@
-"""The verdict, as a table that can be read aloud."""
+"""The verdict, as a table that can be read aloud, and what it rests on where two causes are close."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
+from bottleneck_doctor.analyse.metrics import environment
+from bottleneck_doctor.analyse.verdict import Trust, decide
+from bottleneck_doctor.findings.report import write_up
+from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, HostLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.fetches import Blocked
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Machine, Process, Run
 from tests.analyse.runs import run_of
+from tests.model.profiles import PROFILE
 
 MS = 1e-3
 TABLE = [
@@ -155,3 +167,191 @@ def test_of_a_loader_that_was_not_seen_nothing_is_said_but_the_wait() -> None:
     verdict = diagnose(unseen).verdict
     assert (verdict.bound, verdict.cause, verdict.confidence) == ("inconclusive", "none", "low")
     assert "of the step waits for batches, and what makes them was not seen" in verdict.summary
+
+
+SEEN = Trust(steps=200, seconds=10.0, model_error=0.02, blocked_samples=0)
+
+
+def cause(cost: StepCost) -> str:
+    base = Scenario(works=(BatchCost(1e-4),), costs=(cost,), cores=2.0)
+    return decide(base, Inputs(), None, HostLoad(2.0), SEEN)[0].cause
+
+
+@pytest.mark.parametrize(
+    ("paging", "expected"), [(0.018, "model.compute"), (0.03, "host.memory"), (0.002, "model.compute")]
+)
+def test_pages_that_a_model_maps_are_the_models_own_unless_they_take_more_than_it_computes(
+    paging: float, expected: str
+) -> None:
+    assert cause(StepCost(0.02, paging=paging)) == expected
+
+
+def test_a_loop_that_sleeps_in_its_own_lines_waits_and_has_no_slow_python() -> None:
+    base = Scenario(
+        works=(BatchCost(1e-4),), costs=(StepCost(0.005, 0.03),), cores=2.0, shares=CostShares(resting=1.0)
+    )
+    verdict, _ = decide(base, Inputs(), None, HostLoad(2.0), SEEN)
+    assert (verdict.bound, verdict.cause) == ("latency", "input.wait")
+    assert "training loop itself sleep" in verdict.summary
+
+
+TORCH = "/x/site-packages/torch"
+MAIN = "<module> (/data/train.py:40)"
+NEXT = [MAIN, f"__next__ ({TORCH}/utils/data/dataloader.py:734)"]
+FETCH = f"fetch ({TORCH}/utils/data/_utils/fetch.py:54)"
+ITEM = "Rows.__getitem__ (/data/train.py:9)"
+FORWARD = [MAIN, f"_call_impl ({TORCH}/nn/modules/module.py:1750)"]
+BACKWARD = [MAIN, f"backward ({TORCH}/autograd/__init__.py:353)"]
+SAVE = [MAIN, f"save ({TORCH}/serialization.py:900)"]
+RUN = Run(
+    ["python", "train.py"], "train.py", "/data", "2026-01-01T00:00:00+00:00", 60.0, 0, pid=7, attached=True
+)
+
+
+def looked(
+    data: int, model: int, saving: int = 0, workers: tuple[int, int] | None = (400, 380),
+    asleep: str = "storage", gpus: tuple[str, ...] = (),
+) -> Profile:  # fmt: skip
+    """So many samples of the loop's thread; ``workers`` = (samples in fetches, awake), None: none there."""
+    stacks = [
+        Stack(7, "trainer", "MainThread", NEXT if workers else [*NEXT, FETCH, ITEM], data, data),
+        Stack(7, "trainer", "MainThread", FORWARD, model // 2, model // 2),
+        Stack(7, "trainer", "MainThread", BACKWARD, model - model // 2, model - model // 2),
+        Stack(7, "trainer", "MainThread", SAVE, saving, 0),
+    ]
+    if workers:
+        stacks.append(Stack(8, "worker", "MainThread", ["_worker_loop (w.py:1)", FETCH, ITEM], *workers))
+    return Profile(
+        run=RUN,
+        machine=Machine("box", "6", "cpu", 2, 2.0, gpus=list(gpus)),
+        processes=[Process(7, 1, "trainer", 0.0), Process(8, 7, "worker", 0.0)],
+        stacks=[one for one in stacks if one.count],
+        blocked=[Blocked("", [1.0, 2.0], [{"running": 20, asleep: 200}, {asleep: 180}], pid=8)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("profile", "bound", "cause", "confidence"),
+    [
+        (looked(300, 100), "cpu", "input.preprocess", "medium"),
+        (looked(300, 250), "cpu", "input.preprocess", "low"),
+        (looked(300, 100, workers=(400, 20)), "io", "input.storage", "medium"),
+        (looked(300, 100, workers=(400, 20), asleep="network"), "io", "input.network", "medium"),
+        (looked(300, 100, workers=(400, 20), asleep="lock"), "latency", "input.wait", "medium"),
+        (looked(300, 100, workers=None), "cpu", "input.preprocess", "medium"),
+        (looked(50, 350), "cpu", "model.compute", "medium"),
+        (looked(50, 350, gpus=("a GPU",)), "inconclusive", "none", "low"),
+        (looked(300, 100, gpus=("a GPU",)), "cpu", "input.preprocess", "medium"),
+        (looked(20, 100, saving=300), "io", "host.checkpoint", "medium"),
+        (looked(40, 30), "inconclusive", "none", "low"),
+    ],
+)
+def test_the_side_with_most_samples_is_named(
+    profile: Profile, bound: str, cause: str, confidence: str
+) -> None:
+    verdict = diagnose(profile).verdict
+    assert (verdict.bound, verdict.cause, verdict.confidence) == (bound, cause, confidence), verdict
+
+
+def test_shares_are_told_with_their_intervals_and_nothing_is_predicted() -> None:
+    report = write_up(looked(300, 100))
+    wait = report.metrics["data_wait_fraction"]
+    assert (wait.value, wait.n) == (0.75, 400)
+    assert wait.low is not None
+    assert wait.high is not None
+    assert 0.70 < wait.low < 0.75 < wait.high < 0.80
+    assert "waiting for data 75%, the model 25%; steps were not timed" in report.verdict.summary
+    assert report.remedies == []
+
+
+def test_a_run_of_our_own_without_steps_stays_inconclusive() -> None:
+    profile = looked(300, 100)
+    verdict = diagnose(replace(profile, run=replace(profile.run, attached=False))).verdict
+    assert (verdict.bound, verdict.summary) == ("inconclusive", "no training step was seen")
+
+
+READING = {"storage": 20 * MS, "cpu": 1 * MS, "compute": 4 * MS}
+DECODING = {"cpu": 8 * MS, "compute": 2 * MS}
+COMPUTING = {"cpu": 1 * MS, "compute": 24 * MS}
+
+
+def after_another(*parts: tuple[dict[str, Any], int]) -> Profile:
+    """One run that goes through several ways of being, each for so many steps."""
+    runs = [run_of(steps=steps, epochs=1, **traits) for traits, steps in parts]
+    whole, t = runs[0], 3.0
+    for run in runs:
+        moved, fetched = run.loops[0].table, run.fetches[0]
+        moved.t[:] = [t + wall for wall in _sums(moved.wall_s)]
+        fetched.t[:] = [end - wall for end, wall in zip(moved.t, moved.wall_s, strict=True)]
+        begin, t = t, moved.t[-1]
+        run.blocked[0].t[:] = [begin + 0.6, t]
+        if run is not whole:
+            for mine, its in ((whole.loops[0].table, moved), (whole.blocked[0], run.blocked[0])):
+                _extend(mine, its)
+            _extend(whole.fetches[0], fetched)
+    return whole
+
+
+def _sums(walls: list[float]) -> list[float]:
+    return [sum(walls[: place + 1]) for place in range(len(walls))]
+
+
+def _extend(mine: object, its: object) -> None:
+    for name, column in vars(mine).items():
+        if isinstance(column, list):
+            column.extend(getattr(its, name))
+
+
+def test_a_change_in_mid_run_gives_two_phases_and_the_last_is_the_verdict() -> None:
+    diagnosis = diagnose(after_another((DECODING, 300), (READING, 300)))
+    assert [phase.label for phase in diagnosis.phases] == ["earlier", "steady"]
+    assert [phase.verdict.cause for phase in diagnosis.phases] == ["input.preprocess", "input.storage"]
+    assert diagnosis.phases[0].to_step == diagnosis.phases[1].from_step == pytest.approx(300, abs=12)
+    assert diagnosis.verdict.bound == "io"
+    assert "so it was in steps" in diagnosis.verdict.summary
+    assert diagnosis.quality.steady_steps == pytest.approx(300, abs=12)
+
+
+def test_a_short_last_phase_leaves_the_verdict_to_the_longest() -> None:
+    diagnosis = diagnose(after_another((READING, 400), (DECODING, 100)))
+    assert [phase.label for phase in diagnosis.phases] == ["steady", "later"]
+    assert diagnosis.verdict.cause == "input.storage"
+
+
+def test_the_same_bottleneck_at_two_paces_is_one_phase() -> None:
+    slower = {"cpu": 14 * MS, "compute": 3 * MS}
+    diagnosis = diagnose(after_another((DECODING, 300), (slower, 300)))
+    assert [phase.label for phase in diagnosis.phases] == ["steady"]
+    assert diagnosis.quality.steady_steps == 600
+    assert "so it was" not in diagnosis.verdict.summary
+
+
+def test_a_cold_beginning_is_not_what_the_run_suffers_from() -> None:
+    diagnosis = diagnose(after_another((READING, 120), (COMPUTING, 20), (DECODING, 380)))
+    assert [phase.label for phase in diagnosis.phases] == ["first stretch (cold)", "steady"]
+    assert diagnosis.phases[0].verdict.cause == "input.storage"
+    assert diagnosis.verdict.cause == "input.preprocess"
+    assert "so it was" not in diagnosis.verdict.summary
+
+
+def test_phases_cover_every_step_that_counts() -> None:
+    phases = diagnose(after_another((READING, 120), (DECODING, 300), (COMPUTING, 200))).phases
+    assert phases[0].from_step == 0
+    assert phases[-1].to_step == 620
+    assert all(one.to_step == other.from_step for one, other in pairwise(phases))
+
+
+def test_the_environment_names_what_is_known() -> None:
+    told = environment(PROFILE)
+    assert (told["torch"], told["cores"], told["num_workers"], told["gpus"]) == ("2.13.0", 4.0, 0, None)
+
+
+def test_the_loader_is_the_one_that_trains() -> None:
+    other = Loader("L9", "dataloader", 10, num_workers=8, start_method="spawn")
+    told = environment(replace(PROFILE, loaders=[other, *PROFILE.loaders]))
+    assert (told["num_workers"], told["start_method"]) == (0, None)
+
+
+def test_of_a_run_that_nobody_saw_the_machine_is_known() -> None:
+    told = environment(replace(PROFILE, processes=[], loops=[]))
+    assert (told["torch"], told["trainers"], told["cores_online"]) == (None, 0, 8)

@@ -1,21 +1,29 @@
-"""What is read of each rank's device: whose looks count, and for how many steps. All are simulated."""
+"""Devices of each rank, the drivers' devices, and how steps become tables. All devices are simulated."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.computing import hold_up
+from bottleneck_doctor.assemble.device import DOUBT, HIDDEN, plain, read_drivers, settle
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.assemble.rows import read_logs
+from bottleneck_doctor.assemble.steps import flag, read_marks, sums, thin
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
+from bottleneck_doctor.model.computing import DispatchBreakdown
 from bottleneck_doctor.model.device import DeviceFacts
-from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
+from bottleneck_doctor.model.instruments import InstrumentWindow, Operator, Sample
+from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.run import Machine, Run
+from bottleneck_doctor.model.run import Gap, Machine, Process, Run
 from tests.assemble import device_rows
 from tests.assemble.device_rows import MS, SECOND, Habits, profile_of, train, writer
+from tests.assemble.logs import MS as MS_STEPS
+from tests.assemble.logs import log, row
 
 READBACK = Habits(issue=2.0, device=6.0, after=1.0)
 
@@ -196,3 +204,157 @@ def test_devices_survive_being_written_and_read(tmp_path: Path) -> None:
     train(tmp_path, READBACK, steps=40)
     profile = profile_of(tmp_path)
     assert decode_profile(encode_profile(profile)) == profile
+
+
+BARE = "f6dd2ecc-5e3c-1f4e-9a43-0a4ab0b2c7d1"
+TWO = {"gpu0_name": "H100", "gpu0_uuid": "GPU-AA", "gpu1_name": "H100", "gpu1_uuid": "GPU-bb"}
+CUT = {"gpu0_name": "1g", "gpu0_uuid": "MIG-51", "gpu0_whole_uuid": "GPU-aa"}
+BOTH = {**CUT, "gpu1_name": "1g", "gpu1_uuid": "MIG-52", "gpu1_whole_uuid": "GPU-aa"}
+
+
+@pytest.mark.parametrize("text", [BARE, f"GPU-{BARE}", f"MIG-{BARE}", f"MIG-GPU-{BARE}", BARE.upper()])
+def test_every_spelling_of_one_device_is_the_same(text: str) -> None:
+    assert plain(text) == BARE.replace("-", "")
+
+
+@pytest.mark.parametrize(
+    ("static", "uuid", "index", "place"),
+    [
+        (TWO, "bb", 0, 1),  # the rank's own CUDA_VISIBLE_DEVICES leaves it one device, its cuda:0
+        (TWO, "GPU-aa", 0, 0),
+        (TWO, "cc", 0, None),  # hidden from bdoc
+        (TWO, "", 1, 1),
+        ({"gpu0_name": "H100"}, "bb", 0, 0),
+        (CUT, "51", 0, 0),
+        (CUT, "aa", 0, 0),  # torch may say a slice's name or its GPU's
+        (BOTH, "52", 0, 1),
+        (BOTH, "aa", 0, None),  # which of the two slices?
+    ],
+)
+def test_names_are_believed_before_numbers(
+    static: dict[str, str], uuid: str, index: int, place: int | None
+) -> None:
+    samples = [Sample(0, "gpu_static", static), Sample(1, "gpu", {"gpu0_busy_share": 0.5})]
+    assert read_drivers(samples, []).find("cuda", uuid, index) == place
+
+
+DOUBTED = [Gap(DOUBT, "numbers"), Gap("disk counters", "none")]
+
+
+@pytest.mark.parametrize(
+    ("device", "uuid", "driver", "left"),
+    [
+        ("cuda", "aa", 0, DOUBTED[1:]),
+        ("cuda", "", 0, DOUBTED),
+        ("cuda", "cc", None, [DOUBTED[1], HIDDEN]),
+        ("cpu", None, None, DOUBTED[1:]),
+        ("cuda", None, None, DOUBTED),  # its device could not be asked
+    ],
+)
+def test_names_settle_the_doubt_about_numbers(
+    device: str, uuid: str | None, driver: int | None, left: list[Gap]
+) -> None:
+    drivers = read_drivers([Sample(0, "gpu_static", TWO)], [])
+    devices = [] if uuid is None else [DeviceFacts(uuid=uuid, driver=driver)]
+    assert settle(DOUBTED, drivers, devices, [Process(1, 0, "trainer", 0.0, device=device)]) == left
+
+
+SUMMED = (
+    "steps wall_s wait_s cpu_s wait_cpu_s process_cpu_s backward_s optimizer_s checkpoint_s logging_s "
+    "collect_s copy_s"
+).split()
+
+
+def table(rows: int) -> StepTable:
+    made = StepTable()
+    for place in range(rows):
+        for name in SUMMED:
+            getattr(made, name).append(place + 1)
+        made.t.append(float(place))
+        made.epoch.append(place // 10)
+        made.runq_s.append(None if place % 2 else 1.0)
+        made.ready.append(place)
+        made.set_aside.append("")
+    return made
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 64, 1000])
+def test_a_thinned_table_is_short_and_its_sums_are_exact(rows: int) -> None:
+    before, after = table(rows), thin(table(rows), 64)
+    assert len(after.t) <= 64
+    for name in SUMMED:
+        assert len(getattr(after, name)) == len(after.t)
+        assert sum(getattr(after, name)) == sum(getattr(before, name))
+    assert after.t[-1:] == before.t[-1:], "a row ends where its last step ended"
+
+
+def test_what_is_known_of_half_a_pair_is_kept() -> None:
+    assert thin(table(128), 64).runq_s == [1.0] * 64
+
+
+def test_sums_between_two_instants() -> None:
+    found = sums([(30, 3), (10, 1), (20, 2)])
+    assert [found.between(0, 100), found.between(10, 20), found.between(11, 30), found.between(40, 50)] == [
+        6,
+        1,
+        2,
+        0,
+    ]
+
+
+def test_steps_under_an_instrument_are_set_aside() -> None:
+    made = table(4)
+    made.wall_s[:] = [1.0, 1.0, 1.0, 1.0]
+    flag(made, [(1.2, 1.4)], "instrument")
+    assert made.set_aside == ["", "", "instrument", ""]
+
+
+@pytest.mark.parametrize(("passes", "expected"), [([], 20), ([(12, 5)], 13), ([(11, 2), (14, 8)], 8)])
+def test_a_closure_that_runs_the_model_is_no_part_of_the_optimizer(
+    passes: list[tuple[float, float]], expected: int
+) -> None:
+    rows = [row(wire.OPTIMIZER, 10, 20.0), *(row(wire.BACKWARD, t, taken, 0) for t, taken in passes)]
+    assert read_marks(log(rows), 0).optimizer.between(0, 10**12) == expected * MS_STEPS
+
+
+TABLE = StepTable(t=[1.0, 2.0], steps=[50, 50], wall_s=[0.6, 0.6], wait_s=[0.1, 0.1])
+LOOP = Loop("1:1", 1, 0, "train", 100, 1.2, 0.2, Epochs(), TABLE, backwards=100)
+WINDOW = DispatchBreakdown(1, 40, 0.01, 0.01, 0.008, 0.007, 0.006, 0.002, 0.001, [0.004], backwards=1)
+OPERATORS = {1: [Operator("aten::mm", 6.0, 0.006)]}
+
+
+def test_a_training_step_is_taken_as_it_is() -> None:
+    assert hold_up([WINDOW], OPERATORS, [LOOP], []) == ([WINDOW], OPERATORS[1], [])
+
+
+def test_a_window_without_a_backward_pass_is_no_training_step() -> None:
+    anatomies, operators, gaps = hold_up([replace(WINDOW, backwards=0)], OPERATORS, [LOOP], [])
+    assert (anatomies, operators) == ([], [])
+    assert [one.what for one in gaps] == ["one profiled step"]
+
+
+def test_it_is_all_there_is_where_nothing_is_trained() -> None:
+    window = replace(WINDOW, backwards=0)
+    inference = replace(LOOP, role="evaluation", backwards=0)
+    assert hold_up([window], OPERATORS, [inference], []) == ([window], OPERATORS[1], [])
+
+
+def test_another_process_that_only_tests_is_not_shown() -> None:
+    parent = replace(WINDOW, pid=2, backwards=0)
+    tables = {**OPERATORS, 2: [Operator("aten::mm", 900.0, 9.0)]}
+    anatomies, operators, _ = hold_up([WINDOW, parent], tables, [LOOP], [])
+    assert anatomies == [WINDOW]
+    assert operators == OPERATORS[1]
+
+
+def test_a_window_much_shorter_than_a_step_is_none() -> None:
+    anatomies, operators, gaps = hold_up([replace(WINDOW, wall_s=0.001)], OPERATORS, [LOOP], [])
+    assert (anatomies, operators, len(gaps)) == ([], [], 1)
+
+
+def test_batches_that_were_fetched_ahead_are_counted() -> None:
+    """Two micro-batches are fetched, and then computed: the window of one arrival saw both."""
+    (anatomy,), (operator,), gaps = hold_up([replace(WINDOW, backwards=2, batches=2)], OPERATORS, [LOOP], [])
+    assert (anatomy.operators, anatomy.cpu_s, anatomy.longest_operators_s) == (20, 0.005, [0.002])
+    assert (operator.calls, operator.self_cpu_s) == (3.0, 0.003)
+    assert gaps == []

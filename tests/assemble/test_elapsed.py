@@ -1,8 +1,9 @@
-"""The life of a training process divides without overlap, whatever facts are missing."""
+"""The life of processes: how it divides, how they start, what they exchange and call."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,23 @@ from bottleneck_doctor.assemble.elapsed import (
     TimedSpan,
     paint,
     read_elapsed,
+    read_startups,
 )
 from bottleneck_doctor.assemble.loaders import read_iterations
-from bottleneck_doctor.assemble.rows import ProcessLog
-from bottleneck_doctor.model.run import Elapsed
+from bottleneck_doctor.assemble.operations import (
+    EVENTS_AT_MOST,
+    OPERATIONS_AT_MOST,
+    read_collectives,
+    read_operations,
+    read_ranks,
+)
+from bottleneck_doctor.assemble.processes import read_processes
+from bottleneck_doctor.assemble.rows import ProcessLog, Row
+from bottleneck_doctor.assemble.samples import read_stacks
+from bottleneck_doctor.assemble.steps import exchanges, read_marks
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.run import Elapsed, Process
 from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
@@ -168,3 +182,244 @@ def test_passes_that_were_left_have_the_steps_that_they_have_room_for() -> None:
     life = told(script, facts=[exit_at(530.0, 22 + 20 + 1)])
     assert life is not None
     assert life.between_s < 0.05 * (life.last_s - life.first_s)
+
+
+S = 1_000_000_000
+TOLD = {"fact": "startup", "torch_begin_ns": 2 * S, "torch_end_ns": 5 * S, "first_batch_ns": 11 * S,
+        "imports_ns": S // 2}  # fmt: skip
+
+
+def test_a_start_is_divided_at_torch_the_loader_and_the_first_batch() -> None:
+    (start,) = read_startups([log([], facts=[TOLD, loader_fact(at_ns=9 * S)])], 0)
+    spans = (start.before_torch_s, start.torch_s, start.before_loader_s, start.first_batch_s)
+    assert [round(span, 3) for span in spans] == [2.0, 3.0, 4.0, 2.0]
+    assert start.imports_s == 0.5
+
+
+def test_without_a_loader_everything_leads_to_the_first_batch() -> None:
+    (start,) = read_startups([log([], facts=[TOLD])], 0)
+    assert (start.before_loader_s, start.first_batch_s) == (6.0, 0.0)
+
+
+def test_torch_that_was_imported_unseen_leaves_no_start() -> None:
+    assert read_startups([log([], facts=[{**TOLD, "torch_begin_ns": 0}]), log([])], 0) == []
+
+
+def test_a_loop_without_a_loader_begins_at_its_first_backward_pass_in_startup() -> None:
+    script = Script()
+    trains(script, 10_500.0)
+    (start,) = read_startups([log(script.rows, facts=[{**TOLD, "first_batch_ns": 0}])], 0)
+    assert round(start.before_loader_s, 3) == 5.5
+
+
+@pytest.mark.parametrize(
+    ("rows", "facts", "role"),
+    [
+        ([row(wire.NEXT, 1)], [], "trainer"),
+        ([row(wire.BACKWARD, 1)], [], "trainer"),
+        ([row(wire.STEP, 1)], [], "trainer"),
+        ([row(wire.FETCH, 1)], [{"fact": "worker", "worker": 3}], "worker"),
+        ([row(wire.COLLECTION, 1)], [{"fact": "torch", "version": "2"}], "other"),
+        ([], [], "other"),
+    ],
+)
+def test_a_process_is_what_it_did(rows: list[Row], facts: list[dict[str, Any]], role: str) -> None:
+    (process,) = read_processes([log(rows, facts=facts)], {}, 0)
+    assert process.role == role
+
+
+def test_trainers_come_first() -> None:
+    others = [log([], pid=pid) for pid in (1, 2)]
+    found = read_processes([*others, log([row(wire.BACKWARD, 1)], pid=3)], {}, 0)
+    assert [process.pid for process in found] == [3, 1, 2]
+
+
+def test_a_worker_knows_its_loader_and_number() -> None:
+    parent = log([row(wire.WORKER, 1, 0, 200, 3, thing=1)])
+    worker = log([], pid=200, facts=[{"fact": "worker", "worker": 3}])
+    found = read_processes([parent, worker], {(100, 1): "100:1"}, 0)
+    assert [(one.pid, one.loader, one.worker) for one in found] == [(200, "100:1", 3), (100, None, None)]
+
+
+def test_what_a_script_sets_after_importing_torch_counts() -> None:
+    facts = [
+        {"fact": "torch", "version": "2.13.0", "threads": 8},
+        {"fact": "settled", "threads": 1, "device": "cpu"},
+    ]
+    (process,) = read_processes([log([], facts=facts)], {}, 0)
+    assert (process.torch, process.torch_threads, process.device) == ("2.13.0", 1, "cpu")
+
+
+def test_a_process_that_began_before_the_run_begins_with_it() -> None:
+    (process,) = read_processes([log([row(wire.BACKWARD, 5, 2)])], {}, 10**9)
+    assert (process.started_s, process.ended_s) == (0.0, 0.0)
+
+
+def test_a_forked_worker_forgets_its_parents_frames() -> None:
+    frames = [
+        "main (train.py:9)",
+        "__iter__ (dataloader.py:1)",
+        "_worker_loop (worker.py:2)",
+        "decode (data.py:3)",
+    ]
+    (stack,) = read_stacks([Stack(200, "", "MainThread", frames, 5)], [])
+    assert (stack.role, stack.frames) == ("worker", frames[2:])
+
+
+def test_our_own_frame_around_the_loop_is_cut_too() -> None:
+    frames = [
+        "_life.<locals>._worker_loop (patch_worker.py:9)",
+        "_worker_loop (worker.py:2)",
+        "decode (data.py:3)",
+    ]
+    (stack,) = read_stacks([Stack(200, "", "MainThread", frames, 5)], [])
+    assert stack.frames == frames[1:]
+
+
+def test_everything_else_is_the_trainers() -> None:
+    (stack,) = read_stacks([Stack(100, "", "MainThread", ["main (train.py:9)"], 5)], [])
+    assert (stack.role, stack.frames) == ("trainer", ["main (train.py:9)"])
+
+
+@pytest.mark.parametrize(
+    ("python", "running"), [("3.9.18", None), ("3.10.13", None), ("3.11.7", 5), ("3.14.0", 5), ("", 5)]
+)
+def test_old_interpreters_do_not_say_which_thread_sleeps(python: str, running: int | None) -> None:
+    """py-spy then takes every thread of a child for awake: measured on 3.9 and 3.10."""
+    processes = [Process(100, 1, "trainer", 0.0, 1.0, python=python)]
+    for pid in (100, 200):  # a process without the agent is taken to have the same interpreter
+        (stack,) = read_stacks([Stack(pid, "", "MainThread", ["main (train.py:9)"], 5, 5)], processes)
+        assert stack.running == running
+
+
+def passes(t_ms: float, shared: bool = True, closes: bool = False) -> list[Row]:
+    """A backward pass of 10 ms: 6 ms of its own, then 1 ms on the CPU, 1 ms without a core, 2 ms asleep."""
+    values = (1 * MS, 1 * MS, 6 * MS)
+    whole = row(wire.BACKWARD, t_ms, 10.0)
+    rest = row(wire.EXCHANGE, t_ms + 6, 4.0, *values, thing=int(shared))
+    step = row(wire.OPTIMIZER, t_ms - 1 if closes else t_ms + 11, 12.0 if closes else 1.0)
+    return [whole, rest, step]
+
+
+def test_what_a_thread_sleeps_in_an_exchange_is_not_backward() -> None:
+    marks = read_marks(log(passes(100)), 0)
+    assert marks.exchange.between(0, 10**12) == 2 * MS
+    assert marks.backward.between(0, 10**12) == 8 * MS
+
+
+def test_a_pass_that_exchanges_nothing_is_all_backward() -> None:
+    marks = read_marks(log(passes(100, shared=False)), 0)
+    assert marks.exchange.between(0, 10**12) == 0
+    assert marks.backward.between(0, 10**12) == 10 * MS
+
+
+def test_a_collective_counts_once_wherever_it_is_called() -> None:
+    inside, outside = (row(wire.COLLECTIVE, t, 1.0, 0, 0) for t in (107.0, 120.0))
+    found = exchanges(log([*passes(100), inside, outside]), 0)
+    assert sorted(found) == [(106 * MS, 2 * MS), (120 * MS, 1 * MS)]
+
+
+def test_another_threads_exchanges_are_its_own() -> None:
+    assert exchanges(log([row(wire.COLLECTIVE, 5, 1.0, thread=3)]), 0) == []
+
+
+def test_clocks_that_could_not_be_read_leave_the_time_as_it_is() -> None:
+    rest = row(wire.EXCHANGE, 100, 4.0, wire.NOTHING, wire.NOTHING, thing=1)
+    assert exchanges(log([rest]), 0) == [(100 * MS, 4 * MS)]
+
+
+def test_passes_are_summed_up_by_whether_they_exchanged() -> None:
+    rows = [one for place in range(4) for one in passes(100 + 20 * place, shared=place == 3)]
+    rows = [one for one in rows if one.kind != wire.OPTIMIZER] + [row(wire.OPTIMIZER, 175, 1.0)]
+    local, shared = read_ranks([log(rows)]).passes
+    assert (local.shared, local.count, shared.shared, shared.count) == (False, 3, True, 1)
+    assert shared.per_step == local.per_step == 4.0
+    seconds = (shared.local_s, shared.exchange_s, shared.exchange_cpu_s)
+    assert seconds == pytest.approx((0.006, 0.002, 0.001))
+
+
+def test_passes_per_step_are_counted_between_steps_though_some_were_not_looked_at() -> None:
+    """Four in each of five optimizer steps; two of the second's were missed."""
+    rows = [
+        one
+        for place in range(20)
+        for one in passes(100 + 20 * place, shared=True)
+        if one.kind != wire.OPTIMIZER and place not in (5, 6)
+    ]
+    steps = [row(wire.OPTIMIZER, 175 + 80 * place, 1.0) for place in range(5)]
+    (shared,) = read_ranks([log([*rows, *steps])]).passes
+    assert shared.per_step == 4.0
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_passes_that_an_optimizer_calls_for_itself_are_counted(closes: bool) -> None:
+    (one,) = read_ranks([log([*passes(100, closes=closes), *passes(200, closes=closes)])]).passes
+    assert one.in_optimizer == (2 if closes else 0)
+
+
+def test_a_wrapped_model_knows_its_buckets_by_its_newest_books() -> None:
+    built = {"fact": "parallel", "kind": "ddp", "world_size": 2, "parameters": 3, "gradient_bytes": 12}
+    single = {**built, "kind": "dp", "devices": 4}
+    books = {"fact": "ddp_books", "model": 2, "bucket_sizes": "12", "unused_parameter_size": 0}
+    rebuilt = {**books, "rebuilt_bucket_sizes": "4, 8"}
+    dp, first, second = read_ranks([log([], facts=[single, built, dict(built), books, rebuilt])]).parallel
+    assert (dp.kind, dp.devices, dp.bucket_bytes) == ("dp", 4, None)
+    assert (first.bucket_bytes, first.unused_bytes) == (None, None)
+    assert (second.bucket_bytes, second.unused_bytes) == ([4, 8], 0)
+
+
+def test_collectives_are_listed_by_line() -> None:
+    site = {"fact": "site", "site": 1, "kind": "all_reduce", "file": "train.py", "line": 9}
+    rows = [row(wire.COLLECTIVE, t, 2.0, 0, 0, 64, thing=1) for t in (10, 20)]
+    (found,) = read_collectives(log(rows, facts=[site]))
+    assert (found.pid, found.kind, found.name, found.count, found.bytes) == (
+        PID,
+        "exchange",
+        "all_reduce",
+        2,
+        128,
+    )
+    assert found.location is not None
+    assert (found.location.line, found.total_s) == (9, pytest.approx(0.004))
+
+
+SITE = {"fact": "site", "site": 1, "kind": "logging", "file": "train.py", "line": 9, "function": "log"}
+LOGGING = wire.OPERATIONS.index("logging")
+
+
+def test_calls_from_one_line_are_one_operation() -> None:
+    rows = [row(wire.OPERATION, t, t, 1000, 10, LOGGING, thing=1) for t in (1, 3, 2)]
+    (found,) = read_operations(log(rows, facts=[SITE]), 0)
+    assert (found.kind, found.name, found.count, found.bytes) == ("logging", "log", 3, 30)
+    assert found.location == Location("train.py", 9, "log")
+    assert (found.total_s, found.max_s) == (0.006, 0.003)
+    assert [t for t, _ in found.events] == [0.001, 0.002, 0.003]
+
+
+def test_only_the_longest_events_are_kept() -> None:
+    rows = [row(wire.OPERATION, t, t, 0, 0, LOGGING, thing=1) for t in range(1, 2 * EVENTS_AT_MOST)]
+    (found,) = read_operations(log(rows, facts=[SITE]), 0)
+    assert (found.count, len(found.events)) == (2 * EVENTS_AT_MOST - 1, EVENTS_AT_MOST)
+    assert min(took for _, took in found.events) == EVENTS_AT_MOST / 1000
+
+
+def test_only_the_heaviest_lines_are_kept() -> None:
+    rows = [row(wire.OPERATION, n, n, 0, 0, LOGGING, thing=n) for n in range(1, 2 * OPERATIONS_AT_MOST)]
+    found = read_operations(log(rows), 0)
+    assert len(found) == OPERATIONS_AT_MOST
+    assert found[0].total_s == max(one.total_s for one in found)
+
+
+def test_full_collections_are_told_from_young_ones() -> None:
+    rows = [row(wire.COLLECTION, 10 * place, 1 + place, place) for place in range(3)]
+    found = {one.name: one.count for one in read_operations(log(rows), 0)}
+    assert found == {"full": 1, "young": 2}
+
+
+def test_a_collection_burns_cpu_all_the_time_it_takes() -> None:
+    (found,) = read_operations(log([row(wire.COLLECTION, 1, 5, 2)]), 0)
+    assert (found.kind, found.cpu_s, found.total_s, found.location) == ("collection", 0.005, 0.005, None)
+
+
+def test_an_operation_of_a_later_version_is_left_out() -> None:
+    assert read_operations(log([row(wire.OPERATION, 1, 1, 0, 0, 99)]), 0) == []

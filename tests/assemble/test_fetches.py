@@ -1,13 +1,25 @@
-"""Fetches find their loader through the workers that made them, and a sample of them is uniform."""
+"""Fetches, batches and constructions find their loader and their worker."""
 
 from __future__ import annotations
 
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.fetches import find_fetchers, read_fetches, read_payload, read_repeats
-from bottleneck_doctor.assemble.rows import Row
-from tests.assemble.logs import MS, PID, log, row
+from bottleneck_doctor.assemble.excerpts import Deals, batch_of, read_deals
+from bottleneck_doctor.assemble.fetches import (
+    Fetcher,
+    find_fetchers,
+    read_fetches,
+    read_making,
+    read_payload,
+    read_repeats,
+)
+from bottleneck_doctor.assemble.loaders import read_iterations, read_loaders
+from bottleneck_doctor.assemble.rows import ProcessLog, Row
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.fetches import Making
+from bottleneck_doctor.model.loops import Loader
+from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
 
@@ -98,3 +110,168 @@ def test_samples_that_come_again_are_compared(checksums: tuple[int, int], equal:
     repeats = read_repeats("100:1", fetchers["100:1"])
     assert repeats is not None
     assert (repeats.indices, repeats.compared, repeats.equal, repeats.sample_bytes) == (2, 1, equal, 64.0)
+
+
+KEY, NUMBERING_MAKING = "100:1", {(PID, 1): "100:1"}
+
+
+def read(
+    *workers: list[Row], main: list[Row] | None = None, facts: list[dict[str, object]] | None = None
+) -> Making:
+    """The loader's account from its workers' rows and those of the process that built it."""
+    fetchers = [Fetcher(log(rows, pid=200 + n, facts=facts), n, None) for n, rows in enumerate(workers)]
+    logs: list[ProcessLog] = [log(main or []), *(fetcher.log for fetcher in fetchers)]
+    return read_making(KEY, fetchers, logs, NUMBERING_MAKING)
+
+
+def firstlings(*checksums: int) -> list[Row]:
+    return [row(wire.FIRST_BATCH, place, 0, one, place) for place, one in enumerate(checksums, 1)]
+
+
+def test_unpacking_is_a_mean_over_all_fetches() -> None:
+    rows = [row(wire.FETCH, 10, 5), row(wire.FETCH, 20, 5), row(wire.UNPACK, 10, 0, 3 * MS, 4000)]
+    making = read(rows)
+    assert (making.batches, making.unpack_cpu_s, making.unpacked_bytes) == (2, pytest.approx(0.0015), 2000)
+
+
+def test_transforms_have_their_names_and_are_means_over_the_fetches_that_timed_them() -> None:
+    rows = [row(wire.FETCH, t, 5) for t in (10, 20, 30, 40)]
+    rows += [row(wire.TRANSFORM, t, 0, 2 * MS, 1) for t in (10, 40)]
+    rows += [row(wire.TRANSFORM, 10, 0, 4 * MS, 2)]
+    names = [{"fact": "transform", "number": n, "name": name} for n, name in ((1, "Crop"), (2, "Blur"))]
+    assert read(rows, facts=names).transforms == {"Crop": pytest.approx(0.002), "Blur": pytest.approx(0.002)}
+
+
+def test_draws_belong_to_the_loader_and_an_epochs_start_is_what_it_took_beyond_them() -> None:
+    def draws(t: float, took: float, count: int, begins: int, thing: int = 1) -> Row:
+        return row(wire.DRAWS, t, took, MS, count, begins, thing=thing)
+
+    making = read(
+        [], main=[draws(1, 50, 4, 1), draws(2, 2, 1, 0), draws(3, 4, 1, 0), draws(4, 90, 1, 0, thing=2)]
+    )
+    assert making.draw_s == pytest.approx(0.003)
+    assert making.first_draws_s == [pytest.approx(0.038)]
+
+
+def test_nothing_seen_is_nothing_said() -> None:
+    assert read([]) == Making(KEY)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((1, 2, 3), (1, 2, 3), (3, 3)),
+        ((1, 2, 3), (4, 5, 6), (3, 0)),
+        ((1, 2, 3), (1,), (0, 0)),
+        ((1, 1, 1), (1, 1, 1), (0, 0)),  # constant data proves nothing
+    ],
+)
+def test_first_batches_are_compared_by_place(
+    one: tuple[int, ...], other: tuple[int, ...], expected: tuple[int, int]
+) -> None:
+    assert read(firstlings(*one), firstlings(*other)).firstlings == expected
+
+
+def deals(
+    passes: list[int],
+    pids: list[list[int]],
+    *,
+    left: tuple[int, ...] = (),
+    made: dict[int, int] | None = None,
+    **loader: object,
+) -> Deals:
+    """What passes of so many batches gave to these worker processes; those ``left`` were left early."""
+    script, t = Script(), 0.0
+    for place, (batches, fetcher) in enumerate(zip(passes, pids, strict=True)):
+        begin = t
+        opens(script, place, t, took_ms=1.0)
+        for worker, pid in enumerate(fetcher):
+            script.rows.append(row(wire.WORKER, begin, 0.0, pid, worker, thing=1))
+        for _ in range(batches):
+            t += 10
+            asks(script, place, t)
+            trains(script, t + 5)
+        t += 10
+        if place not in left:
+            ends(script, place, t)
+        t += 10
+    found = log(script.rows, facts=[loader_fact()])
+    key = f"{PID}:1"
+    group = read_iterations(found, {(PID, 1): key})
+    given = {"num_workers": len(pids[0]), **loader}
+    return read_deals(found, group, Loader(key, "dataloader", PID, **given), made)  # type: ignore[arg-type]
+
+
+def begin_of(place: int, batches: int) -> int:
+    """When that pass begins, if all are as long."""
+    return int(place * (10 * batches + 20) * MS)
+
+
+def test_batches_are_dealt_out_in_turn() -> None:
+    found = deals([7], [[201, 202, 203]])
+    assert [batch_of(found, 201, MS, number) for number in (1, 2, 3)] == [0, 3, 6]
+    assert [batch_of(found, 203, MS, number) for number in (1, 2)] == [2, 5]
+
+
+def test_new_workers_begin_anew_and_batches_are_counted_on() -> None:
+    found = deals([5, 5], [[201, 202], [211, 212]])
+    assert batch_of(found, 212, begin_of(1, 5) + MS, 1) == 6
+
+
+def test_workers_that_stay_go_on_counting_their_fetches() -> None:
+    found = deals([5, 5], [[201, 202], [201, 202]])
+    later = begin_of(1, 5) + MS
+    assert [batch_of(found, 201, later, number) for number in (4, 5)] == [
+        5,
+        7,
+    ]  # after three of the first pass
+    assert [batch_of(found, 202, later, number) for number in (3, 4)] == [6, 8]
+
+
+def test_what_was_made_ahead_when_a_loop_left_early_is_no_batch_and_what_follows_is_not_known() -> None:
+    found = deals([5, 5], [[201, 202], [201, 202]], left=(0,))
+    assert batch_of(found, 201, MS, 3) == 4
+    assert batch_of(found, 201, MS, 4) is None
+    assert batch_of(found, 201, begin_of(1, 5) + MS, 6) is None
+
+
+def test_the_order_is_not_known_where_batches_come_as_they_are_done() -> None:
+    assert deals([5], [[201, 202]], in_order=False) == {}
+
+
+def test_workers_that_iterate_for_themselves_keep_their_turns_until_one_may_have_run_dry() -> None:
+    found = deals([9], [[201, 202]], made={201: 6, 202: 3}, dataset_kind="iterable")
+    assert [batch_of(found, 201, MS, number) for number in (1, 3, 4)] == [0, 4, None]
+    assert batch_of(found, 202, MS, 3) == 5
+    stay = {"dataset_kind": "iterable", "persistent_workers": True}
+    assert deals([9], [[201, 202]], made={201: 6, 202: 3}, **stay) == {}
+
+
+def test_a_process_that_nobody_introduced_has_no_batches() -> None:
+    assert batch_of(deals([5], [[201]]), 999, MS, 1) is None
+
+
+def test_a_loader_built_each_epoch_is_one() -> None:
+    facts = [loader_fact(1, line=7), loader_fact(2, line=7, dataset="Data1"), loader_fact(3, line=8)]
+    loaders, numbering = read_loaders([log([], facts=facts)])
+    assert [loader.dataset for loader in loaders] == ["Data1", "Data3"]
+    assert numbering[100, 1] == numbering[100, 2] != numbering[100, 3]
+
+
+def test_the_same_line_in_two_processes_is_two_loaders() -> None:
+    ranks = [log([], pid=pid, facts=[loader_fact()]) for pid in (100, 200)]
+    loaders, numbering = read_loaders(ranks)
+    assert [loader.pid for loader in loaders] == [100, 200]
+    assert numbering[100, 1] != numbering[200, 1]
+
+
+def test_a_fact_with_hardly_anything_in_it_is_a_loader_still() -> None:
+    (loader,), _ = read_loaders([log([], facts=[{"fact": "loader"}])])
+    assert (loader.dataset, loader.batch_size, loader.num_workers, loader.location) == ("", None, 0, None)
+
+
+def test_places_are_kept() -> None:
+    fact = loader_fact(function="main", dataset_at=["data.py", 3])
+    (loader,), _ = read_loaders([log([], facts=[fact])])
+    assert loader.location == Location("train.py", 1, "main")
+    assert loader.dataset_location == Location("data.py", 3)

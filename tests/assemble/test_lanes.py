@@ -1,21 +1,32 @@
-"""What is kept of some steps is what happened in them: held against the simulation that wrote the rows."""
+"""Which steps are kept as they were, and what is kept of them; hostile traces are none or sound."""
 
 from __future__ import annotations
 
 import json
+import random
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble import trace_file
+from bottleneck_doctor.assemble.excerpts import STEPS_AIMED_AT, ExcerptRange, choose
+from bottleneck_doctor.assemble.loaders import SampledArrival
 from bottleneck_doctor.assemble.profile import Remains, assemble
+from bottleneck_doctor.assemble.steps import ArrivalPoint, sums
+from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.picture import Excerpt
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
 from tests.assemble import long_run
+from tests.assemble.logs import MS as MS_EXCERPTS
+from tests.assemble.logs import row
 from tests.assemble.long_run import ORIGIN, WORKERS, Course
 from tests.assemble.test_profile import writer
+from tests.assemble.traces import SGEMM, SHAPES, Pen, pages
 
 MS = 1_000_000
 A_TICK_S = 1e-8
@@ -135,3 +146,170 @@ def test_all_ranks_together_keep_no_more_than_a_profile_has_room_for(tmp_path: P
     assert len(found) == 8
     assert sum(len(one.spans.t) for one in found) <= 800
     assert all(one.steps >= 8 and one.looks == one.steps for one in found)
+
+
+NOTHING = sums([])
+
+
+def points(steps: Sequence[tuple[float, float, int]]) -> list[ArrivalPoint]:
+    """A loop's points: (milliseconds since the last, of these waited, steps covered) each."""
+    found, t = [], 1000.0
+    for wall, wait, covered in steps:
+        t += wall
+        arrival = SampledArrival(row(wire.NEXT, t - wait / covered, wait / covered), row(wire.CLOCKS, t))
+        found.append(ArrivalPoint(arrival, 0, covered, int(wait * MS_EXCERPTS)))
+    return found
+
+
+def chosen(steps: Sequence[tuple[float, float, int]], slots: int = 0, **more: object) -> ExcerptRange | None:
+    given: dict[str, object] = {"disturbed": [], "evaluation": NOTHING, "aimed_at": STEPS_AIMED_AT, **more}
+    return choose(points(steps), slots, **given)  # type: ignore[arg-type]
+
+
+def test_a_steady_run_gives_forty_steps_after_its_warm_up() -> None:
+    found = chosen([(10, 4, 1)] * 300, slots=20)
+    assert found is not None
+    assert (found.steps, found.looks) == (40, 40)
+    assert found.first >= 40
+
+
+def test_steps_that_wait_as_much_as_the_whole_are_preferred() -> None:
+    odd, usual = [(10.0, 9.0, 1)] * 60, [(10.0, 2.0, 1)] * 300
+    found = chosen([*odd, *usual])
+    assert found is not None
+    assert found.first >= 59
+    assert abs(found.waiting - 0.2) < 0.01
+
+
+def test_steps_that_take_as_long_as_most_are_preferred() -> None:
+    slow, usual = [(30.0, 6.0, 1)] * 60, [(10.0, 2.0, 1)] * 300
+    found = chosen([*slow, *usual])
+    assert found is not None
+    assert found.first >= 59
+
+
+def test_a_few_steps_that_were_all_seen_are_better_than_many_that_were_not() -> None:
+    dense, thin = [(10.0, 3.0, 1)] * 33, [(100.0, 30.0, 10)] * 200
+    found = chosen([*dense, *thin])
+    assert found is not None
+    assert found.steps == found.looks == 20
+
+
+def test_steps_too_far_apart_to_show_anything_are_not_kept() -> None:
+    assert chosen([(300.0, 90.0, 30)] * 200) is None
+
+
+def test_no_stretch_lies_in_an_instruments_window() -> None:
+    steps = [(10.0, 4.0, 1)] * 120
+    window = ((1000 + 300) * MS_EXCERPTS, (1000 + 1100) * MS_EXCERPTS)
+    found = chosen(steps, disturbed=[window])
+    assert found is not None
+    assert found.end <= window[0] or found.begin >= window[1]
+    assert chosen(steps, disturbed=[(0, 10**15)]) is None
+
+
+def test_evaluation_is_kept_out_unless_it_comes_every_few_steps() -> None:
+    steps = [(10.0, 4.0, 1)] * 200
+    once = sums([((1000 + 1500) * MS_EXCERPTS, 5 * MS_EXCERPTS)])
+    apart = chosen(steps, evaluation=once)
+    assert apart is not None
+    assert not once.between(apart.begin, apart.end)
+    always = sums([((1000 + 10 * step) * MS_EXCERPTS, 2 * MS_EXCERPTS) for step in range(200)])
+    assert chosen(steps, evaluation=always) is not None
+
+
+def test_a_run_of_a_dozen_steps_keeps_what_it_has_and_one_of_three_nothing() -> None:
+    found = chosen([(10.0, 4.0, 1)] * 14)
+    assert found is not None
+    assert 8 <= found.steps <= 13
+    assert chosen([(10.0, 4.0, 1)] * 3) is None
+    assert chosen([]) is None
+
+
+def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(pages().text())
+    assert read_window(file) is not None
+    monkeypatch.setattr(trace_file, "BYTES_AT_MOST", file.stat().st_size - 1)
+    assert read_window(file) is None
+    assert read_window(tmp_path / "none.json") is None
+
+
+def test_what_stands_between_events_and_in_names_does_not_matter(tmp_path: Path) -> None:
+    text = pages().text()
+    whole = trace_file.read_timeline(text)
+    assert whole is not None
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{}], **json.loads(text)}, indent=2))
+    assert trace_file.read_timeline(file) == whole
+    file.write_bytes(text.replace("aten::mm", "aten\t::mm", 1).encode() + b"\n")  # names are users', too
+    assert trace_file.read_timeline(file) is not None
+
+
+def test_of_two_devices_the_busiest_is_read_with_the_calls_that_were_for_it() -> None:
+    pen = Pen()
+    for place in range(6):
+        at = place * 1000.0
+        pen.step(at)
+        for device in (0, 1):
+            for kernel in range(5):
+                pen.kernel(at + 10 + kernel + 20 * device, at + 100 + 20 * kernel, 18 - device, device=device)
+    pen.step(6000)
+    read = trace_file.read_timeline(pen.text())
+    assert read is not None
+    assert (len(read.work), len(read.calls)) == (30, 30)
+    table = read_window(pen.text())
+    assert table is not None
+    assert table.window.steps == 5
+
+
+def test_a_hostile_or_broken_trace_is_none_or_sound() -> None:
+    """Anything may stand anywhere: no exception, and what comes back is finite."""
+    text, luck = pages().text(), random.Random(7)
+    for _ in range(60):
+        assert read_window(text[: luck.randrange(len(text))]) is None
+    odd = [None, True, -1, 1e300, "x", [], {}, [[]], float("inf"), float("nan"), 2**80, "[[[["]
+    for _ in range(300):
+        whole = json.loads(text)
+        for _ in range(20):
+            event = luck.choice(whole["traceEvents"])
+            event[luck.choice([*event, "args"])] = luck.choice(odd)
+            given = luck.choice(whole["traceEvents"]).get("args")
+            if isinstance(given, dict) and given:
+                given[luck.choice(list(given))] = luck.choice(odd)
+        table = read_window(json.dumps(whole))
+        assert table is None or 0 <= table.window.wall_s < 1e13
+    for nonsense in (
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"traceEvents": 3}',
+        "[" * 100_000,
+        '{"traceEvents": [1, [], {}]}',
+    ):
+        assert read_window(nonsense) is None
+
+
+def test_forty_thousand_events_take_less_than_a_breath() -> None:
+    pen = Pen()
+    for place in range(11):
+        pen.step(place * 1e6)
+        for kernel in range(1200):
+            at = place * 1e6 + kernel * 100
+            number = pen.on_host("aten::mm", at, 30, **SHAPES)
+            pen.kernel(at + 10, at + 20, 40, SGEMM, operator=number)
+    text = pen.text()
+    begun = time.perf_counter()
+    table = read_window(text)
+    taken = time.perf_counter() - begun
+    assert len(pen.events) > 39_000
+    assert table is not None
+    assert table.window.steps == 9
+    assert taken < 100 * _yardstick(text), "in proportion to reading it once, not to its square"
+
+
+def _yardstick(text: str) -> float:
+    begun = time.perf_counter()
+    json.loads(text)
+    return time.perf_counter() - begun

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.loaders import read_iterations
+from bottleneck_doctor.assemble.device_steps import _look
+from bottleneck_doctor.assemble.loaders import Iteration, SampledArrival, read_iterations
+from bottleneck_doctor.assemble.loop_without_loader import read_outside
 from bottleneck_doctor.assemble.loops import read_loops
+from bottleneck_doctor.assemble.rows import TYPES, Row
+from bottleneck_doctor.assemble.steps import ROWS_AT_MOST
 from bottleneck_doctor.model.loops import Loop
-from tests.assemble.logs import PID, Script, asks, ends, log, opens, row, trains
+from tests.assemble.logs import MS, PID, Script, asks, ends, log, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
 
@@ -190,3 +196,220 @@ def test_an_iterator_kept_aside_does_not_tear_the_loop_apart(script: Script) -> 
     loop = read(script)["100:1"]
     assert (loop.steps, loop.epochs.batches) == (9, [3, 3, 3])
     assert min(loop.table.wall_s) == pytest.approx(0.02)
+
+
+def read_arrivals(script: Script) -> dict[int, Iteration]:
+    return {one.number: one for one in read_iterations(log(script.rows), NUMBERING)}
+
+
+def test_a_loop_that_trains_gets_all_its_passes(script: Script) -> None:
+    opens(script, 1, 0)
+    for step in range(5):
+        asks(script, 1, 10 + 10 * step)
+        trains(script, 15 + 10 * step)
+    ends(script, 1, 60)
+    one = read_arrivals(script)[1]
+    assert (one.role, one.batches, one.backwards, one.optimizer_steps) == ("train", 5, 5, 4)
+
+
+def test_a_loop_that_gathers_many_batches_for_each_pass_trains(script: Script) -> None:
+    """Contrastive losses over many batches, rollouts that are read through a loader."""
+    opens(script, 1, 0)
+    for step in range(96):
+        asks(script, 1, 10 + 10 * step)
+        if step % 24 == 23:
+            trains(script, 15 + 10 * step)
+    ends(script, 1, 1000)
+    opens(script, 2, 1010, loader=2)
+    for step in range(24):
+        asks(script, 2, 1020 + 10 * step, loader=2)
+    ends(script, 2, 1300, loader=2)
+    found = read_arrivals(script)
+    assert [(found[number].role, found[number].backwards) for number in (1, 2)] == [
+        ("train", 4),
+        ("evaluation", 0),
+    ]
+
+
+def test_an_evaluation_between_two_epochs_gets_none(script: Script) -> None:
+    for epoch in range(2):
+        start = 1000 * epoch
+        opens(script, 1 + 2 * epoch, start)
+        for step in range(3):
+            asks(script, 1 + 2 * epoch, start + 10 + 10 * step)
+            trains(script, start + 15 + 10 * step)
+        ends(script, 1 + 2 * epoch, start + 50)
+        opens(script, 2 + 2 * epoch, start + 60, loader=2)
+        for step in range(3):
+            asks(script, 2 + 2 * epoch, start + 70 + 10 * step, loader=2)
+        ends(script, 2 + 2 * epoch, start + 100, loader=2)
+    found = read_arrivals(script)
+    assert [found[number].role for number in (1, 2, 3, 4)] == ["train", "evaluation", "train", "evaluation"]
+    assert [found[number].backwards for number in (1, 2, 3, 4)] == [3, 0, 3, 0]
+
+
+def test_an_evaluation_that_was_broken_off_in_mid_epoch_gets_none(script: Script) -> None:
+    opens(script, 1, 0)
+    asks(script, 1, 10)
+    trains(script, 15)
+    opens(script, 2, 20, loader=2)
+    for step in range(4):
+        asks(script, 2, 21 + step, loader=2)
+    for step in range(4):
+        asks(script, 1, 40 + 10 * step)
+        trains(script, 45 + 10 * step)
+    ends(script, 1, 90)
+    found = read_arrivals(script)
+    assert (found[1].role, found[1].backwards) == ("train", 5)
+    assert (found[2].role, found[2].backwards) == ("evaluation", 0)
+
+
+def test_loaders_side_by_side_share_each_step(script: Script) -> None:
+    opens(script, 1, 0)
+    opens(script, 2, 1, loader=2)
+    for step in range(4):
+        asks(script, 1, 10 + 10 * step)
+        asks(script, 2, 12 + 10 * step, loader=2)
+        trains(script, 15 + 10 * step)
+    ends(script, 1, 60)
+    found = read_arrivals(script)
+    assert [(found[n].role, found[n].backwards) for n in (1, 2)] == [("train", 4), ("train", 4)]
+
+
+def test_steps_between_two_looks_belong_to_the_batch_before_them(script: Script) -> None:
+    opens(script, 1, 0)
+    asks(script, 1, 10)
+    trains(script, 11, steps=8)
+    asks(script, 1, 90, skipped=7)
+    trains(script, 91, steps=3)
+    ends(script, 1, 120)
+    one = read_arrivals(script)[1]
+    assert (one.batches, one.backwards) == (9, 11)
+
+
+def test_a_thread_that_never_trains_prefetches(script: Script) -> None:
+    opens(script, 1, 0, thread=3)
+    for step in range(3):
+        asks(script, 1, 10 + 10 * step, thread=3)
+        trains(script, 15 + 10 * step, thread=0)
+    assert read_arrivals(script)[1].role == "prefetch"
+
+
+def test_an_iterator_belongs_to_the_thread_that_asks_it(script: Script) -> None:
+    opens(script, 1, 0, thread=0)
+    asks(script, 1, 10, thread=3)
+    trains(script, 15, thread=0)
+    assert read_arrivals(script)[1].thread == 3
+
+
+def test_where_nothing_is_differentiated_the_largest_loader_is_the_loop(script: Script) -> None:
+    opens(script, 1, 0)
+    asks(script, 1, 10)
+    opens(script, 2, 20, loader=2)
+    for step in range(3):
+        asks(script, 2, 30 + step, loader=2)
+    found = read_arrivals(script)
+    assert [found[n].role for n in (1, 2)] == ["evaluation", "train"]
+
+
+def test_an_iterator_whose_opening_was_lost_is_still_one(script: Script) -> None:
+    opens(script, 1, 0)
+    asks(script, 1, 10)
+    script.rows = script.rows[1:]
+    assert read_arrivals(script)[1].loader == "100:1"
+
+
+EVERY = 10  # step is looked at
+COUNT = 2_000
+
+
+def looked_at(gaps: list[float], own: list[float], evaluations: dict[int, float]) -> list[Row]:
+    """Rows of a loop whose gaps sleep, in ms, and whose own work is CPU, as are evaluations behind some."""
+    rows, t, cpu = [], 0.0, 0.0
+    for number, (gap, work) in enumerate(zip(gaps, own, strict=True), start=1):
+        if number % EVERY == 1:
+            rows.append(row(wire.STEP, t, 0, number - 1, round(cpu * MS), 0))
+            rows.append(row(wire.FORWARD, t, gap, number - 1, 0, 0))
+        t += gap + work + evaluations.get(number, 0.0)
+        cpu += work + evaluations.get(number, 0.0)
+        if number % EVERY == 1:
+            rows.append(row(wire.NEXT_STEP, t, 0, number, round(cpu * MS)))
+    return rows
+
+
+def share(gaps: list[float], own: list[float], evaluations: dict[int, float] | None = None) -> float:
+    table = read_outside(log(looked_at(gaps, own, evaluations or {})), [], 0)[0].table
+    timed = [gap for gap in table.gap_s if gap is not None]
+    return sum(timed) / sum(table.wall_s)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 18])
+def test_a_stall_that_no_look_met_is_in_the_gap(seed: int) -> None:
+    """One step of fifty waits half a second. What the looks met of that, taken for all steps, is far off."""
+    draw = Random(seed)
+    gaps = [500.0 if draw.random() < 0.02 else draw.uniform(0.5, 1.5) for _ in range(COUNT)]
+    own = [draw.uniform(4.0, 6.0) for _ in range(COUNT)]
+    assert abs(sum(gaps[::EVERY]) * EVERY / sum(gaps) - 1) > 0.15, "this draw tests nothing"
+    assert share(gaps, own) == pytest.approx(sum(gaps) / (sum(gaps) + sum(own)), abs=0.01)
+
+
+def test_what_no_look_met_and_was_no_wait_is_not_in_the_gap() -> None:
+    """An evaluation of half a second behind every hundredth step."""
+    draw = Random(6)
+    gaps = [draw.uniform(0.5, 1.5) for _ in range(COUNT)]
+    own = [draw.uniform(4.0, 6.0) for _ in range(COUNT)]
+    evaluations = dict.fromkeys(range(100, COUNT, 100), 500.0)
+    whole = sum(gaps) + sum(own) + sum(evaluations.values())
+    assert share(gaps, own, evaluations) == pytest.approx(sum(gaps) / whole, abs=0.01)
+
+
+def test_work_that_varies_is_not_in_the_gap() -> None:
+    draw = Random(7)
+    gaps = [draw.uniform(1.9, 2.1) for _ in range(COUNT)]
+    own = [draw.choice((1.0, 9.0)) for _ in range(COUNT)]
+    assert share(gaps, own) == pytest.approx(sum(gaps) / (sum(gaps) + sum(own)), abs=0.01)
+
+
+def test_steps_that_a_look_made_longer_are_not_taken_for_all() -> None:
+    """The look takes 3 ms, and lets all that follows in its step compute a tenth longer."""
+    draw, rows, t = Random(8), [], 0.0
+    for number in range(COUNT):
+        longer = 1.1 if number % EVERY == 0 else 1.0
+        gap, work = (draw.uniform(0.9, 1.1) * longer * base for base in (2.0, 4.0))
+        if number % EVERY == 0:
+            rows.append(row(wire.STEP, t, 0, number, round(t * MS), 0))
+            rows.append(row(wire.SAMPLING, t, 3.0))
+            rows.append(row(wire.FORWARD, t + 3.0, gap, number, round(gap * MS), 0))
+            t += 3.0
+        t += gap + work
+        if number % EVERY == 0:
+            rows.append(row(wire.NEXT_STEP, t, 0, number + 1, round(t * MS)))
+    table = read_outside(log(rows), [], 0)[0].table
+    timed = [gap for gap in table.gap_s if gap is not None]
+    assert sum(timed) / sum(table.wall_s) == pytest.approx(1 / 3, abs=0.005)
+    assert sum(table.wall_s) / sum(table.steps) == pytest.approx(0.00606, rel=0.02)
+
+
+def test_a_loop_without_a_loader_stays_bounded_and_keeps_its_sums() -> None:
+    count = 3 * ROWS_AT_MOST
+    rows = [row(wire.STEP, 10 * n, 0, n, n * MS, 2 * n * MS) for n in range(1, count + 1)]
+    rows += [row(wire.FORWARD, 10 * n + 1, 2, n, MS, 0) for n in range(1, count + 1)]
+    (loop,) = read_outside(log(rows), [], 0)
+    table = loop.table
+    assert len(table.t) <= ROWS_AT_MOST
+    assert {len(column) for column in vars(table).values()} == {len(table.t)}
+    assert sum(table.steps) == loop.steps == count - 1
+    assert sum(table.wall_s) == pytest.approx(0.01 * (count - 1))
+    assert sum(table.gap_s) == pytest.approx(0.002 * (count - 1))
+    assert sum(table.cpu_s) == pytest.approx(0.001 * (count - 1))
+    assert table.t[-1] == pytest.approx(0.01 * count)
+
+
+@pytest.mark.parametrize(("read", "left"), [(4000, 3800), (150, 0)])
+def test_what_the_agent_takes_before_the_loop_waits_is_no_idleness(read: int, left: int) -> None:
+    ours, waited = 200, 6000
+    row = TYPES[wire.DEVICE_STEP]((1000, 9000, read, 9500, 0, 0, 0, 1, 0, wire.DEVICE_STEP))
+    asked = TYPES[wire.NEXT]((1000 + ours, waited, 1, 0, waited, 0, 0, 1, 0, wire.NEXT))
+    look = _look(row, Iteration(1, "loader", 0, 0), 0, SampledArrival(asked, asked))
+    assert (look.wait, look.wall) == (left, 9500 - (read - left))
+    assert look.host_wait == waited

@@ -1,4 +1,4 @@
-"""The whole profile: bounded for a million steps and 64 processes, and honest about what is missing."""
+"""The whole profile is bounded for a million steps and 64 processes; rows are read as far as they go."""
 
 from __future__ import annotations
 
@@ -10,11 +10,25 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import EventWriter
+from bottleneck_doctor.assemble import rows
+from bottleneck_doctor.assemble.computing import AT_MOST, COMPILATIONS_AT_MOST, read_computing
+from bottleneck_doctor.assemble.facts import ProcessFact, TorchFact
+from bottleneck_doctor.assemble.fetches import Fetcher, read_hot_files
 from bottleneck_doctor.assemble.profile import Remains, assemble
+from bottleneck_doctor.assemble.rows import read_logs
+from bottleneck_doctor.assemble.samples import (
+    BUCKETS_AT_MOST,
+    CELLS_AT_MOST,
+    POINTS_AT_MOST,
+    read_blocked,
+    read_series,
+)
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
+from bottleneck_doctor.model.computing import Computing, Padding
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
+from tests.assemble.logs import PID, log, row
 
 MOST_BYTES = 2 << 20
 MILLION = 1_000_000
@@ -133,3 +147,215 @@ def test_steps_under_torch_profiler_are_set_aside_and_those_under_py_spy_are_not
     left.windows.append(InstrumentWindow("torch.profiler", 3.2, 3.4))
     (loop,) = assemble(left).loops
     assert loop.table.set_aside == ["", "", "instrument", ""]
+
+
+PER_CHUNK = wire.CHUNK_BYTES // wire.ROW.size
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    writer = EventWriter(str(tmp_path))
+    for place in range(PER_CHUNK + 3):
+        writer.row(wire.BACKWARD, place + 1, 1)
+    writer.fact(fact="process", rank=0)
+    return Path(writer.path + ".rows")
+
+
+def test_all_chunks_are_read(file: Path) -> None:
+    (log,) = read_logs(file.parent)
+    assert [row.t for row in log.rows] == list(range(1, PER_CHUNK + 4))
+    assert log.told(ProcessFact) == [ProcessFact(rank=0)]
+    assert log.told(TorchFact) == []
+    assert log.first(TorchFact) == TorchFact()
+
+
+def test_a_row_that_was_not_finished_is_left_out(file: Path) -> None:
+    with file.open("r+b") as handle:
+        handle.seek(wire.HEADER_BYTES + 5 * wire.ROW.size + wire.ROW.size - 2)
+        handle.write(b"\0\0")
+    (log,) = read_logs(file.parent)
+    assert [row.t for row in log.rows][:7] == [1, 2, 3, 4, 5, 7, 8]
+
+
+@pytest.mark.parametrize("size", [0, 1, wire.HEADER_BYTES - 1, wire.HEADER_BYTES, wire.HEADER_BYTES + 70])
+def test_a_file_cut_anywhere_is_read_as_far_as_it_goes(file: Path, size: int) -> None:
+    os.truncate(file, size)
+    logs = read_logs(file.parent)
+    assert len(logs) == (size >= wire.HEADER_BYTES)
+    assert sum(len(log.rows) for log in logs) == max(0, size - wire.HEADER_BYTES) // wire.ROW.size
+
+
+@pytest.mark.parametrize("place", [0, 8, 12])
+def test_a_file_of_another_kind_version_or_row_size_is_left_out(file: Path, place: int) -> None:
+    with file.open("r+b") as handle:
+        handle.seek(place)
+        handle.write(b"\xff")
+    assert read_logs(file.parent) == []
+
+
+def test_facts_that_are_no_facts_are_left_out(file: Path) -> None:
+    facts = file.with_suffix(".facts")
+    facts.write_bytes(b'{"fact": "one"}\nnonsense\n[1, 2]\n\xff\xfe\n' + b"[" * 100_000 + b'\n{"fact": "two"')
+    (log,) = read_logs(file.parent)
+    assert log.facts == [{"fact": "one"}]
+
+
+def test_a_folder_without_files_has_no_diaries(tmp_path: Path) -> None:
+    assert read_logs(tmp_path) == []
+    assert read_logs(tmp_path / "missing") == []
+
+
+def test_who_trains_is_read_among_however_many_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "FILES_AT_MOST", 5)
+    for place in range(9):
+        writer = EventWriter(str(tmp_path))
+        if place == 8:
+            writer.post(wire.FIRST, 1)
+            last = writer.start_ns
+    found = read_logs(tmp_path)
+    assert len(found) == 5
+    assert found[-1].start_ns == last
+
+
+def test_of_many_workers_instants_are_left_out_and_none_of_who_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "ROWS_AT_MOST", 8 * PER_CHUNK)
+    monkeypatch.setattr(rows, "OTHERS_ROWS_AT_LEAST", 4 * PER_CHUNK)
+    for trains in (True, False, False, False):
+        writer = EventWriter(str(tmp_path))
+        if trains:
+            writer.post(wire.FIRST, 1)
+        for fetch in range(2 * PER_CHUNK):
+            start = (fetch + 1) * 1_000_003
+            writer.row(wire.FETCH, start, 1)
+            writer.row(wire.BATCH, start, 1)
+    training, *workers = read_logs(tmp_path)
+    assert len(training.rows) == 4 * PER_CHUNK
+    kept = [len(worker.rows) for worker in workers]
+    assert 2 * PER_CHUNK < sum(kept) <= 4 * PER_CHUNK
+    for worker in workers:
+        assert [row.t for row in worker.of(wire.FETCH)] == [row.t for row in worker.of(wire.BATCH)]
+
+
+def test_a_truth_value_is_no_number(tmp_path: Path) -> None:
+    writer = EventWriter(str(tmp_path))
+    writer.row(wire.BACKWARD, 1, 1)
+    writer.fact(fact="process", rank=True, world_size=2, python=3, spare=True)
+    (log,) = read_logs(tmp_path)
+    assert log.first(ProcessFact) == ProcessFact(world_size=2)
+
+
+HALF_S = 500_000_000
+OWNERS = {200: "100:1"}
+
+
+def test_sensors_of_one_tick_share_a_row() -> None:
+    samples = [Sample(HALF_S + 1, "cpu", {"a": 1.0}), Sample(HALF_S + 9, "gpu", {"b": 2.0, "name": "x"})]
+    series = read_series(samples, 0)
+    assert (series.t, series.values) == ([0.5], {"a": [1.0], "b": [2.0]})
+
+
+def test_what_a_tick_did_not_measure_is_none() -> None:
+    series = read_series([Sample(HALF_S, "cpu", {"a": 1.0}), Sample(2 * HALF_S, "gpu", {"b": 2.0})], 0)
+    assert series.values == {"a": [1.0, None], "b": [None, 2.0]}
+
+
+def test_a_long_run_is_sampled_more_thinly() -> None:
+    series = read_series([Sample(n * HALF_S, "cpu", {"a": float(n)}) for n in range(5000)], 0)
+    assert POINTS_AT_MOST / 2 < len(series.t) <= POINTS_AT_MOST
+
+
+def test_what_is_read_rarely_or_out_of_step_outlasts_the_thinning() -> None:
+    """A GPU's readings roam: in a long run they fall between all others."""
+    host = [Sample(4 * n * HALF_S, "system", {"cpu": float(n)}) for n in range(POINTS_AT_MOST)]
+    gpu = [Sample((4 * n + 2) * HALF_S, "gpu", {"busy": 0.5}) for n in range(POINTS_AT_MOST)]
+    once = Sample(2 * HALF_S, "gpu_static", {"clock_max": 1980})
+    values = read_series([*host, *gpu, once], 0).values
+    assert None not in values["cpu"]
+    assert None not in values["busy"]
+    assert values["clock_max"][0] == 1980
+
+
+def test_many_gpus_keep_a_profile_small() -> None:
+    many = {f"gpu{place}_{name}": 1.0 for place in range(64) for name in range(36)}
+    series = read_series([Sample(n * HALF_S, "gpu", many) for n in range(2000)], 0)
+    assert len(series.values) == len(many)
+    assert len(series.t) * len(many) <= CELLS_AT_MOST
+
+
+def test_blocked_samples_go_to_the_loader_of_the_process() -> None:
+    samples = [
+        Sample(HALF_S, "blocked", {"pid": 200, "width_s": 0.5, "storage": 3, "running": 1}),
+        Sample(HALF_S, "blocked", {"pid": 999, "storage": 5}),
+        Sample(HALF_S, "channel", {"name": "pipe_read", "count": 4}),
+    ]
+    (blocked,) = read_blocked(samples, OWNERS, 0)
+    assert (blocked.loader, blocked.t) == ("100:1", [0.5])
+    assert blocked.counts == [{"storage": 3, "running": 1}]
+    assert blocked.channels == {"pipe_read": 4}
+
+
+def test_many_buckets_are_merged_and_none_is_lost() -> None:
+    samples = [Sample(n * HALF_S, "blocked", {"pid": 200, "lock": 1}) for n in range(1, 5001)]
+    (blocked,) = read_blocked(samples, OWNERS, 0)
+    assert len(blocked.t) == len(blocked.counts) <= BUCKETS_AT_MOST
+    assert sum(counts["lock"] for counts in blocked.counts) == 5000
+
+
+def test_files_from_inside_and_outside_are_one_list() -> None:
+    worker = log(
+        [], pid=200, facts=[{"fact": "file", "path": "/data/a.JPG"}, {"fact": "file", "path": "/data/b.jpg"}]
+    )
+    samples = [Sample(1, "file", {"pid": 200, "path": "/data/b.jpg", "fstype": "nfs4", "rotational": -1})]
+    (files,) = read_hot_files([worker], samples, OWNERS)
+    assert (files.files, files.suffixes, files.mounts) == (2, {".jpg": 2}, {"nfs4": 1})
+    assert files.rotational is None
+    assert not files.direct
+
+
+def test_one_file_opened_past_the_page_cache_is_enough_to_know() -> None:
+    facts = [{"fact": "file", "path": f"/data/{n:03}.jpg", "direct": n == 7} for n in range(500)]
+    (files,) = read_hot_files([log([], pid=200, facts=facts)], [], OWNERS)
+    assert (files.files, files.direct) == (500, True)
+
+
+SWITCHES = {"fact": "switches", "anomaly": False, "autocast": False, "invented_later": 3}
+
+
+def test_a_run_of_an_older_agent_says_nothing() -> None:
+    assert read_computing([log([])], {}, 0) == Computing()
+
+
+def test_switches_noticed_later_join_those_read_at_first() -> None:
+    facts = [SWITCHES, {"fact": "noticed", "switch": "anomaly"}, {"fact": "graph", "casts_weights": True}]
+    (found,) = read_computing([log([], facts=facts)], {}, 0).switches
+    assert (found.pid, found.anomaly, found.noticed, found.autocast) == (PID, False, ["anomaly"], True)
+
+
+def test_without_a_graph_autocast_is_not_known_to_be_off() -> None:
+    (found,) = read_computing([log([], facts=[SWITCHES])], {}, 0).switches
+    assert found.autocast is None
+
+
+def test_optimizers_and_steps_are_read_and_bounded() -> None:
+    optimizer = {"fact": "optimizer", "name": "SGD", "tensors": 2, "invented_later": 1}
+    found = read_computing([log([], facts=[optimizer] * (2 * AT_MOST))], {}, 0)
+    assert len(found.optimizers) == AT_MOST
+    assert (found.optimizers[0].name, found.optimizers[0].tensors) == ("SGD", 2)
+
+
+def test_padding_is_summed_over_a_loaders_batches() -> None:
+    rows = [row(wire.PADDING, t, 0, 100, 10 * t, thing=1) for t in (1, 2)]
+    other = row(wire.PADDING, 3, 0, 100, 90, thing=2)
+    fetcher = Fetcher(log([*rows, other]), -1, 1)
+    assert read_computing([], {"1:1": [fetcher]}, 0).paddings == [Padding("1:1", 2, 200, 30)]
+
+
+def test_compilation_is_a_short_table_of_running_totals() -> None:
+    rows = [row(wire.COMPILED, t, 0, t, 0, 1_000_000 * t) for t in range(1, 3 * COMPILATIONS_AT_MOST)]
+    (found,) = read_computing([log(rows)], {}, 0).compilations
+    assert len(found.t) == len(found.frames) <= COMPILATIONS_AT_MOST
+    assert (found.t[0], found.frames[0], found.seconds[0]) == (0.001, 1, 0.001)

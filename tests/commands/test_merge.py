@@ -15,7 +15,7 @@ from bottleneck_doctor.commands.run_options import quickly
 from bottleneck_doctor.model.codec import encode_profile, read_profile
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
-from tests.analyse.test_merge import ONE_LATE, apart
+from tests.analyse.test_ranks import ONE_LATE, apart
 from tests.commands.running import bdoc, script
 
 

@@ -1,14 +1,21 @@
-"""The suite itself: quiet without a device, whole in a rehearsal."""
+"""The GPU harness rehearses on the CPU."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.gpu import run
+from tests.gpu import first, run
+from tests.gpu.assumed import QUESTIONS
+from tests.gpu.expected import FOLDER, PATIENTS, script
+from tests.gpu.first import Line, assumptions, compared, measured, not_slower, same, shown
+from tests.gpu.measure import Ward
+from tests.gpu.unharmed import Waits, waits
 from tests.lab.run import execute
 
 
@@ -43,3 +50,145 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 
 def test_a_device_gives_its_folder_a_name() -> None:
     assert run.slug("NVIDIA H100 80GB HBM3, 16 cores, Python 3.12.3") == "nvidia-h100-80gb-hbm3"
+
+
+# All in one process: importing torch thirty times would take longer than all the rest.
+DRIVER = """\
+import runpy, sys
+folder, out, data, *names = sys.argv[1:]
+sys.path.insert(0, folder)
+for name in names:
+    for cure in ([], ["--cured"]):
+        truth = f"{out}/{name}{''.join(cure)}.json"
+        fixed = ["--device", "cpu", "--steps", "4", "--data", data, "--truth", truth, *cure]
+        sys.argv = [f"{folder}/{name}.py", *fixed]
+        print(name, *cure, end=" ")
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        except SystemExit as end:
+            print("ended with", end.code)
+"""
+
+
+def run_patients(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return execute([sys.executable, *arguments])
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_all_rehearse_sick_and_cured(tmp_path: Path) -> None:
+    names = [script(one).stem for one in PATIENTS]
+    done = run_patients("-c", DRIVER, str(FOLDER), str(tmp_path), str(tmp_path), *names)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 * len(PATIENTS)
+    for name, line in zip([name for name in names for _ in range(2)], lines, strict=True):
+        if "ended with 77" in line:  # no disk below the folder of the tests
+            assert name == "starved_by_storage"
+            continue
+        assert " step 4 loss " in line, line
+    for path in tmp_path.glob("*.json"):
+        truth = json.loads(path.read_text())
+        assert 0 <= truth["exposed_wait_fraction"] < 1, path.name
+        assert 0 < truth["sample_mean_s"] <= truth["step_mean_s"] <= truth["run_mean_s"], path.name
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_script_explains_itself_and_needs_a_device_unless_told_otherwise() -> None:
+    path = str(script(PATIENTS[0]))
+    told = run_patients(path, "--help")
+    assert told.returncode == 0
+    assert "--cured" in told.stdout
+    assert "Cure: workers." in " ".join(told.stdout.split())
+    refused = execute([sys.executable, path], CUDA_VISIBLE_DEVICES="")
+    assert refused.returncode == 77
+    assert refused.stderr.startswith("no CUDA device")
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_starved_rehearsal_says_so_itself(tmp_path: Path) -> None:
+    truth, trace = tmp_path / "truth.json", tmp_path / "trace.json"
+    path, data = str(FOLDER / "starved_by_cpu.py"), str(tmp_path)
+    fixed = ["--device", "cpu", "--data", data]
+    assert run_patients(path, *fixed, "--steps", "40", "--truth", str(truth)).returncode == 0
+    assert json.loads(truth.read_text())["exposed_wait_fraction"] > 0.8
+    assert run_patients(path, *fixed, "--trace", str(trace)).returncode == 0
+    traced = json.loads(trace.read_text())
+    assert (traced["steps"], traced["kernels"], traced["synchronising"]) == (20, 0, {})
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_calls_are_counted_while_every_step_is_looked_at_closely(tmp_path: Path) -> None:
+    """The script finds bdoc's agent where there is one, and only there; a CPU has no such calls."""
+    fixed = ["--device", "cpu", "--data", str(tmp_path)]
+    alone = run_patients(str(FOLDER / "every_call.py"), *fixed, "--steps", "3")
+    assert alone.stdout.startswith("nobody looks\n")
+    assert waits(Ward(tmp_path, tuple(fixed))) == Waits({}, {})
+
+
+Done = subprocess.CompletedProcess[str]
+ENDED = Done([], 0, "parameters 1a\n", "")
+FAILED = Done([], 1, "", "Traceback ...\nRuntimeError: CUDA error: device-side assert triggered\n")
+ABORTED = Done([], -6, "", "terminate called after throwing an instance of 'c10::Error'\n")
+SEEN = {"table": {"looks": [4, 4]}, "window": {"steps": 5}}
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        (same("forks", ENDED, ENDED), True),
+        (same("forks", ENDED, Done([], 0, "parameters 2b\n", "")), False),
+        (same("forks", FAILED, FAILED), False),
+        (same("sticky", FAILED, FAILED), True),
+        (same("sticky", FAILED, ABORTED), False),
+        (same("sticky", ENDED, ENDED), False),
+        (not_slower("later steps over earlier ones 1.01", "later steps over earlier ones 1.02"), True),
+        (not_slower("later steps over earlier ones 0.9", "later steps over earlier ones 1.0"), False),
+        (not_slower("", "later steps over earlier ones 1.0"), False),
+        (measured("forks", {"device": SEEN}), True),
+        (measured("forks", {"device": {**SEEN, "silent": "RuntimeError: no"}}), False),
+        (measured("forks", {"device": {**SEEN, "window": None}}), False),
+        (measured("sticky", {"device": {**SEEN, "window": None}}), True),
+        (measured("forks", {}), False),
+    ],
+)
+def test_an_answer_is_right_or_says_what_it_means(line: Line, right: bool) -> None:
+    assert line.right is right
+    assert len(shown(line)) == (1 if right else 3)
+    assert line.means
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_where_there_is_no_device_each_assumption_fails_by_itself(tmp_path: Path) -> None:
+    lines = list(assumptions(tmp_path))
+    assert [line.name for line in lines] == [one.name for one in QUESTIONS]
+    assert {line.right for line in lines} == {False}
+    assert not any("no answer" in line.found for line in lines), "one that raises ends none of the others"
+
+
+def test_a_crash_answers_for_all_that_were_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = json.dumps([QUESTIONS[0].name, True, "None"])
+    monkeypatch.setattr(first, "execute", lambda *_, **__: Done([], -6, answer + "\n", "terminate called"))
+    right, *others = assumptions(tmp_path)
+    assert right.right
+    assert {(line.right, "ended with -6" in line.found) for line in others} == {(False, True)}
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_training_is_compared_on_the_cpu_and_no_device_is_seen(tmp_path: Path) -> None:
+    equal, seen = compared("forks", 40, tmp_path)
+    assert (equal.right, equal.found) == (True, "the same, status 0")
+    assert not seen.right
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_without_a_device_one_line_says_so_in_first() -> None:
+    done = execute([sys.executable, "-m", "tests.gpu.first"], CUDA_VISIBLE_DEVICES="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "no CUDA device here, or no torch that was built for it: nothing was asked\n"

@@ -1,15 +1,26 @@
-"""A diagnosis is held against the table and the twin without mercy and without invention."""
+"""Judgements of the lab, and runs that are kept for later."""
 
 from __future__ import annotations
 
+import json
+import os
+import platform
+import subprocess
+import sys
+import uuid
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bottleneck_doctor.model.codec import encode_profile
+from tests.analyse.runs import run_of
 from tests.lab.judge import Judgement, Taken, judge
+from tests.lab.kept import again, placeless, put
+from tests.lab.run import MARK, ROOT, left_running
 from tests.lab.table import row, summary
-from tests.patients.expected import Patient, ReadLimit
+from tests.patients.expected import PATIENTS, Patient, ReadLimit
 
 SICK = Patient(
     name="ill",
@@ -150,3 +161,35 @@ def test_the_summary_names_the_middle_and_the_worst_error() -> None:
     text = "\n".join(summary(rows))
     assert "data wait off by 1.0 percentage points (median), 5.0 at worst" in text
     assert "speedup, 3 twins: off by 10 % (median), 50 % (90th percentile)" in text
+
+
+PATIENT = next(patient for patient in PATIENTS if patient.name == "loader-in-main")
+TAKEN = Taken({"wait_fraction": 0.5}, [0.02], [0.01], False, True)
+
+
+def test_a_kept_run_is_judged_like_a_fresh_one(tmp_path: Path) -> None:
+    profile = tmp_path / "profile.json"
+    profile.write_bytes(encode_profile(run_of()))
+    put(tmp_path / "kept", PATIENT, profile, TAKEN)
+    found = again(tmp_path / "kept", PATIENT)
+    assert found is not None
+    assert (found.name, found.wait_truth, found.measured) == ("loader-in-main", 0.5, 2.0)
+    assert again(tmp_path, PATIENT) is None, "nothing was kept there"
+
+
+def test_places_and_names_are_taken_out() -> None:
+    files = [f"{ROOT}/tests/a.py", f"{sys.prefix}/bin/x.py", str(ROOT)]
+    told = placeless(json.dumps([*files, platform.node(), "/data/a"]))
+    assert str(ROOT) not in told
+    assert sys.prefix + "/" not in told
+    assert json.loads(told)[2:] == ["/home/ann/bdoc", "box", "/data/a"]
+
+
+def test_a_process_that_outlives_its_run_is_found_by_its_environment() -> None:
+    mark, other = uuid.uuid4().hex, uuid.uuid4().hex
+    command = [sys.executable, "-S", "-c", "input()"]
+    with subprocess.Popen(command, env={**os.environ, MARK: mark}, stdin=subprocess.PIPE) as left:
+        assert len(left_running(mark)) == 1
+        assert left_running(other) == []
+        left.communicate(b"\n")
+    assert left_running(mark) == []

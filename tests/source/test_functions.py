@@ -1,17 +1,23 @@
-"""The source of functions that were seen is kept: bounded, without comments, secrets masked."""
+"""The user's source: functions that were seen, and calls in them."""
 
 from __future__ import annotations
 
+import ast
+import os
+import warnings
 from pathlib import Path
 
 import pytest
 
 from bottleneck_doctor.launch.masking import mask
-from bottleneck_doctor.model.code import FunctionSource, Location
+from bottleneck_doctor.model.code import Argument, FunctionSource, Location, SourceCall
 from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.source import code
+from bottleneck_doctor.source.calls import LONGEST_CALL, Site, read_call
 from bottleneck_doctor.source.code import tree_of
 from bottleneck_doctor.source.functions import FUNCTIONS_AT_MOST, LETTERS_AT_MOST, read_sources
 from bottleneck_doctor.source.purpose import trainers
+from bottleneck_doctor.source.text import LARGEST_SOURCE
 
 SCRIPT = '''\
 import torch
@@ -128,3 +134,152 @@ def test_a_function_that_a_variable_holds_has_its_name_too(tmp_path: Path) -> No
     )
     assert found["<module>"].alias == ""
     assert trainers(tuple(found.values())) == {"inner", "do_step"}
+
+
+HERE = "<here>"  # ends the call that is meant
+
+
+def called(folder: Path, source: str | bytes, **site: object) -> SourceCall | None:
+    """What is read of the call that ends before ``<here>``, as an interpreter of 3.11 would point at it."""
+    text = source.decode("latin-1") if isinstance(source, bytes) else source
+    before, _, after = text.partition(HERE)
+    line, column = before.count("\n") + 1, len(before.rpartition("\n")[2].encode())
+    data = source.replace(HERE.encode(), b"") if isinstance(source, bytes) else (before + after).encode()
+    (folder / "train.py").write_bytes(data)
+    names = frozenset("batch_size shuffle num_workers collate_fn sampler".split())
+    where = {"line": line, "columns": (line, line, 0, column), "names": names} | site
+    return read_call(Site("train.py", **where), str(folder), mask)  # type: ignore[arg-type]
+
+
+def said(call: SourceCall | None) -> str:
+    """The call in short."""
+    if call is None:
+        return ""
+    shown = [f"{one.name}:{one.text}" if one.name else one.text for one in call.arguments]
+    return f"{call.function}({' | '.join(shown)})"
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ("loader = DataLoader(ds, 64, True)<here>", "DataLoader(ds | 64 | True)"),
+        ("DataLoader(ds, num_workers=0)<here>; DataLoader(a, b)", "DataLoader(ds | num_workers:0)"),
+        ("a, b = DataLoader(ds), DataLoader(other)<here>", "DataLoader(other)"),
+        ("x = f(DataLoader(ds, shuffle=a[1:])<here>, 3)", "DataLoader(ds | shuffle:a[1:])"),
+        ("torch.utils.data.DataLoader(ds)<here>", "torch.utils.data.DataLoader(ds)"),
+        ("(torch\n  .utils.data\n  .DataLoader(ds)<here>)", "torch.utils.data.DataLoader(ds)"),
+        ("loader_cls(ds, **options)<here>", "loader_cls(ds | **:options)"),
+        ("kinds['train'](*args, batch_size=8)<here>", "kinds['train'](*:args | batch_size:8)"),
+        ("super().__init__(ds, batch_size=4)<here>", "super().__init__(ds | batch_size:4)"),
+        ("DataLoader(\n  ds,  # the photos\n  num_workers=0,\n)<here>", "DataLoader(ds | num_workers:0)"),
+        ("DataLoader(Photos(\n  'a',  # x\n  1), shuffle=1)<here>", "DataLoader(Photos('a', 1) | shuffle:1)"),
+        ("DataLoader((*a, b), sampler=(n := 3))<here>", "DataLoader((*a, b) | sampler:(n := 3))"),
+        ("DataLoader(ds, collate_fn=lambda b: (b, 1))<here>", "DataLoader(ds | collate_fn:lambda b: (b, 1))"),
+        ("s = 'ä漢🙂'; l = DataLoader('漢', batch_size=1)<here>", "DataLoader('漢' | batch_size:1)"),
+        ("if a:\n\tl = DataLoader(ds)<here>", "DataLoader(ds)"),
+        ("if a:\r\n  l = DataLoader(\r\n    ds)<here>\r\n", "DataLoader(ds)"),
+        ("x = '''\n\n''';  l = DataLoader(ds)<here>", "DataLoader(ds)"),
+        ("\ufeffl = DataLoader(ds)<here>", ""),  # the test's column counts the mark; Python's does not
+    ],
+)  # fmt: skip
+def test_the_call_at_a_place_is_read(tmp_path: Path, source: str, read: str) -> None:
+    assert said(called(tmp_path, source)) == read
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "for batch in loader<here>: pass",
+        "DataLoader(ds, drop_last=True)<here>",  # no such keyword arrived: the file has changed
+        "DataLoader(ds<here>)",
+        "def broken(:\n  DataLoader(ds)<here>",
+        f"DataLoader({'x' * LONGEST_CALL})<here>",
+        f"l = DataLoader(ds)<here>\n{'#' * LARGEST_SOURCE}",
+        f"l = {'(' * 5000}DataLoader(ds)<here>{')' * 5000}",
+        "l = DataLoader(ds)<here>\0",
+        b"# coding: utf-16\nl = DataLoader(ds)<here>",
+        b"# coding: rot13\nl = DataLoader(ds)<here>",
+        b"# coding: nonsense\nl = DataLoader(ds)<here>",
+        b"s = '\xff'; l = DataLoader(ds)<here>",
+    ],
+)
+def test_what_is_no_call_of_a_loader_or_no_honest_text_is_left_alone(
+    tmp_path: Path, source: str | bytes
+) -> None:
+    assert called(tmp_path, source) is None
+
+
+def test_latin_text_that_says_so_is_read(tmp_path: Path) -> None:
+    source = b"# coding: latin-1\nl = DataLoader(ds)<here>  # \xe9"
+    assert said(called(tmp_path, source)) == "DataLoader(ds)"
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ("l = DataLoader(ds)", "DataLoader(ds)"),
+        ("l = torch.utils.data.DataLoader(ds, shuffle=1)", "torch.utils.data.DataLoader(ds | shuffle:1)"),
+        ("l = loader_cls(ds)", ""),
+        ("a, b = DataLoader(x), DataLoader(y)", ""),
+        ("l = DataLoader(Photos(), batch_size=2)", "DataLoader(Photos() | batch_size:2)"),
+        ("get_loader()", ""),
+    ],
+)
+def test_an_older_python_knows_the_line_only(tmp_path: Path, source: str, read: str) -> None:
+    assert said(called(tmp_path, source, line=1, columns=())) == read
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ("trainer.train()<here>", ""),
+        ("accelerator.prepare(loader)<here>", ""),
+        ("build_train_loader()<here>", ""),
+        ("get_Loader.build()<here>", ""),
+        ("pyg.loader.DataLoader(ds, follow_batch=1)<here>", "pyg.loader.DataLoader(ds | follow_batch:1)"),
+    ],
+)
+def test_behind_a_library_only_a_loader_by_name_is_one(tmp_path: Path, source: str, read: str) -> None:
+    assert said(called(tmp_path, source, through=("library",))) == read
+
+
+@pytest.mark.parametrize("secret", ["hf_abcdefghijklmnop", "sk-abcdefghijklmnop", "hunter2", "swordfish"])
+def test_secrets_are_not_kept(tmp_path: Path, secret: str) -> None:
+    for source in (
+        "DataLoader(Photos(token='{}'), batch_size=8)<here>",
+        "DataLoader(Photos('https://ann:{}@host/data'))<here>",
+        "DataLoader(Photos({{'api_key': '{}', 'size': 'large'}}))<here>",
+        "DataLoader(Photos(password=f'{}{{1}}'), *more)<here>",
+        "DataLoader(Photos(b'password={}', name='é'), *more)<here>",
+        "DataLoader(\n Photos('a'  # {}\n ))<here>",
+    ):
+        call = called(tmp_path, source.format(secret))
+        assert call is not None
+        assert secret not in said(call)
+        ast.parse(said(call).replace(" | ", ", ").replace("batch_size:", "batch_size=").replace("*:", "*"))
+
+
+def test_other_literals_are_kept(tmp_path: Path) -> None:
+    read = called(tmp_path, "DataLoader(Text('a.txt', tokenizer='bpe', max_tokens='9'))<here>")
+    assert said(read) == "DataLoader(Text('a.txt', tokenizer='bpe', max_tokens='9'))"
+
+
+@pytest.mark.parametrize("name", ["absent.py", ".", "<string>", "pipe", "a\0b"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert read_call(Site(name, 1), str(tmp_path), mask) is None
+
+
+def test_an_argument_keeps_its_text(tmp_path: Path) -> None:
+    call = called(tmp_path, "DataLoader(ds , num_workers = int( 'a' ),batch_size=0x10)<here>")
+    assert call is not None
+    assert call.arguments[1:] == [Argument("int( 'a' )", "num_workers"), Argument("0x10", "batch_size")]
+
+
+def test_what_python_says_of_the_users_escapes_is_not_said_again() -> None:
+    source = FunctionSource(
+        "/x/train.py", "find", 1, 'def find(text):\n    return re.findall("\\d+", text)\n'
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert code.tree_of(source).body

@@ -1,9 +1,12 @@
-"""The real binding, and a driver library of our own: what the sense makes of GPUs in every state."""
+"""The real binding asks a library that speaks NVML: usual GPUs, troubles and slices."""
 
 from __future__ import annotations
 
 import statistics
 
+import pytest
+
+from bottleneck_doctor.sense.gpus import MOST_FAILURES
 from bottleneck_doctor.sense.schedule import MOST_CORE_SHARE, PERIOD_NS
 from tests.sense.nvml.conftest import ONE, Ask
 
@@ -101,3 +104,131 @@ def test_eight_gpus_cost_far_less_than_the_hundredth_of_a_core_that_watching_may
     found = ask("gpus", *eight, readings=41)
     assert len([name for name in found.readings[-1] if name.endswith("_sm_clock_mhz")]) == 8
     assert statistics.mean(found.cpu_s[1:]) < 0.5 * MOST_CORE_SHARE * PERIOD_NS / 1e9
+
+
+TWO_TROUBLES = (ONE, "gpu name=H100 uuid=GPU-bb")
+
+
+@pytest.mark.parametrize(
+    ("code", "why", "do"),
+    [
+        (3, "Not Supported", ""),
+        (4, "Insufficient Permissions", "run bdoc as"),
+        (999, "Unknown Error", "update"),
+    ],
+)
+def test_a_driver_that_refuses_everything_is_one_gap_per_reason(
+    ask: Ask, code: int, why: str, do: str
+) -> None:
+    found = ask("gpus", ONE, f"fail * {code} 1", readings=MOST_FAILURES + 1)
+    refused = [gap for gap in found.gaps if "stopped" not in gap[1]]
+    assert [gap[1].partition(":")[0] for gap in refused] == [why]
+    assert refused[0][2].startswith(do)
+    assert "PowerUsage" in refused[0][1]
+    assert found.readings[-1] == {}
+
+
+@pytest.mark.parametrize("code", [3, 4, 15, 999])
+def test_a_driver_that_refuses_even_its_list_of_gpus(ask: Ask, code: int) -> None:
+    found = ask("gpus", ONE, f"fail * {code}")
+    assert (found.static, found.readings) == ({}, [{}])
+    assert found.gaps[0][1].startswith("NVML fails at GPU 0: ")
+
+
+def test_one_call_that_is_refused_costs_only_its_value(ask: Ask) -> None:
+    found = ask("gpus", ONE, "fail nvmlDeviceGetPowerUsage 3")
+    assert found.readings[0]["gpu0_busy_share"] == 0.5
+    assert "gpu0_power_w" not in found.readings[0]
+    assert found.gaps == [["gpu counters", "Not Supported: PowerUsage", ""]]
+
+
+def test_a_gpu_lost_midway_is_given_up_and_the_other_read_on(ask: Ask) -> None:
+    found = ask("gpus", *TWO_TROUBLES, "fail * 15 6 1", readings=MOST_FAILURES + 8)
+    assert "gpu1_busy_share" in found.readings[0]
+    last = {name.partition("_")[0] for name in found.readings[-1]}
+    assert last == {"gpu0"}
+    assert ["gpu counters", "H100 (cuda:1) stopped answering NVML"] in [gap[:2] for gap in found.gaps]
+    assert "GPU is lost" in " ".join(gap[1] for gap in found.gaps)
+
+
+def test_a_driver_of_2021_is_asked_by_the_names_it_knows(ask: Ask) -> None:
+    lines = (f"{ONE} reasons=4", "process pid=1000 memory=10e9")
+    found = ask("gpus", *lines, library="old")
+    assert found.readings[0]["gpu0_clocks_power_cap"] == 1
+    assert found.readings[0]["gpu0_job_memory_bytes"] == 10e9
+    assert found.gaps == []
+
+
+@pytest.mark.parametrize(
+    ("code", "why", "do"),
+    [
+        (9, "Driver Not Loaded", "load the driver"),
+        (18, "version mismatch", "driver and library differ"),
+        (999, "Unknown Error", "install the NVIDIA driver"),
+    ],
+)
+def test_a_driver_that_does_not_start_names_what_to_do(ask: Ask, code: int, why: str, do: str) -> None:
+    (gap,) = ask("gpus", f"init {code}").gaps
+    assert gap[1].startswith("NVML does not start: ")
+    assert why in gap[1]
+    assert gap[2].startswith(do)
+
+
+def test_a_slow_call_delays_no_tick_and_is_not_made_again(ask: Ask) -> None:
+    found = ask("sensors", ONE, "slow nvmlDeviceGetTemperature 1500", seconds=4)
+    assert found.slowest_tick_s < 1
+    assert len(found.readings) >= 3
+    assert "gpu0_temperature_c" not in found.readings[-1]
+    assert [gap[1] for gap in found.gaps] == ["took 1.5 s to answer, and is not asked again: Temperature"]
+
+
+@pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetUtilizationRates"])
+def test_a_driver_that_hangs_holds_up_neither_ticks_nor_the_end(ask: Ask, call: str) -> None:
+    """The process itself must be able to end as well: its exit status is looked at."""
+    found = ask("sensors", ONE, f"slow {call} 30000", seconds=1)
+    assert found.slowest_tick_s < 1
+    assert found.closing_s < 3
+    assert found.readings == []
+
+
+def test_a_driver_that_hangs_holds_up_the_machines_description_for_seconds_only(ask: Ask) -> None:
+    found = ask("machine", ONE, "slow nvmlInitWithFlags 30000")
+    assert (found.names, found.gaps[0][1]) == ([], "NVML does not answer")
+    assert found.took_s < 10
+
+
+def test_env_names_the_gpus_or_why_there_are_none(ask: Ask) -> None:
+    assert ask("env", *TWO_TROUBLES).detail == "H100, H100"
+    hidden = ask("env", *TWO_TROUBLES, environment={"CUDA_VISIBLE_DEVICES": ""})
+    assert (hidden.available, hidden.do) == (False, "unset CUDA_VISIBLE_DEVICES")
+
+
+CUT = (
+    "gpu name=A100 uuid=GPU-aa used=30e9 gpm=1 fan=1",
+    "part name=A100-3g uuid=MIG-one slices=3 instance=1 used=1e9 total=20e9 sm=10",
+    "process pid=1000 memory=1e9",
+    "part name=A100-4g uuid=MIG-two slices=4 instance=2 used=2e9 total=40e9 sm=20",
+    "process pid=2000 memory=2e9",
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "uuid", "slices"), [(None, "MIG-one", 3), ("0", "MIG-one", 3), ("MIG-two", "MIG-two", 4)]
+)
+def test_the_slice_that_cuda_would_use_is_read(ask: Ask, wanted: str | None, uuid: str, slices: int) -> None:
+    environment = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}
+    found = ask("gpus", *CUT, environment=environment, readings=11, pause_s=0.02)
+    assert (found.static["gpu0_uuid"], found.static["gpu0_whole_uuid"]) == (uuid, "GPU-aa")
+    assert (found.static["gpu0_mig"], found.static["gpu0_mig_slices"]) == (1, slices)
+    own, last = slices == 3, found.readings[-1]
+    assert last["gpu0_memory_used_bytes"] == (1e9 if own else 2e9)
+    assert (last["gpu0_job_processes"], last["gpu0_foreign_processes"]) == ((1, 0) if own else (0, 1))
+    assert last["gpu0_sm_active_share"] == (0.1 if own else 0.2)
+    assert "gpu0_busy_share" not in last  # NVML has none of a GPU that is cut up
+    assert found.gaps == []
+
+
+def test_a_gpu_whose_slices_are_all_hidden_says_what_it_can(ask: Ask) -> None:
+    found = ask("gpus", *CUT, "fail nvmlDeviceGetMigDeviceHandleByIndex 4")
+    assert found.static["gpu0_uuid"] == "GPU-aa"
+    assert [(gap[0], gap[1]) for gap in found.gaps] == [("gpu counters", "Not Supported: UtilizationRates")]

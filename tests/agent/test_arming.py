@@ -1,0 +1,405 @@
+"""The agent arms once, waits for the user's imports, keeps its mistakes inside, stops and leaves."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from bottleneck_doctor.agent import clocks, wire
+from bottleneck_doctor.agent.guard import quiet, replace
+from bottleneck_doctor.agent.importing import Finder
+from bottleneck_doctor.agent.wire import NOTHING
+from tests.agent.watching import AGENT, INJECT, plain, said, watched
+from tests.house.source import ROOT
+
+
+def test_a_sitecustomize_of_the_users_that_raises_fails_as_without_us(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "sitecustomize.py").write_text("raise RuntimeError('theirs')\n")
+    run = tmp_path / "run"
+    run.mkdir()
+    alone = _python({"PYTHONPATH": str(theirs)})
+    door = {"BDOC_RUN": str(run), "BDOC_AGENT": str(AGENT), "PYTHONPATH": f"{INJECT}{os.pathsep}{theirs}"}
+    seen = _python(door)
+    assert (seen.returncode, seen.stdout) == (alone.returncode, alone.stdout) == (0, "trained\n")
+    assert seen.stderr == alone.stderr
+    assert "RuntimeError: theirs" in seen.stderr
+    assert list(run.glob("*.rows")), "and the agent is there all the same"
+
+
+def _python(environ: dict[str, str], code: str = "print('trained')") -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BDOC_", "PYTHON"))}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env={**kept, **environ}, text=True, capture_output=True, check=False)
+
+
+def test_arming_again_changes_nothing(tmp_path: Path) -> None:
+    script = (
+        "import json, sys\n"
+        "agent = sys.modules['_bdoc_agent']\n"
+        "finders = len(sys.meta_path)\n"
+        "agent.arm()\n"
+        "print(json.dumps({'finders': len(sys.meta_path) - finders, 'rows': agent.__name__}))\n"
+    )
+    told = watched(tmp_path, script)
+    assert said(told)["finders"] == 0
+    assert len(list(told.folder.glob("*.rows"))) == 1
+
+
+def test_a_python_without_its_global_lock_is_left_alone(tmp_path: Path) -> None:
+    """Pretended: two threads would write into one slot of the rows there."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "sitecustomize.py").write_text(
+        "import sys\nsys._is_gil_enabled = lambda: False\n"
+        "import bottleneck_doctor.agent as agent\nagent.arm()\n"
+    )
+    run = tmp_path / "run"
+    run.mkdir()
+    seen = _python({"BDOC_RUN": str(run), "PYTHONPATH": f"{theirs}{os.pathsep}{AGENT.parents[1]}"})
+    assert (seen.returncode, seen.stdout, seen.stderr) == (0, "trained\n", "")
+    assert list(run.iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", ["", "/nowhere/at/all"])
+def test_without_a_run_folder_nothing_is_installed(folder: str, tmp_path: Path) -> None:
+    script = (
+        "import json, sys\n"
+        f"sys.path.insert(0, {str(AGENT.parents[1])!r})\n"
+        "finders = list(sys.meta_path)\n"
+        "from bottleneck_doctor.agent import arm\n"
+        "arm()\n"
+        "print(json.dumps({'same': finders == sys.meta_path}))\n"
+    )
+    assert said(plain(tmp_path, script, BDOC_RUN=folder))["same"]
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "what", ["another's folder", "a link", "another's control file", "a control file cut short"]
+)
+def test_a_run_folder_that_another_user_made_is_not_obeyed(what: str, tmp_path: Path) -> None:
+    """Of that name, when a process has outlived the folder of its run: it says "stop after one step"."""
+    run = tmp_path / "run"
+    run.mkdir()
+    control = run / "control"
+    control.write_bytes(struct.pack("<q", 1).ljust(wire.CONTROL_BYTES if "short" not in what else 8, b"\0"))
+    if what == "a link":
+        run.rename(tmp_path / "moved")
+        run.symlink_to(tmp_path / "moved")
+    elif "short" not in what:
+        os.chown(control, 65534, 65534)
+        os.chown(run, 65534 if "folder" in what else 0, 0)
+    seen = _python({"BDOC_RUN": str(run), "BDOC_AGENT": str(AGENT), "PYTHONPATH": str(INJECT)}, TRAINS)
+    assert (seen.returncode, seen.stdout) == (0, "6 steps\n")
+    written = [one for one in run.glob("*.rows") if one.stat().st_uid == 0]
+    assert bool(written) is ("control" in what)
+
+
+@needs_root
+def test_pipes_and_files_of_others_are_not_opened(tmp_path: Path) -> None:
+    """A pipe without a reader would hold the training up for ever."""
+    names = {name: tmp_path / name for name in ("ours", "theirs", "pipe", "link", "folder")}
+    names["ours"].touch()
+    names["theirs"].touch()
+    os.chown(names["theirs"], 65534, 65534)
+    os.mkfifo(names["pipe"])
+    names["link"].symlink_to(names["ours"])
+    names["folder"].mkdir()
+    opened = {}
+    for name, path in names.items():
+        for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_APPEND):
+            try:
+                os.close(wire.open_ours(path, flags))
+                opened[name] = opened.get(name, 0) + 1
+            except OSError:
+                pass
+    assert opened == {"ours": 2}
+
+
+TRAINS = """
+import torch
+from torch.utils.data import DataLoader
+from time import sleep
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for steps, batch in enumerate(DataLoader(torch.ones(12, 2), batch_size=2), 1):
+    model(batch).sum().backward()
+    optimizer.step()
+    sleep(0.004)  # so that each step is looked at
+print(steps, "steps")
+"""
+
+
+def test_a_script_may_arm_itself_where_the_door_is_shut(tmp_path: Path) -> None:
+    run = tmp_path / "rows"
+    run.mkdir()
+    script = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(AGENT.parents[1])!r})\n"
+        "from bottleneck_doctor.agent import arm\n"
+        "arm()\n"
+        "print('{}')\n"
+    )
+    assert said(plain(tmp_path, script, BDOC_RUN=str(run))) == {}
+    assert list(run.glob("*.rows"))
+
+
+@pytest.fixture
+def _nothing_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def module(folder: Path, name: str, text: str) -> None:
+    (folder / f"{name}.py").write_text(text)
+
+
+@pytest.mark.usefixtures("_nothing_stays")
+def test_the_callback_gets_the_complete_module(tmp_path: Path) -> None:
+    module(tmp_path, "wanted_one", "first = 1\nlast = 2\n")
+    seen: list[ModuleType] = []
+    Finder().add({"wanted_one": seen.append})
+    assert not seen
+    wanted = importlib.import_module("wanted_one")
+    assert (seen, wanted.last) == ([wanted], 2)
+    assert "exec_module" not in vars(wanted.__spec__.loader), "the loader is as it was"  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("_nothing_stays")
+def test_a_module_that_is_there_already_is_called_back_at_once() -> None:
+    seen: list[ModuleType] = []
+    Finder().add({"json": seen.append})
+    assert seen == [sys.modules["json"]]
+
+
+@pytest.mark.usefixtures("_nothing_stays")
+def test_other_imports_pass_untouched(tmp_path: Path) -> None:
+    module(tmp_path, "unwanted_one", "value = 1\n")
+    Finder().add({"wanted_two": lambda module: None})
+    assert importlib.import_module("unwanted_one").value == 1
+
+
+@pytest.mark.usefixtures("_nothing_stays")
+def test_a_module_that_fails_fails_as_without_us(tmp_path: Path) -> None:
+    module(tmp_path, "broken_one", "raise RuntimeError('theirs')\n")
+    seen: list[ModuleType] = []
+    Finder().add({"broken_one": seen.append, "missing_one": seen.append})
+    with pytest.raises(RuntimeError, match="theirs"):
+        importlib.import_module("broken_one")
+    with pytest.raises(ModuleNotFoundError, match="missing_one"):
+        importlib.import_module("missing_one")
+    assert (seen, "broken_one" in sys.modules) == ([], False)
+
+
+@pytest.mark.usefixtures("_nothing_stays")
+def test_a_callback_that_fails_is_not_noticed(tmp_path: Path) -> None:
+    module(tmp_path, "wanted_three", "value = 3\n")
+
+    def mistaken(module: ModuleType) -> None:
+        raise RuntimeError("ours")
+
+    Finder().add({"wanted_three": mistaken})
+    assert importlib.import_module("wanted_three").value == 3
+
+
+@pytest.mark.usefixtures("_nothing_stays")
+def test_two_tables_may_watch_one_module(tmp_path: Path) -> None:
+    module(tmp_path, "wanted_four", "value = 4\n")
+    seen: list[ModuleType] = []
+
+    def mistaken(module: ModuleType) -> None:
+        raise RuntimeError("ours")
+
+    Finder().add({"wanted_four": mistaken, "json": seen.append}, {"wanted_four": seen.append})
+    assert seen == [sys.modules["json"]]
+    assert importlib.import_module("wanted_four") is seen[-1]
+
+
+class Loader:
+    """Somebody's class."""
+
+    def fetch(self, index: int, *, fast: bool = False) -> int:
+        """Somebody's method."""
+        return index + 1
+
+
+def doubled(original: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return 2 * original(self, *args, **kwargs)
+
+    return wrapper
+
+
+def test_a_replaced_method_keeps_name_signature_and_pickles() -> None:
+    original, signature = Loader.fetch, inspect.signature(Loader.fetch)
+    replace(Loader, "fetch", doubled)
+    try:
+        assert Loader().fetch(1) == 4
+        assert (Loader.fetch.__qualname__, Loader.fetch.__doc__) == ("Loader.fetch", "Somebody's method.")
+        assert inspect.signature(Loader.fetch) == signature
+        assert pickle.loads(pickle.dumps(Loader.fetch)) is Loader.fetch
+        replace(Loader, "fetch", doubled)
+        assert Loader().fetch(1) == 4, "once is enough"
+    finally:
+        Loader.fetch = original  # type: ignore[method-assign]
+
+
+def test_what_is_not_there_is_not_replaced() -> None:
+    replace(Loader, "collate", doubled)
+    assert not hasattr(Loader, "collate")
+
+
+def test_what_a_class_inherits_is_not_replaced_in_it() -> None:
+    class Child(Loader):
+        pass
+
+    replace(Child, "fetch", doubled)
+    assert "fetch" not in vars(Child)
+
+
+def test_a_hook_that_fails_says_nothing() -> None:
+    @quiet
+    def hook() -> None:
+        raise RuntimeError("ours")
+
+    hook()
+
+
+def warns() -> None:
+    warnings.warn("this is the caller's", stacklevel=2)
+
+
+def test_a_warning_of_what_was_replaced_names_its_callers_line() -> None:
+    build = eval(compile("lambda original: lambda: original()", "a_hook.py", "eval"))
+    replace(inspect.getmodule(warns), "warns", build)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warns()
+    assert [one.filename for one in told] == [__file__]
+
+
+# Kernels without Yama refuse the call: it is written down before it reaches them.
+SCRIPT = """
+import ctypes, json, os, sys
+from bottleneck_doctor.agent import ptrace_permission
+
+class Pretended:
+    def __init__(self, name):
+        self.name = name
+
+    def prctl(self, *given):
+        print(json.dumps([os.getpid(), *(getattr(one, "value", one) for one in given)]), flush=True)
+
+if len(sys.argv) > 1:
+    ctypes.CDLL = Pretended
+else:
+    sys.modules["ctypes"] = None
+ptrace_permission.let_in()
+print(json.dumps(os.getpid()), flush=True)
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+print(json.dumps(child), flush=True)
+"""
+
+
+def told(*arguments: str, **environ: str) -> list[object]:
+    command = [sys.executable, "-c", SCRIPT, *arguments]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": str(ROOT), **environ}, capture_output=True, text=True, check=True
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_process_and_its_forked_children_name_the_supervisor() -> None:
+    first, own, second, child = told("pretend", BDOC_TRACER="4711")
+    assert first == [own, 0x59616D61, 4711, 0, 0, 0]
+    assert second == [child, 0x59616D61, 4711, 0, 0, 0]
+
+
+def test_where_nobody_asked_nothing_is_loaded_and_nothing_is_called() -> None:
+    own, child = told()
+    assert own != child
+    assert len(told(BDOC_TRACER="4711; rm -rf")) == 2
+
+
+@pytest.fixture
+def _fresh() -> None:
+    clocks.after_fork()
+
+
+@pytest.mark.usefixtures("_fresh")
+def test_bytes_read_are_counted_without_our_own_reading(tmp_path: Path) -> None:
+    if clocks.io_books()[1] == NOTHING:
+        pytest.skip("this kernel keeps no io books")
+    file = tmp_path / "data"
+    file.write_bytes(b"x" * 5000)
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        before = clocks.io_books(counting_itself=True)
+        os.pread(handle, 5000, 0)
+        after = clocks.io_books()
+    finally:
+        os.close(handle)
+    assert (after[1] - before[1], after[2] - before[2]) == (5000, 1)
+
+
+@pytest.mark.usefixtures("_fresh")
+def test_each_thread_reads_its_own_books() -> None:
+    seen: list[int] = []
+
+    def work() -> None:
+        seen.append(clocks._file("schedstat"))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen[0] != clocks._file("schedstat") or seen[0] < 0
+
+
+@pytest.mark.usefixtures("_fresh")
+def test_a_descriptor_that_was_closed_means_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks.run_queue()
+    handle = clocks._file("schedstat")
+    if handle < 0:
+        pytest.skip("this kernel has no schedstat")
+    os.close(handle)
+    assert [clocks.run_queue(), clocks.run_queue()] == [NOTHING, NOTHING]
+
+
+@pytest.mark.usefixtures("_fresh")
+@pytest.mark.parametrize("text", [b"", b"1", b"a b c", b" "])
+def test_books_that_make_no_sense_mean_not_known(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "_read", lambda name: text)
+    assert clocks.run_queue() == NOTHING
+    assert clocks.io_books() == (NOTHING,) * 3
+
+
+@pytest.mark.usefixtures("_fresh")
+def test_waiting_for_a_core_never_runs_backwards() -> None:
+    first = clocks.run_queue()
+    assert clocks.run_queue() >= first

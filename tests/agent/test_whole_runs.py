@@ -1,0 +1,153 @@
+"""Starts, two trainers and odd users: a run under bdoc prints what it prints plainly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from bottleneck_doctor.agent import loop_without_loader, wire
+from bottleneck_doctor.model.run import Elapsed, Startup
+from tests.agent.odd_users.rows import USERS
+from tests.agent.watching import PRELUDE, profile_of, said, watched
+from tests.house.source import ROOT
+
+SCRIPT = """
+{work}
+for batch in DataLoader(Rows(), batch_size=4):
+    train_on(batch)
+say(done=1)
+"""
+
+
+def start_of(folder: Path, before: str = "", work: str = "") -> Startup:
+    told = watched(folder, before + PRELUDE + SCRIPT.format(work=work), fresh=True)
+    assert said(told) == {"done": 1}
+    (start,) = profile_of(told).startups
+    return start
+
+
+def test_work_before_the_first_loader_is_no_import(tmp_path: Path) -> None:
+    start = start_of(tmp_path, work="time.sleep(1.5)")
+    assert start.before_loader_s >= 1.5
+    assert start.imports_s < 1.4
+    assert start.torch_s > 0
+
+
+def test_a_slow_import_before_torch_is_an_import(tmp_path: Path) -> None:
+    for number in range(8):
+        (tmp_path / f"slow{number}.py").write_text("import time\ntime.sleep(0.2)\n")
+    imports = "".join(f"import slow{number}\n" for number in range(8))
+    start = start_of(tmp_path, before=imports)
+    assert start.before_torch_s >= 1.6
+    assert start.imports_s >= 1.5
+
+
+ENDING = """
+loader = DataLoader(Rows(), batch_size=4, num_workers={workers})
+for epoch in range(2):
+    for batch in loader:
+        train_on(batch)
+    time.sleep(0.3)
+time.sleep(0.4)
+{end}
+"""
+
+
+def life_of(folder: Path, workers: int = 0, end: str = "say(done=1)") -> Elapsed:
+    told = watched(folder, PRELUDE + ENDING.format(workers=workers, end=end))
+    (life,) = profile_of(told).elapsed
+    return life
+
+
+def test_a_script_that_goes_on_after_its_loop_tells_when_it_ends(tmp_path: Path) -> None:
+    life = life_of(tmp_path)
+    assert life.exit_s is not None
+    assert life.exit_s - life.last_s == pytest.approx(0.7, abs=0.2)
+    assert life.between_s == pytest.approx(0.3, abs=0.2)
+    assert life.starting_s == 0.0
+
+
+def test_workers_that_start_and_stop_each_epoch_have_times_of_their_own(tmp_path: Path) -> None:
+    life = life_of(tmp_path, workers=2)
+    assert life.beginnings == 2
+    assert 0 < life.first_start_s < life.starting_s
+    assert life.stopping_s > 0
+
+
+def test_a_process_that_is_killed_tells_no_end(tmp_path: Path) -> None:
+    assert life_of(tmp_path, end="say(done=1); os.kill(os.getpid(), 9)").exit_s is None
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What the loop without a loader writes."""
+    found: list[tuple[object, ...]] = []
+    state = SimpleNamespace(
+        thread=threading.get_ident, trained=1, close=True, stepping=False,
+        row=lambda *values, **more: found.append(values),
+    )  # fmt: skip
+    monkeypatch.setattr(loop_without_loader, "state", state)
+    clock = SimpleNamespace(ask=lambda *a: None, got=lambda *a: None)
+    monkeypatch.setattr(loop_without_loader, "device_clock", clock)
+    monkeypatch.setattr(loop_without_loader._Loop, "since", 1)
+    return found
+
+
+@pytest.mark.parametrize(("by_another", "heard"), [(False, 1), (True, 0)])
+def test_a_forward_pass_answers_only_its_own_threads_backward_pass(
+    rows: list[tuple[object, ...]], by_another: bool, heard: int
+) -> None:
+    model, batch = torch.nn.Linear(2, 2), torch.zeros(1, 2)
+    loop_without_loader._await_forward()
+    if by_another:
+        thread = threading.Thread(target=model, args=(batch,))
+        thread.start()
+        thread.join()
+    model(batch)
+    assert [row[0] for row in rows].count(wire.FORWARD) == heard
+    assert loop_without_loader._Loop.handle is None, "it listens to one call only"
+
+
+SCRIPT_ODD_USERS = "tests.agent.odd_users"
+
+
+def _printed(command: list[str], folder: Path) -> dict[str, str]:
+    """What each user printed, by name; the process must have ended well."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        [*command, "-m", SCRIPT_ODD_USERS],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    sections = [section.partition("\n") for section in done.stdout.split("## ")[1:]]
+    return {name: text for name, _, text in sections}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, str]]:
+    folder = tmp_path_factory.mktemp("odd")
+    plain = _printed([sys.executable], folder)
+    bdoc = [sys.executable, "-m", "bottleneck_doctor", "run", "--quiet", "--no-py-spy"]
+    return plain, _printed(bdoc, folder)
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_an_odd_user_sees_no_difference(name: str, both: tuple[dict[str, str], dict[str, str]]) -> None:
+    plain, watched = both
+    assert plain[name]
+    assert watched[name] == plain[name]
+
+
+def test_there_are_forty() -> None:
+    assert len(USERS) >= 40

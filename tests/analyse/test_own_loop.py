@@ -1,0 +1,431 @@
+"""Loops without a loader: their parts, what a batch costs them, and who makes batches beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bottleneck_doctor.analyse.causes import cause_gains, without_feeders
+from bottleneck_doctor.analyse.hot_lines import Feeders, find_feeders, hot_lines
+from bottleneck_doctor.analyse.inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
+from bottleneck_doctor.analyse.loop_without_loader import InputGap, judge_gap, with_waits
+from bottleneck_doctor.analyse.replay import apply, step_seconds
+from bottleneck_doctor.analyse.steady import choose_loop, steps_of
+from bottleneck_doctor.analyse.step_costs import Beside, cost_of
+from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.diagnosis import (
+    BatchCost,
+    Change,
+    FeederLoad,
+    HostLoad,
+    Inputs,
+    Scenario,
+    StepCost,
+)
+from bottleneck_doctor.model.fetches import Blocked
+from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.model.loops import Feed, Loop, LoopBody
+from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.run import Process
+from tests.analyse.runs import own_loop, run_of
+from tests.analyse.test_loop_parts import FILE, TORCH, profile, stack
+
+BODY = LoopBody(
+    "/home/ann/train.py",
+    "main",
+    40,
+    50,
+    [Feed(40, 40), Feed(42, 42, [0, 2]), Feed(43, 43), Feed(44, 44, [1])],
+)
+QUEUE, THREADING = "/usr/lib/python3.11/queue.py:171", "/usr/lib/python3.11/threading.py:327"
+# Steps of 10 ms: a gap of 6 with 2 on the CPU and 4 without a core; beside it 1 on the CPU and 3 without.
+BUSY = own_loop(
+    100, BODY, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.002, gap_runq_s=0.004, cpu_s=0.003, runq_s=0.007
+)
+
+SHORT = own_loop(100, BODY, wall_s=0.010, gap_s=0.0006)
+
+
+def with_columns(loop: Loop, **columns: list[float | None]) -> Loop:
+    return replace(loop, table=replace(loop.table, **columns))  # type: ignore[arg-type]
+
+
+def judged(loop: Loop, *lines: tuple[int, str, int]) -> InputGap:
+    return judge_gap(profile(*[stack(*one) for one in lines]), loop)
+
+
+def test_without_samples_all_of_the_gap_is_taken_and_nothing_of_it_is_sure() -> None:
+    assert judged(BUSY) == InputGap(1.0, 0.0, pytest.approx(0.6))
+
+
+def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
+    found = judged(BUSY, (40, "batch", 75), (47, "act", 25), (42, "model", 50), (44, "backward", 50))
+    assert (found.share, found.beside) == (0.75, 0.0)
+    assert found.low < 0.45 < found.high
+    assert found.location is not None
+    assert (found.location.function, found.location.line) == ("get_batch", 9)
+
+
+def test_of_ranks_code_before_the_model_is_no_wait_for_data() -> None:
+    """The second rank computes for 25 ms before its model; the first one sleeps in exchanges meanwhile."""
+    swift = own_loop(100, BODY, wall_s=0.03, gap_s=0.001, exchange_s=0.024)
+    slow = replace(own_loop(100, BODY, wall_s=0.03, gap_s=0.026, exchange_s=0.001), pid=2)
+    looks = [(40, "batch", 1), (47, "act", 50), (42, "model", 5), (44, "backward", 5)]
+    stacks = [replace(stack(*one), pid=pid) for one in looks for pid in (1, 2)]
+    run = replace(profile(*stacks), loops=[], outside=[swift, slow])
+    assert choose_loop(run) == swift
+
+
+def test_a_line_that_zeroes_gradients_is_no_part_of_the_gap() -> None:
+    """Its time is taken out of the gap; our hook's frames are not kept, so some samples end at the line."""
+    gap, rest = (
+        [(40, "batch", 75), (47, "zero_grad", 5), (47, "itself", 9)],
+        [(42, "model", 50), (44, "backward", 50)],
+    )
+    assert judged(BUSY, *gap, *rest).share == 1.0
+
+
+def test_where_hooks_time_what_a_function_does_it_is_no_part_of_the_gap() -> None:
+    """act() saves, in a line that a hook knows; what else it does stays in the gap."""
+    run = profile(stack(40, "batch", 75), stack(47, "act", 25), stack(42, "model", 50), stack(44, "backward"))
+    assert judge_gap(run, BUSY).share == 0.75
+    saved = Operation("checkpoint", 1, 0, "act", 9, 0.1, 0.1, 0.1, Location("/home/ann/train.py", 14, "act"))
+    assert judge_gap(replace(run, operations=[saved]), BUSY).share == 1.0
+    other = replace(saved, location=Location("/home/ann/train.py", 15, "act"))
+    assert judge_gap(replace(run, operations=[other]), BUSY).share == 0.75
+
+
+def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
+    found = judged(BUSY, (47, "act", 60), (42, "model", 40), (43, "batch", 20), (44, "backward", 40))
+    assert (found.share, found.beside) == (0.0, pytest.approx(0.2))
+    assert found.low < 0.2 * 0.4 < found.high
+
+
+def test_code_before_the_model_in_a_line_that_trains_is_part_of_the_gap() -> None:
+    """Line 44 gathers features, calls the model and trains; the gap is 60 %, 50 samples saw the batch."""
+    found = judged(BUSY, (40, "batch", 50), (44, "act", 20), (44, "model", 10), (44, "backward", 20))
+    assert (found.share, found.beside) == (pytest.approx(50 / 60), 0.0)
+
+
+def test_a_line_that_was_never_seen_getting_a_batch_gets_it_quickly() -> None:
+    """Four samples of the gap are a measure; none of a hundred gets the batch."""
+    told = judged(SHORT, (47, "act", 4), (42, "model", 50), (44, "backward", 50))
+    assert told.share * 0.06 == pytest.approx(0.5 / 105)
+
+
+def test_of_few_samples_that_all_get_the_batch_the_clock_is_believed() -> None:
+    """Waiting for Python's lock behind the batch is seldom met by a sample, and always by the clock."""
+    told = judged(SHORT, (40, "batch", 3), (42, "model", 50), (44, "backward", 50))
+    assert told.share == pytest.approx(3.5 / 4)
+
+
+def test_between_backward_pass_and_optimizer_no_batch_is_got() -> None:
+    """Clipping gradients lies before the gap, though the optimizer itself takes little."""
+    step = ((42, "model", 70), (44, "backward", 96), (46, "act", 15), (47, "step", 7))
+    timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
+    assert judged(timed, (40, "batch", 8), *step).share == 1.0
+
+
+def test_a_batch_got_behind_an_accuracy_is_not_in_the_gap_however_short_it_takes() -> None:
+    found = judged(SHORT, (40, "batch", 6), (44, "backward", 40), (46, "model", 20), (47, "act", 34))
+    assert (found.share, found.beside) == (0.06, 0.06)
+
+
+def test_what_passes_between_model_and_backward_is_timed() -> None:
+    """The next batch is got there, in a quarter of the rest of the step; few samples only say so."""
+    body = LoopBody(
+        "/home/ann/train.py", "main", 40, 50, [Feed(43, 43), Feed(42, 42, [0]), Feed(44, 44, [1])]
+    )
+    timed = own_loop(100, body, wall_s=0.010, gap_s=0.002, late_s=0.002)
+    told = judged(timed, (42, "model", 30), (43, "batch", 3), (44, "backward", 40))
+    assert (told.share, told.beside) == (0.0, pytest.approx(0.25))
+
+
+def test_where_no_module_is_called_the_samples_alone_tell() -> None:
+    found = judged(own_loop(100, BODY, wall_s=0.010, gap_s=None), (40, "batch", 60), (44, "backward", 40))
+    assert (found.beside, found.busy) == (0.6, None)
+    assert 0.0 < found.low < 0.6 < found.high < 1.0
+
+
+def test_where_the_samples_alone_tell_they_also_tell_who_sleeps() -> None:
+    """The batch is got by reads that sleep for most of their time; the model computes."""
+    reads = replace(stack(40, "batch", 60), running=10)
+    computes = replace(stack(44, "backward", 40), running=40)
+    found = judge_gap(profile(reads, computes), own_loop(100, BODY, wall_s=0.010, gap_s=None))
+    assert (found.share, found.busy) == (0.6, 0.2)
+
+
+def test_a_batch_got_behind_a_measure_that_calls_the_model_is_not_in_the_gap() -> None:
+    """An accuracy is computed between the optimizer and the next batch: there the gap ends."""
+    found = judged(SHORT, (40, "batch", 50), (42, "model", 20), (44, "backward", 30))
+    assert (found.share, found.beside) == (0.5, 0.5)
+    assert 0.3 < found.low < 0.5 < found.high < 0.7
+
+
+def test_a_gap_that_looks_met_too_often_among_the_passes_of_closures_is_not_believed() -> None:
+    """The optimizer calls the model and the backward pass: one gap in several passes."""
+    found = judged(BUSY, (40, "batch", 10), (44, "step", 90))
+    assert (found.share, found.beside) == (0.1, 0.1)
+    timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
+    assert judged(timed, (40, "batch", 10), (44, "step", 90)).share == 1.0
+
+
+def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
+    run = run_of()
+    prefetching: Profile = replace(run, loops=[replace(run.loops[0], role="prefetch")])
+    quiet = own_loop(10, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.001, gap_runq_s=0.002, cpu_s=0.005)
+    found = judge_gap(prefetching, quiet)
+    assert (found.share, found.low, found.high) == pytest.approx((0.5, 0.3, 0.6))
+    synced = with_columns(quiet, queued_s=[0.0012] * 10)  # behind the backward pass it also sleeps in a log
+    assert judge_gap(prefetching, synced).share == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("gap", "wait", "wait_cpu", "wait_queue"),
+    [
+        (InputGap(1.0, 0.0, 1.0), 0.006, 0.002, 0.004),
+        (InputGap(0.5, 0.0, 1.0), 0.003, 0.001, 0.002),
+        (InputGap(0.0, 0.0, 1.0, beside=0.5), 0.002, 0.0005, 0.0015),
+        (InputGap(0.5, 0.0, 1.0, beside=0.5, busy=0.2), 0.005, 0.0006, 0.0014),
+    ],
+)
+def test_as_a_loop_it_waits_for_its_batch_in_that_part(
+    gap: InputGap, wait: float, wait_cpu: float, wait_queue: float
+) -> None:
+    loop = with_waits(run_of(), BUSY, gap)
+    table = loop.table
+    assert (loop.loader, loop.role, loop.steps, loop.wall_s) == ("", "train", 100, pytest.approx(1.0))
+    assert (table.wait_s[0], table.wait_cpu_s[0], table.wait_runq_s[0]) == pytest.approx(
+        (wait, wait_cpu, wait_queue)
+    )
+    assert (table.cpu_s[0], table.runq_s[0]) == pytest.approx((0.003 - wait_cpu, 0.007))
+    assert {len(column) for column in vars(table).values()} == {100}
+
+
+def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
+    """Samples took the gap for something else; of the waits themselves, a quarter were for another thing."""
+    queued = with_columns(BUSY, queued_s=[0.008] * 100)
+    gap, unseen = InputGap(0.0, 0.0, 1.0), run_of()
+    assert with_waits(unseen, queued, gap).table.wait_s[0] == 0.008
+    waits = [f"get ({QUEUE})", f"wait ({THREADING})"]
+    seen = [
+        Stack(1, "trainer", "MainThread", [*stack(40, "batch").frames, *waits], 30),
+        Stack(1, "trainer", "MainThread", [*stack(47, "act").frames, *waits], 10),
+    ]
+    assert with_waits(profile(*seen), queued, gap).table.wait_s[0] == pytest.approx(0.006)
+    uneven = with_columns(BUSY, queued_s=[0.0025, 0.0075] * 50)
+    told = with_waits(unseen, uneven, InputGap(1.0, 0.0, 1.0)).table.wait_s
+    assert told[:2] == [0.0025, 0.0075], "a looked-at gap of 6 ms is a millisecond too long"
+    awake = [replace(one, count=0) for one in seen]  # met only by the look at awake threads
+    assert with_waits(profile(*awake), queued, gap).table.wait_s[0] == 0.008
+
+
+@pytest.mark.parametrize(
+    ("loop", "idle"),
+    [
+        (BUSY, 0.0),  # waiting for a core is not sleep
+        (own_loop(100, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.006, cpu_s=0.007), 0.003),
+    ],
+)
+def test_what_is_neither_cpu_nor_queue_is_sleep(loop: Loop, idle: float) -> None:
+    step = steps_of(with_waits(run_of(), loop, InputGap(1.0, 0.0, 1.0)).table)[0]
+    assert cost_of(step, Beside()).idle == pytest.approx(idle)
+
+
+def test_stacks_of_another_process_do_not_count() -> None:
+    other = Stack(2, "trainer", "MainThread", stack(40, "batch").frames, 99)
+    assert judge_gap(profile(other), BUSY).location is None
+
+
+MS = 1e-3
+# Steps of 10 ms: a gap of 6 with 2 on the CPU and 1 without a core; 3 more on the CPU beside it.
+LOOP = with_waits(
+    run_of(),
+    own_loop(100, wall_s=10 * MS, gap_s=6 * MS, gap_cpu_s=2 * MS, gap_runq_s=1 * MS, cpu_s=5 * MS,
+             runq_s=1 * MS),
+    InputGap(1.0, 0.0, 1.0),
+)  # fmt: skip
+STEPS = steps_of(LOOP.table)
+
+
+def seen(counts: dict[str, int], pid: int = 1, loader: str = "") -> Profile:
+    """A run in which the loop's thread was looked at from outside, in each half second."""
+    looks = Blocked(loader, [3.1, 3.4], [counts] * 2, pid=pid)
+    return replace(run_of(), blocked=[looks])
+
+
+@pytest.mark.parametrize(
+    ("counts", "storage", "network", "waits"),
+    [
+        ({"storage": 30, "running": 70}, 3, 0, {}),
+        ({"network": 10, "sleep": 20}, 0, 1, {"sleep": 2}),
+        ({"running": 100}, 0, 0, {"other": 3}),  # nobody saw it sleep
+    ],
+)
+def test_time_asleep_in_the_gap_is_what_the_thread_was_seen_to_sleep_in(
+    counts: dict[str, int], storage: float, network: float, waits: dict[str, float]
+) -> None:
+    split = split_waits(seen(counts), LOOP, 3.0, 4.0)
+    inputs = own_inputs(STEPS, split, 0.0)
+    assert (inputs.batches, inputs.wall, inputs.cpu, inputs.queue) == pytest.approx(
+        (100, 6 * MS, 2 * MS, 1 * MS)
+    )
+    assert (inputs.storage, inputs.network) == pytest.approx((storage * MS, network * MS))
+    assert inputs.waits == pytest.approx({name: one * MS for name, one in waits.items()})
+    work = own_works(STEPS, split, 0.0)[0]
+    assert (work.cpu, work.storage, work.network, work.wait) == pytest.approx(
+        (2 * MS, storage * MS, network * MS, sum(waits.values()) * MS)
+    )
+
+
+def test_waiting_for_a_thread_that_runs_is_the_making_of_a_batch_by_looks_at_that_thread() -> None:
+    split = with_feeders(
+        split_waits(seen({"made": 60, "storage": 20, "lock": 20}), LOOP, 3.0, 4.0), 0.7, False
+    )
+    work = own_works(STEPS, split, 0.0)[0]
+    assert (work.cpu, work.storage, work.wait) == pytest.approx((2 * MS + 1.8 * MS, 0.6 * MS, 0.6 * MS))
+
+
+def test_or_by_the_threads_that_it_waits_for_itself() -> None:
+    for looks in ({"lock": 100}, {"lock": 90, "made": 10}):
+        split = with_feeders(split_waits(seen(looks), LOOP, 3.0, 4.0), 0.5, False)
+        work = own_works(STEPS, split, 0.0)[0]
+        assert (work.cpu, work.wait) == pytest.approx((2 * MS + 1.5 * MS, 1.5 * MS))
+
+
+@pytest.mark.parametrize(("processes", "made"), [(True, 2.7 * MS), (False, 0.0)])
+def test_or_by_the_processes_at_whose_pipe_it_waits(processes: bool, made: float) -> None:
+    split = with_feeders(split_waits(seen({"pipe": 100}), LOOP, 3.0, 4.0), 0.9, processes)
+    work = own_works(STEPS, split, 0.0)[0]
+    assert (work.cpu, work.wait) == pytest.approx((2 * MS + made, 3 * MS - made))
+
+
+@pytest.mark.parametrize(
+    ("system_s", "bytes_per_s", "reading_s"),
+    [
+        (1.5 * MS, 1e9, 1.5 * MS),  # 10 MB a step: the kernel's time is for them
+        (1.5 * MS, 1e7, 0.15 * MS),  # hardly anything was read: it is for something else
+        (5 * MS, 1e9, 2 * MS),  # no more than getting the batch takes of the CPU
+        (None, 1e9, 0.0),
+    ],
+)
+def test_the_kernels_cpu_for_reads_goes_with_the_reads(
+    system_s: float | None, bytes_per_s: float, reading_s: float
+) -> None:
+    steps = [replace(one, system=system_s, faults=0.0) for one in STEPS]
+    split = split_waits(seen({"storage": 30}), LOOP, 3.0, 4.0)
+    work = own_works(steps, split, bytes_per_s)[0]
+    assert (work.reading, work.on_core) == pytest.approx((reading_s, 2 * MS))
+    inputs = own_inputs(steps, split, bytes_per_s)
+    assert (inputs.reading, inputs.cpu) == pytest.approx((reading_s, 2 * MS))
+    alone = Scenario((work,), (StepCost(3 * MS),))
+    assert step_seconds(apply(Change(storage=0), alone)) == pytest.approx(5 * MS - reading_s)
+    assert step_seconds(apply(Change(cpu=0), alone)) == pytest.approx(6 * MS + reading_s)
+
+
+@pytest.mark.parametrize("other", [seen({"storage": 50}, pid=2), seen({"storage": 50}, loader="1:1")])
+def test_what_others_sleep_in_says_nothing_of_it(other: Profile) -> None:
+    assert split_waits(other, LOOP, 3.0, 4.0).waits == {"other": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("counts", "apart"),
+    [
+        ({"running": 60, "sleep": 40}, 0.0),  # 6 of 10 ms awake, by the thread's own clocks
+        ({"running": 10, "storage": 90}, 0.5),
+        ({"running": 2, "storage": 18}, 0.0),  # too few to say
+    ],
+)
+def test_clocks_and_looks_from_outside_are_held_against_each_other(
+    counts: dict[str, int], apart: float
+) -> None:
+    assert disagreement(seen(counts), LOOP, STEPS) == pytest.approx(apart)
+
+
+def test_no_steps_cost_nothing() -> None:
+    assert own_inputs([], split_waits(seen({}), LOOP, 3.0, 4.0), 0.0).batches == 0
+    assert disagreement(seen({"running": 60}), LOOP, []) == 0.0
+
+
+LOOP_FEEDERS = replace(stack(44, "backward", 200), running=80)
+FEEDER = Stack(1, "trainer", "Thread-1", [f"run ({FILE}:60)", f"decode ({FILE}:70)"], 200, 190)
+STARTED = [f"main ({FILE}:88)", "start (/usr/lib/python3.11/multiprocessing/process.py:121)"]
+POOLED = [*STARTED, "worker (/usr/lib/python3.11/multiprocessing/pool.py:125)", f"degrade ({FILE}:75)"]
+
+
+def pooled(count: int) -> Profile:
+    """A loop beside so many forked processes of a pool."""
+    children = [Process(pid, 1, "other", 0.0) for pid in range(10, 10 + count)]
+    stacks = [Stack(one.pid, "trainer", "MainThread", POOLED, 200, 160) for one in children]
+    return replace(profile(LOOP_FEEDERS, *stacks), processes=[Process(1, 0, "trainer", 0.0), *children])
+
+
+def test_a_busy_thread_of_the_users_is_a_feeder_and_its_lines_make_the_batches() -> None:
+    found = find_feeders(profile(LOOP_FEEDERS, FEEDER), 1)
+    assert (found.count, found.cores) == (1, pytest.approx(0.95))
+    hottest = hot_lines(profile(LOOP_FEEDERS, FEEDER), None, own_loop(100, wall_s=0.02)).hottest
+    assert hottest is not None
+    assert (hottest.location.function, hottest.location.line) == ("decode", 70)
+
+
+def test_a_batch_that_waits_for_room_in_the_queue_is_not_being_made() -> None:
+    path = [
+        f"run ({FILE}:61)",
+        "put (/usr/lib/python3.11/queue.py:140)",
+        "wait (/usr/lib/python3.11/threading.py:327)",
+    ]
+    ahead = Stack(1, "trainer", "Thread-1", path, 300, 2)
+    assert (
+        find_feeders(profile(LOOP_FEEDERS, FEEDER, ahead), 1).stacks
+        == find_feeders(profile(LOOP_FEEDERS, FEEDER), 1).stacks
+    )
+    hottest = hot_lines(profile(LOOP_FEEDERS, FEEDER, ahead), None, own_loop(100, wall_s=0.02)).hottest
+    assert hottest is not None
+    assert (hottest.location.function, hottest.share) == ("decode", 1.0)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        replace(FEEDER, running=20),
+        replace(FEEDER, frames=["wait (/usr/lib/python3.11/threading.py:320)"]),
+        replace(FEEDER, pid=2),
+        replace(FEEDER, frames=[f"save ({FILE}:61)", f"_save ({TORCH}serialization.py:900)"]),
+    ],
+)
+def test_a_thread_that_sleeps_writes_or_runs_no_line_of_the_users_is_none(beside: Stack) -> None:
+    assert find_feeders(profile(LOOP_FEEDERS, beside), 1) == Feeders()
+
+
+def test_processes_of_a_pool_are_feeders_below_the_frames_of_their_parent() -> None:
+    found = find_feeders(pooled(4), 1)
+    assert (found.count, found.cores) == (4, pytest.approx(3.2))
+    assert {one.frames[0] for one in found.stacks} == {f"degrade ({FILE}:75)"}
+
+
+def test_twenty_looks_of_a_sampler_that_many_threads_slow_down_are_enough() -> None:
+    scarce = replace(
+        pooled(2), stacks=[replace(one, count=one.count // 10, running=(one.running or 0) // 10)
+                           for one in pooled(2).stacks],
+    )  # fmt: skip
+    assert find_feeders(scarce, 1).count == 2
+
+
+def test_those_that_a_fork_server_started_are_the_trainings_all_the_same() -> None:
+    base = pooled(4)
+    server = [Process(1, 0, "trainer", 0.0), Process(9, 1, "other", 0.0)]
+    children = [replace(one, ppid=9) for one in base.processes[1:]]
+    assert find_feeders(replace(base, processes=[*server, *children]), 1).count == 4
+
+
+@pytest.mark.parametrize(("feeders", "cause"), [(1, "input.preprocess"), (4, "input.oversubscribed")])
+def test_the_core_that_feeders_keep_from_the_loop_is_the_inputs_and_not_the_models(
+    feeders: int, cause: str
+) -> None:
+    base = Scenario(
+        (BatchCost(0.002),), (StepCost(0.008),), cores=2.0, feeders=FeederLoad(feeders), crowded=0.02
+    )
+    found = cause_gains(base, Inputs(), None, HostLoad(cores=2.0))
+    assert found[cause] > 2.5 > 1.5 > found["model.compute"]
+    assert (without_feeders(base) > 1) == (feeders > 2)

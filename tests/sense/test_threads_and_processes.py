@@ -1,0 +1,420 @@
+"""Processes, threads and what each waits for are read from /proc."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.agent.startup import LAUNCHERS
+from bottleneck_doctor.sense import process_tree as tree_module
+from bottleneck_doctor.sense.child_threads import PERIOD_NS, ChildThreads
+from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S
+from bottleneck_doctor.sense.process_tree import MAPPED_AT, RANKS, Holdings, OtherRanks, Tree
+from bottleneck_doctor.sense.process_tree import PERIOD_NS as PERIOD_NS_HOLDINGS
+from bottleneck_doctor.sense.wait_channels import Thread, Wait, call_numbers
+from tests.sense.conftest import Plant, Start
+
+S = 1_000_000_000
+
+
+def process(
+    pid: int, parent: int, cpu: int = 0, dead_cpu: int = 0, children: str = "", read: int = 0, born: int = 5
+) -> dict[str, str]:
+    """The files of one process; ``cpu`` in ticks of user time, ``dead_cpu`` in those of its dead."""
+    fields = [parent, 1, 1, 0, -1, 0, 0, 0, 2, 3, cpu, 0, dead_cpu, 0, 20, 0, 4, 0, born, 9, 100, *[0] * 20]
+    return {
+        f"proc/{pid}/stat": f"{pid} (a) b) S {' '.join(map(str, fields))}\n",
+        f"proc/{pid}/io": f"rchar: 8\nsyscr: 2\nread_bytes: {read}\nwrite_bytes: 1\n",
+        f"proc/{pid}/task/{pid}/children": children,
+    }
+
+
+def gone(root: Path, pid: int) -> None:
+    """Removes a process."""
+    (root / f"proc/{pid}/stat").unlink()
+
+
+def test_a_tree_is_summed_through_the_lists_of_children(plant: Plant) -> None:
+    root = plant({**process(1, 0, 100, 0, "2 "), **process(2, 1, 20, 0, "3"), **process(3, 2, 3, read=7)})
+    usage = Tree(1, root).read(0)
+    assert usage is not None
+    assert usage.user_s == 123 / TICKS_PER_S
+    assert (usage.processes, usage.threads, usage.read_bytes, usage.reads) == (3, 12, 7, 6)
+    assert (usage.rss_bytes, usage.major_faults) == (300 * PAGE_BYTES, 15)
+
+
+def test_a_child_that_was_waited_for_counts_once(plant: Plant) -> None:
+    root = plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 50)})
+    tree = Tree(1, root)
+    tree.read(0)
+    gone(root, 2)
+    plant(process(1, 0, 110, dead_cpu=55))
+    usage = tree.read(S)
+    assert usage is not None
+    assert (usage.user_s, usage.processes) == (165 / TICKS_PER_S, 1)
+
+
+def test_an_orphan_is_followed_and_remembered_after_its_death(plant: Plant) -> None:
+    root = plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 0, 0, "3"), **process(3, 2, 50)})
+    tree = Tree(1, root)
+    tree.read(0)
+    gone(root, 2)
+    plant({**process(1, 0, 100), **process(3, 999, 70)})
+    followed = tree.read(2 * S)
+    gone(root, 3)
+    remembered = tree.read(4 * S)
+    assert followed is not None
+    assert remembered is not None
+    assert (followed.user_s, followed.processes) == (170 / TICKS_PER_S, 2)
+    assert (remembered.user_s, remembered.processes) == (170 / TICKS_PER_S, 1)
+
+
+def test_counters_never_fall_while_a_child_waits_to_be_counted(plant: Plant) -> None:
+    root = plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 50)})
+    tree = Tree(1, root)
+    tree.read(0)
+    gone(root, 2)
+    usage = tree.read(1)
+    assert usage is not None
+    assert usage.user_s == 150 / TICKS_PER_S
+
+
+def test_a_number_given_to_another_process_is_not_followed(plant: Plant) -> None:
+    root = plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 50)})
+    tree = Tree(1, root)
+    tree.read(0)
+    plant({**process(1, 0, 100, dead_cpu=50), **process(2, 7, 9000, born=6)})
+    usage = tree.read(1)
+    assert usage is not None
+    assert (usage.user_s, tree.pids) == (150 / TICKS_PER_S, {1})
+
+
+def test_the_tree_is_walked_at_most_once_a_second(plant: Plant) -> None:
+    root = plant(process(1, 0))
+    tree = Tree(1, root)
+    tree.read(0)
+    plant({**process(1, 0, children="2"), **process(2, 1)})
+    tree.read(S // 2)
+    assert tree.pids == {1}
+    tree.read(S)
+    assert tree.pids == {1, 2}
+
+
+def test_a_tree_that_is_gone_reads_as_none(plant: Plant) -> None:
+    assert Tree(1, plant({"proc/": ""})).read(0) is None
+
+
+def test_refused_byte_counts_are_noticed(plant: Plant) -> None:
+    root = plant(process(1, 0))
+    (root / "proc/1/io").unlink()
+    tree = Tree(1, root)
+    tree.read(0)
+    assert tree.io_refused
+
+
+def test_a_kernel_without_lists_of_children_is_walked_instead(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = plant({**process(1, 0), **process(2, 1)})
+    (root / "proc/1/task/1/children").unlink()
+    monkeypatch.setattr(tree_module, "_descendants_by_scan", lambda pid: {2} if pid == 1 else set())
+    tree = Tree(1, root)
+    tree.read(0)
+    assert tree.pids == {1, 2}
+
+
+def test_a_real_grandchild_is_found_both_ways(start: Start) -> None:
+    child = start(
+        "import subprocess, sys\n"
+        "inner = subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'])\n"
+        "print('ready', flush=True)\n"
+        "inner.wait()\n"
+    )
+    tree = Tree(os.getpid())
+    usage = tree.read(0)
+    assert usage is not None
+    assert child.pid in tree.pids
+    assert usage.processes >= 3
+    assert usage.rss_bytes > 1_000_000
+    assert tree_module._descendants_by_scan(os.getpid()) >= tree.pids - {os.getpid()}
+
+
+def test_a_daemon_that_left_the_tree_unseen_is_still_the_jobs(plant: Plant) -> None:
+    """It forked twice between two readings; a stranger beside it, of another run, stays one."""
+    root = plant({
+        **process(1, 0, children="7 40 41 42"), **process(7, 1, children="8"), **process(8, 7, 10),
+        **process(40, 1, 50, children="43"), **process(41, 1, 9), **process(42, 1, 9), **process(43, 40, 20),
+        "proc/8/environ": "A=1\0BDOC_RUN=/run/mine\0", "proc/40/environ": "BDOC_RUN=/run/mine\0B=2\0",
+        "proc/41/environ": "BDOC_RUN=/run/mine2\0", "proc/42/environ": "A=1\0",
+    })  # fmt: skip
+    tree = Tree(8, root)
+    usage = tree.read(0)
+    assert usage is not None
+    assert tree.pids == {8, 40, 43}
+    assert usage.user_s == 80 / TICKS_PER_S
+    plant(
+        {
+            "proc/1/task/1/children": "7 40 41 42 44",
+            **process(44, 1, 5),
+            "proc/44/environ": "BDOC_RUN=/run/mine",
+        }
+    )
+    tree.read(2 * S)
+    assert tree.pids == {8, 40, 43, 44}
+
+
+def told(pid: int, **environ: object) -> dict[str, str]:
+    """The variables that a process began with."""
+    return {f"proc/{pid}/environ": "".join(f"{name}={value}\0" for name, value in environ.items())}
+
+
+def launched(launcher: dict[str, str]) -> dict[str, str]:
+    """A launcher (7) of two ranks: shells (10, 20) and what they started (11, 21), one with a worker (22)."""
+    files = process(7, 0, children="10 20 30")
+    for shell, rank in ((10, 0), (20, 1)):
+        files |= process(shell, 7, children=str(shell + 1))
+        for pid in (shell, shell + 1):
+            files |= told(pid, RANK=rank, LOCAL_RANK=rank)
+    files |= process(11, 10, 90) | process(21, 20, 40, children="22") | process(22, 21, 5)
+    return files | process(30, 7, 70) | launcher
+
+
+@pytest.mark.parametrize(
+    "launcher", [{}, told(7, SLURM_PROCID=0), told(7, HOME="/")], ids=["unreadable", "another's rank", "none"]
+)
+def test_ranks_that_others_watch_are_those_of_the_same_launcher(
+    plant: Plant, launcher: dict[str, str]
+) -> None:
+    root = plant(launched(launcher))
+    ranks = OtherRanks(11, root)
+    assert ranks.read(0) == {"other_ranks": 1, "other_ranks_cpu_s": 45 / TICKS_PER_S}
+    plant({**process(21, 20, 60, children="22"), **process(22, 21, 5)})
+    assert ranks.read(S) == {"other_ranks": 1, "other_ranks_cpu_s": 65 / TICKS_PER_S}
+    plant(process(7, 0, children="10 30"))
+    assert ranks.read(2 * S) == {"other_ranks": 0, "other_ranks_cpu_s": 65 / TICKS_PER_S}
+
+
+def test_a_rank_that_has_yet_to_call_exec_is_found_at_the_next_reading(plant: Plant) -> None:
+    root = plant({**launched({}), **told(20, HOME="/")})
+    ranks = OtherRanks(11, root)
+    assert ranks.read(0) == {}
+    plant(told(20, RANK=1))
+    assert ranks.read(S)["other_ranks"] == 1
+
+
+def test_a_process_without_a_rank_has_no_other_ranks(plant: Plant) -> None:
+    assert OtherRanks(30, plant({**launched({}), **told(30, HOME="/")})).read(0) == {}
+
+
+def test_a_single_rank_has_no_other_ranks(plant: Plant) -> None:
+    root = plant({**launched({}), **process(7, 0, children="10 30")})
+    assert OtherRanks(11, root).read(0) == {}
+
+
+def test_ranks_are_known_from_what_the_agent_knows_them_from() -> None:
+    assert [name.decode() for name in RANKS] == [rank for rank, _ in LAUNCHERS]
+
+
+CALLS = call_numbers("x86_64")
+
+
+def thread(plant: Plant, state: str, channel: str, call: str) -> Thread:
+    """Thread 8 of process 7 in the state that these files show."""
+    folder = "proc/7/task/8"
+    files = {
+        f"{folder}/stat": f"8 (python) x) {state} 1 7\n",
+        f"{folder}/wchan": channel,
+        f"{folder}/syscall": call,
+    }
+    return Thread(7, 8, CALLS, plant(files))
+
+
+@pytest.mark.parametrize(
+    ("state", "channel", "call", "seen"),
+    [
+        ("R", "0", "running\n", None),
+        (
+            "D",
+            "folio_wait_bit",
+            "17 0x5 0x0 0x1 0x7f\n",
+            (Wait("", "folio_wait_bit", "descriptor", "pread64"), 5),
+        ),
+        ("D", "a_new_name", "0 0x3 0x0\n", (Wait("D", "a_new_name", "descriptor", "read"), 3)),
+        ("S", "0", "202 0x7f 0x80\n", (Wait("S", "", "lock", "futex"), 0x7F)),
+        ("D", "folio_wait_bit", "-1 0x7ff 0x55\n", (Wait("D", "folio_wait_bit", "fault", ""), 0x7FF)),
+        ("S", "do_wait", "61 0xff\n", (Wait("S", "do_wait", "other", ""), 0xFF)),
+        (
+            "S",
+            "poll_schedule_timeout",
+            "7 0x7f 0x2 0x5\n",
+            (Wait("", "poll_schedule_timeout", "poll", "poll"), 0x7F),
+        ),
+    ],
+)
+def test_a_look_gives_call_channel_and_state(
+    plant: Plant, state: str, channel: str, call: str, seen: tuple[Wait, int] | None
+) -> None:
+    assert thread(plant, state, channel, call).look() == seen
+
+
+@pytest.mark.parametrize("call", ["23 0x0 0x0 0x0\n", "270 0x0 0x0\n", "7 0x7f 0x0 0x5\n", "271 0x0 0x0\n"])
+def test_polling_nothing_is_a_sleep(plant: Plant, call: str) -> None:
+    seen = thread(plant, "S", "poll_schedule_timeout", call).look()
+    assert seen is not None
+    assert seen[0].call_kind == "sleep"
+
+
+@pytest.mark.parametrize(
+    ("state", "seen"), [("R", None), ("D", (Wait("D", "", ""), -1)), ("S", (Wait("S", "", ""), -1))]
+)
+def test_without_the_call_the_state_letter_is_used(
+    plant: Plant, state: str, seen: tuple[Wait, int] | None
+) -> None:
+    root = plant({"proc/7/task/8/stat": f"8 (python) {state} 1\n"})
+    one = Thread(7, 8, CALLS, root)
+    assert one.look() == seen
+    assert one.refused
+
+
+def test_a_call_that_may_be_opened_but_not_read_is_refused(plant: Plant) -> None:
+    root = plant({"proc/7/task/8/stat": "8 (python) D 1\n", "proc/7/task/8/syscall/": ""})
+    one = Thread(7, 8, CALLS, root)  # reading a folder fails, as reading does without the right to trace
+    assert one.look() == (Wait("D", "", ""), -1)
+    assert one.refused
+
+
+@pytest.mark.parametrize("state", ["Z", "X", "T", "t"])
+def test_a_thread_that_ended_or_was_stopped_is_not_counted(plant: Plant, state: str) -> None:
+    with pytest.raises(ProcessLookupError):
+        thread(plant, state, "do_signal_stop", "61 0x0\n").look()
+
+
+def test_a_thread_that_never_was_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="stat"):
+        Thread(7, 8, CALLS, tmp_path)
+
+
+def test_closing_twice_is_harmless(plant: Plant) -> None:
+    one = thread(plant, "S", "0", "running")
+    one.close()
+    one.close()
+    with pytest.raises(OSError, match="Bad file"):
+        one.look()
+
+
+SECOND = 1_000_000_000
+
+
+def stats(main: str, beside: str = "", pid: int = 8) -> dict[str, str]:
+    """``schedstat`` of a process's main thread and of one beside it."""
+    files = {f"proc/{pid}/task/{pid}/schedstat": main, "proc/7/task/7/schedstat": f"{90 * SECOND} 0 1"}
+    return files | ({f"proc/{pid}/task/11/schedstat": beside} if beside else {})
+
+
+def test_main_threads_and_others_are_summed_apart_and_the_watched_process_left_out(plant: Plant) -> None:
+    root = plant(stats(f"{3 * SECOND} {SECOND} 9", f"{2 * SECOND} {5 * SECOND} 9"))
+    assert ChildThreads(7, root).read(1, [7, 8]) == {
+        "children_main_cpu_s": 3.0, "children_main_queue_s": 1.0, "children_beside_cpu_s": 2.0,
+    }  # fmt: skip
+
+
+def test_what_an_ended_process_used_stays_in(plant: Plant) -> None:
+    root = plant(stats(f"{3 * SECOND} 0 9") | stats(f"{SECOND} 0 9", pid=9))
+    children = ChildThreads(7, root)
+    assert children.read(1, [7, 8, 9])["children_main_cpu_s"] == 4.0
+    assert not children.read(PERIOD_NS, [7, 9])  # fresh
+    plant(stats(f"{2 * SECOND} 0 9", pid=9))
+    assert children.read(PERIOD_NS + 1, [7, 9])["children_main_cpu_s"] == 5.0
+
+
+def test_without_children_nothing_is_said(plant: Plant) -> None:
+    assert not ChildThreads(7, plant(stats("1 0 1"))).read(1, [7])
+
+
+def test_a_kernel_that_keeps_no_such_account_is_silence(plant: Plant) -> None:
+    assert not ChildThreads(7, plant({"proc/8/task/8/stat": "8 (x) S"})).read(1, [7, 8])
+
+
+ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
+STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\nVmSwap:\t4 kB\n"
+LIMITS = (
+    "Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}                4096      files\n"
+)
+
+
+def planted(plant: Plant) -> Holdings:
+    files = {"proc/7/fd/0": "", "proc/7/fd/1": "", "proc/8/fd/0": ""}
+    files |= {"proc/7/limits": LIMITS.format(soft=1024), "proc/8/limits": LIMITS.format(soft=2)}
+    files |= {
+        "proc/7/status": STATUS.format(parent=1, own=100),
+        "proc/8/status": STATUS.format(parent=7, own=50),
+    }
+    return Holdings(plant(files))
+
+
+def test_private_memory_is_summed_and_the_fullest_process_named(plant: Plant) -> None:
+    values = planted(plant).read(1, [7, 8, 9])
+    assert values["job_private_bytes"] == 150 * 1024
+    assert values["job_measured_processes"] == 2
+    assert (values["descriptors"], values["descriptor_limit"]) == (1, 2)
+
+
+def test_a_fresh_reading_is_not_repeated(plant: Plant) -> None:
+    holdings = planted(plant)
+    assert holdings.read(1, [7])
+    assert not holdings.read(PERIOD_NS_HOLDINGS, [7])
+    assert holdings.read(PERIOD_NS_HOLDINGS + 1, [7])
+
+
+def test_of_forked_workers_some_are_walked_and_stand_for_all(plant: Plant) -> None:
+    files = {f"proc/{pid}/status": STATUS.format(parent=7 if pid > 7 else 1, own=900) for pid in range(7, 12)}
+    files |= {f"proc/{pid}/cmdline": "python\0train.py\0" for pid in range(7, 12)}
+    files |= {"proc/8/smaps_rollup": ROLLUP.format(dirty=10), "proc/9/smaps_rollup": ROLLUP.format(dirty=30)}
+    files["proc/12/status"] = STATUS.format(parent=7, own=5)  # another program: it shares nothing
+    files["proc/12/cmdline"] = "ffmpeg\0"
+    values = Holdings(plant(files)).read(1, range(7, 13))
+    assert values["job_private_bytes"] == (900 + 4 * 20 + 5) * 1024
+
+
+MAPS = """\
+1000-3000 r--p 00000000 08:01 11 /data/rows.bin
+3000-4000 rw-s 00000000 08:01 11 /data/rows.bin
+4000-9000 rw-p 00000000 00:00 0
+5000-6000 r--p 00000000 08:01 12 /usr/bin/python3
+6000-7000 r-xp 00000000 08:01 12 /usr/bin/python3
+7000-8000 r--p 00000000 08:01 13 /usr/lib/libm.so.6
+8000-9000 rw-s 00000000 00:01 14 /dev/shm/torch_1
+9000-a000 r--p 00000000 08:01 15 /data/with a space
+a000-b000 rw-p 00000000 00:00 0 [heap]
+"""
+
+
+def test_data_files_that_a_process_maps_are_summed_once(plant: Plant) -> None:
+    """Code, shared memory and anonymous memory are no data files."""
+    holdings = Holdings(plant({"proc/7/maps": MAPS}))
+    read = [holdings.read(1 + turn * PERIOD_NS_HOLDINGS, [7, 8]) for turn in range(MAPPED_AT + 1)]
+    assert [values.get("mapped_data_bytes") for values in read] == [None] * (MAPPED_AT - 1) + [0x4000, None]
+
+
+def test_an_unlimited_process_has_no_share(plant: Plant) -> None:
+    root = plant({"proc/7/fd/0": "", "proc/7/limits": LIMITS.format(soft="unlimited")})
+    assert Holdings(root).read(1, [7]) == {}
+
+
+def test_a_real_process_that_fills_its_memory_is_seen(start: Start) -> None:
+    child = start(
+        "import sys\nheld = bytearray(1 << 20)\nprint('ready', flush=True)\n"
+        "sys.stdin.readline()\nheld = b'x' * (64 << 20)\nprint('full', flush=True)\nsys.stdin.read()"
+    )
+    before = Holdings().read(1, [child.pid])
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+    assert child.stdout.readline() == "full\n"
+    after = Holdings().read(1, [child.pid])
+    assert float(after["job_private_bytes"]) - float(before["job_private_bytes"]) > 60 << 20
+    assert float(after["descriptors"]) >= 3
+    assert os.path.exists(f"/proc/{child.pid}")

@@ -1,0 +1,416 @@
+"""What threads wait for: channels, system calls, descriptors, and who holds them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bottleneck_doctor.sense.blocked import MOST_THREADS, Bins, BlockedSampler
+from bottleneck_doctor.sense.files import mount_of, read_mounts
+from bottleneck_doctor.sense.schedule import MOST_CORE_SHARE
+from bottleneck_doctor.sense.wait_channels import (
+    _CHANNELS,
+    _NUMBERS,
+    CLASSES,
+    SOCKET_CALLS,
+    Descriptor,
+    Wait,
+    call_numbers,
+    class_of_channel,
+    classify,
+)
+from tests.sense.conftest import Plant, Start
+
+LOOKS = 60
+ENOUGH = 8
+PATIENCE_S = 10.0
+
+SLEEPS = "print('ready', flush=True); import time; time.sleep(60)"
+SPINS = "print('ready', flush=True)\nwhile True: pass"
+LOCKED = (
+    "import threading; lock = threading.Lock(); lock.acquire(); print('ready', flush=True); lock.acquire()"
+)
+RECEIVES = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
+client.settimeout({timeout})
+print("ready", flush=True)
+client.recv(1)
+"""
+LOCAL = "import socket; a, b = socket.socketpair(); print('ready', flush=True); a.recv(1)"
+PIPE = "import os; r, w = os.pipe(); print('ready', flush=True); os.read(r, 1)"
+POLLS = "import os, select; p = select.poll(); p.register(os.pipe()[0]); print('ready', flush=True); p.poll()"
+READS = """
+import os, random, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+size = os.fstat(file).st_size
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+print("ready", flush=True)
+while True:
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    for _ in range(100):
+        os.pread(file, 100_000, random.randrange(size - 100_000))
+"""
+FAULTS = """
+import mmap, os, random, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+data = mmap.mmap(file, 0, prot=mmap.PROT_READ)
+data.madvise(mmap.MADV_RANDOM)
+print("ready", flush=True)
+while True:
+    data.madvise(mmap.MADV_DONTNEED)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    for _ in range(2000):
+        data[random.randrange(len(data))]
+"""
+
+
+@pytest.fixture
+def sampler() -> Iterator[Callable[[int], BlockedSampler]]:
+    """Makes samplers of one process's first thread."""
+    made: list[BlockedSampler] = []
+
+    def make(pid: int) -> BlockedSampler:
+        made.append(BlockedSampler(lambda: [(pid, pid)]))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def cold_file(tmp_path: Path) -> Path:
+    """A file on a disk, out of the page cache."""
+    mount = mount_of(str(tmp_path), read_mounts())
+    if mount is None or mount.fstype in ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs"):
+        pytest.skip(f"{tmp_path} lies in memory, where no read is cold")
+    path = tmp_path / "cold"
+    with path.open("wb") as file:
+        for _ in range(64):
+            file.write(os.urandom(1 << 20))
+        file.flush()
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return path
+
+
+def watch(
+    one: BlockedSampler, until: Callable[[Counter[str]], bool], sensor: str = "blocked"
+) -> Counter[str]:
+    """Looks every few milliseconds until enough was seen; the counts by class."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    counts: Counter[str] = Counter()
+    while not until(counts) and time.monotonic() < deadline_s:
+        one.read(time.monotonic_ns())
+        counts = Counter()
+        for sample in one.samples():
+            if sample.sensor == sensor:
+                counts.update({name: int(sample.values[name]) for name in CLASSES})
+        time.sleep(0.003)  # the child's time, not ours: it must get on between two looks
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        (SLEEPS, "sleep"),
+        (SPINS, "running"),
+        (LOCKED, "lock"),
+        (RECEIVES.format(timeout="None"), "network"),
+        (RECEIVES.format(timeout=60), "network"),
+        (LOCAL, "pipe"),
+        (PIPE, "pipe"),
+        (POLLS, "poll"),
+    ],
+    ids=["sleeps", "spins", "locked", "receives", "receives with a timeout", "local socket", "pipe", "polls"],
+)
+def test_a_child_is_seen_in_what_it_waits_for(
+    start: Start, sampler: Callable[[int], BlockedSampler], program: str, name: str
+) -> None:
+    one = sampler(start(program).pid)
+    counts = watch(one, lambda seen: seen.total() >= LOOKS)
+    assert counts.most_common(1)[0][0] == name
+    assert counts[name] > 0.8 * counts.total()
+    assert one.gaps() == []
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [(READS, "storage"), (FAULTS, "fault")], ids=["reads", "faults"]
+)
+def test_cold_reads_are_storage_and_cold_mapped_pages_faults(
+    start: Start, sampler: Callable[[int], BlockedSampler], cold_file: Path, program: str, name: str
+) -> None:
+    one = sampler(start(program, str(cold_file)).pid)
+    counts = watch(one, lambda seen: seen.total() - seen["running"] >= LOOKS)
+    blocked = counts.total() - counts["running"]
+    if blocked < ENOUGH:
+        pytest.skip(f"the disk answers faster than can be seen: {blocked} blocked of {counts.total()} looks")
+    assert counts[name] > 0.8 * blocked
+    files = [sample.values["path"] for sample in one.samples() if sample.sensor == "file"]
+    # The program that faults reads its file, too: dropping its pages writes and waits.
+    assert files == [str(cold_file)] or (name == "fault" and not files)
+
+
+FED = """
+import queue, threading
+ready = queue.Queue()
+def feed():
+    print("ready", threading.get_native_id(), sep="\\n", flush=True)
+    {work}
+threading.Thread(target=feed, daemon=True).start()
+ready.get()
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "name"),
+    [
+        ("while True: sum(range(10000))", "made"),
+        ("import time; time.sleep(60)", "sleep"),
+        ("queue.Queue().get()", "lock"),  # whom that one waits for nobody knows
+    ],
+    ids=["computes", "sleeps", "waits itself"],
+)
+def test_a_loop_that_waits_for_a_thread_waits_for_what_that_one_does(
+    start: Start, work: str, name: str
+) -> None:
+    child = start(FED.format(work=work))
+    assert child.stdout is not None
+    loop, feeder = (child.pid, child.pid), (child.pid, int(child.stdout.readline()))
+    one = BlockedSampler(tuple, training=lambda: [loop], feeding=lambda: [feeder])
+    counts = watch(one, lambda seen: seen.total() >= LOOKS, "loop")
+    one.close()
+    assert counts[name] > 0.8 * counts.total()
+
+
+def test_looking_costs_about_a_hundredth_of_a_core_at_the_pace_it_chooses(start: Start) -> None:
+    pids = [start(SLEEPS).pid for _ in range(4)]
+    one = BlockedSampler(lambda: [(pid, pid) for pid in pids])
+    costs = []
+    for _ in range(300):
+        began_ns = time.thread_time_ns()
+        one.read(time.monotonic_ns())
+        costs.append(time.thread_time_ns() - began_ns)
+    one.close()
+    recent_ns = sum(costs[-100:]) / 100
+    assert recent_ns / one.pace.period_ns < 1.5 * MOST_CORE_SHARE
+
+
+def test_a_thread_that_is_not_the_leader_is_found() -> None:
+    inside, leave = threading.Event(), threading.Event()
+    tids: list[int] = []
+
+    def wait() -> None:
+        tids.append(threading.get_native_id())
+        inside.set()
+        leave.wait()
+
+    other = threading.Thread(target=wait)
+    other.start()
+    inside.wait()
+    one = BlockedSampler(lambda: [(os.getpid(), tids[0])])
+    counts = watch(one, lambda seen: seen.total() >= 10)
+    leave.set()
+    other.join()
+    one.close()
+    assert counts["lock"] >= 8
+
+
+def test_a_child_that_ends_is_forgotten_and_harms_nobody(start: Start) -> None:
+    child = start(SLEEPS)
+    one = BlockedSampler(lambda: [(child.pid, child.pid), (2**22 + 1, 2**22 + 1)])
+    one.read(0)
+    child.kill()
+    child.wait()
+    before = one.samples()
+    one.read(1)
+    one.read(2)
+    assert one.samples() == before
+    assert one.gaps() == []
+    one.close()
+
+
+def thread_files(pid: int, state: str, call: str | None = None, channel: str = "0") -> dict[str, str]:
+    """The files of a process's first thread."""
+    folder = f"proc/{pid}/task/{pid}"
+    files = {f"{folder}/stat": f"{pid} (python) {state} 1\n", f"{folder}/wchan": channel}
+    return files if call is None else {**files, f"{folder}/syscall": call}
+
+
+def test_each_process_gets_its_own_bins_in_order_of_time(plant: Plant) -> None:
+    root = plant({**thread_files(7, "R", "running\n"), **thread_files(8, "D", "-1 0x0 0x0\n")})
+    one = BlockedSampler(lambda: [(8, 8), (7, 7), (7, 7)], root)
+    for t_ns in (0, 499_999_999, 500_000_000):
+        one.read(t_ns)
+    bins = [(s.t_ns, s.values["pid"], s.values["running"], s.values["fault"]) for s in one.samples()[:4]]
+    assert bins == [(0, 7, 2, 0), (0, 8, 0, 2), (500_000_000, 7, 1, 0), (500_000_000, 8, 0, 1)]
+
+
+def test_unknown_channels_are_kept_by_name(plant: Plant) -> None:
+    root = plant(thread_files(7, "S", "61 0x0\n", "a_new_kernel_function"))
+    one = BlockedSampler(lambda: [(7, 7)], root)
+    one.read(0)
+    one.read(1)
+    channels = [sample.values for sample in one.samples() if sample.sensor == "channel"]
+    assert channels == [{"name": "a_new_kernel_function", "class": "other", "count": 2}]
+
+
+@pytest.mark.parametrize(("state", "name"), [("R", "running"), ("D", "storage"), ("S", "other")])
+def test_without_permission_the_state_speaks_and_a_gap_says_so(plant: Plant, state: str, name: str) -> None:
+    one = BlockedSampler(lambda: [(7, 7)], plant(thread_files(7, state)))
+    one.read(0)
+    assert one.samples()[0].values[name] == 1
+    assert [gap.what for gap in one.gaps()] == ["what blocked threads wait for"]
+    assert one.gaps()[0].do in (
+        "run bdoc as the user who trains",
+        "start the container with `--cap-add SYS_PTRACE`",
+    )
+
+
+def test_no_more_threads_are_watched_than_can_be_afforded(plant: Plant) -> None:
+    pids = range(1, MOST_THREADS + 11)
+    root = plant({name: text for pid in pids for name, text in thread_files(pid, "R", "running\n").items()})
+    one = BlockedSampler(lambda: [(pid, pid) for pid in pids], root)
+    one.read(0)
+    assert len(one.samples()) == MOST_THREADS
+    assert "10 fetching threads more" in one.gaps()[0].why
+    for instant in range(1, 20):
+        one.read(instant)
+    one.close()
+    assert {sample.values["pid"] for sample in one.samples()} == set(pids), "each has its turn"
+
+
+def test_events_of_one_bucket_and_key_are_counted_together() -> None:
+    bins = Bins(width_ns=10)
+    for t_ns, key, name in [(3, 1, "sleep"), (9, 1, "sleep"), (9, 2, "lock"), (10, 1, "lock")]:
+        bins.add(t_ns, key, name)
+    assert bins.rows() == [(0, 1, {"sleep": 2}), (0, 2, {"lock": 1}), (10, 1, {"lock": 1})]
+
+
+def test_a_full_table_widens_and_loses_nothing() -> None:
+    bins = Bins(width_ns=10, most=4)
+    for t_ns in range(0, 1000, 10):
+        bins.add(t_ns, 7, "storage")
+    rows = bins.rows()
+    assert len(rows) <= 4
+    assert sum(counts["storage"] for _, _, counts in rows) == 100
+    assert [t_ns % bins.width_ns for t_ns, _, _ in rows] == [0] * len(rows)
+
+
+def test_more_processes_than_buckets_end_in_one_wide_bucket_each() -> None:
+    bins = Bins(width_ns=10, most=2)
+    for pid in range(5):
+        bins.add(5, pid, "lock")
+    assert [pid for _, pid, _ in bins.rows()] == [0, 1, 2, 3, 4]
+
+
+FILE, INET, UNIX = Descriptor("file", "/data/x"), Descriptor("inet"), Descriptor("unix")
+PIPE_CHANNELS, TTY, MOUNTED = (
+    Descriptor("pipe"),
+    Descriptor("other", "/dev/pts/1"),
+    Descriptor("network", "/nfs/x"),
+)
+
+
+@pytest.mark.parametrize(
+    ("wait", "descriptor", "name"),
+    [
+        (Wait("D", "folio_wait_bit_common", "descriptor", "pread64"), FILE, "storage"),
+        (Wait("D", "wait_on_page_bit_common", "descriptor", "read"), FILE, "storage"),
+        (Wait("D", "__iomap_dio_rw", "descriptor", "preadv"), FILE, "storage"),
+        (Wait("R", "", "descriptor", "read"), FILE, "storage"),
+        (Wait("D", "a_new_kernel_function", "descriptor", "read"), FILE, "storage"),
+        (Wait("D", "jbd2_log_wait_commit", "descriptor", "fsync"), None, "storage"),
+        (Wait("D", "", "path", "openat"), None, "storage"),
+        (Wait("D", "folio_wait_bit_common", "fault"), None, "fault"),
+        (Wait("R", "", "fault"), None, "fault"),
+        (Wait("D", "rwsem_down_read_slowpath", "fault"), None, "lock"),
+        (Wait("S", "handle_userfault", "fault"), None, "other"),
+        (Wait("S", "wait_woken", "descriptor", "recvfrom"), INET, "network"),
+        (Wait("S", "wait_woken", "descriptor", "read"), None, "network"),
+        (Wait("S", "sk_wait_data", "descriptor", "read"), INET, "network"),
+        (Wait("S", "a_new_kernel_function", "descriptor", "recvmsg"), TTY, "network"),
+        (Wait("S", "unix_stream_read_generic", "descriptor", "recvfrom"), UNIX, "pipe"),
+        (Wait("S", "anon_pipe_read", "descriptor", "read"), PIPE_CHANNELS, "pipe"),
+        (Wait("S", "pipe_write", "descriptor", "write"), None, "pipe"),
+        (Wait("S", "rpc_wait_bit_killable", "descriptor", "read"), FILE, "remote"),
+        (Wait("D", "folio_wait_bit_common", "descriptor", "read"), MOUNTED, "remote"),
+        (Wait("D", "nfs_wait_bit_killable", "path", "newfstatat"), None, "remote"),
+        (Wait("S", "request_wait_answer", "path", "openat"), None, "remote"),
+        (Wait("S", "ll_file_read", "", ""), None, "remote"),
+        (Wait("S", "hrtimer_nanosleep", "sleep", "clock_nanosleep"), None, "sleep"),
+        (Wait("S", "poll_schedule_timeout.constprop.0", "sleep", "select"), None, "sleep"),
+        (Wait("S", "futex_wait_queue", "lock", "futex"), None, "lock"),
+        (Wait("S", "", "lock", "futex"), None, "lock"),
+        (Wait("S", "poll_schedule_timeout.constprop.0", "poll", "poll"), None, "poll"),
+        (Wait("S", "schedule_hrtimeout_range_clock", "poll", "epoll_wait"), None, "poll"),
+        (Wait("S", "n_tty_read", "descriptor", "read"), TTY, "other"),
+        (Wait("S", "do_wait", "other", ""), None, "other"),
+        (Wait("D", "io_schedule", "other", ""), None, "storage"),
+        (Wait("D", "a_graphics_drivers_function", "other", ""), None, "other"),
+        (Wait("S", "", "path", "openat"), None, "other"),
+    ],
+)
+def test_a_wait_has_a_class(wait: Wait, descriptor: Descriptor | None, name: str) -> None:
+    assert classify(wait, descriptor, has_inet=False) == name
+
+
+@pytest.mark.parametrize("channel", ["poll_schedule_timeout", "do_epoll_wait", "ep_poll", ""])
+def test_a_poll_is_network_when_the_process_is_connected(channel: str) -> None:
+    assert classify(Wait("S", channel, "poll", "poll"), None, has_inet=True) == "network"
+
+
+def test_a_connection_does_not_turn_other_waits_into_network() -> None:
+    assert classify(Wait("S", "futex_do_wait", "lock", "futex"), None, has_inet=True) == "lock"
+    assert classify(Wait("D", "folio_wait_bit", "descriptor", "read"), FILE, has_inet=True) == "storage"
+
+
+@pytest.mark.parametrize(("state", "name"), [("D", "storage"), ("S", "other")])
+def test_without_permission_only_the_state_speaks(state: str, name: str) -> None:
+    assert classify(Wait(state, "", ""), None, has_inet=True) == name
+
+
+def test_polling_is_not_taken_for_lustre() -> None:
+    assert class_of_channel("poll_schedule_timeout") == "poll"
+
+
+def test_every_table_names_a_class() -> None:
+    assert set(_CHANNELS) <= set(CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("machine", "number", "call"),
+    [
+        ("x86_64", 0, ("descriptor", "read")),
+        ("x86_64", 202, ("lock", "futex")),
+        ("x86_64", 230, ("sleep", "clock_nanosleep")),
+        ("aarch64", 63, ("descriptor", "read")),
+        ("aarch64", 98, ("lock", "futex")),
+        ("aarch64", 207, ("descriptor", "recvfrom")),
+    ],
+)
+def test_each_architecture_has_its_numbers(machine: str, number: int, call: tuple[str, str]) -> None:
+    assert call_numbers(machine)[number] == call
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_no_number_is_used_twice(machine: str) -> None:
+    written = sum(len(text.split(",")) for text in _NUMBERS.values())
+    absent = sum(text.count("-") for text in _NUMBERS.values()) if machine == "aarch64" else 0
+    assert len(call_numbers(machine)) == written - absent
+
+
+def test_an_architecture_we_do_not_know_has_none() -> None:
+    assert call_numbers("riscv64") == {}
+
+
+def test_every_socket_call_takes_a_descriptor() -> None:
+    assert {name for kind, name in call_numbers("x86_64").values() if kind == "descriptor"} >= SOCKET_CALLS
