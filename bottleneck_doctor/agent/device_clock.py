@@ -53,9 +53,9 @@ def note_allocator() -> None:
 ELSEWHERE_AT_MOST = 16  # in a row; before it captures a graph, a script warms up so for 3 steps, with DDP 11
 PENDING_AT_MOST = 8  # looks that the device has not come to yet; none is begun before it is past the oldest
 PARTS_AT_MOST = 64  # of one step
-BUDGET_NS = 15_000  # of the loop's time a step, on average (ours)
-BUDGET_SHARE = 1000  # or one in so many of the loop's time, where steps are long (ours)
-ADVANCE = 100  # steps whose share may be spent beforehand: short runs are to be seen, too (ours)
+BUDGET_NS = 15_000  # of the loop's time a step, on average (chosen)
+BUDGET_SHARE = 1000  # or one in so many of the loop's time, where steps are long (chosen)
+ADVANCE = 100  # steps whose share may be spent beforehand: short runs are to be seen, too (chosen)
 OTHERS_AT_MOST = 2  # looks of other loaders that begin inside of one: its loop may have been left by `break`
 UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
 

@@ -29,7 +29,7 @@ SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"  # an atomic int, in torch 2.
 INJECTED = ("CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_PERFWORKS_DIR")  # of nsys, ncu and their like
 SILENT = 99  # above all of kineto's levels, which end with 5
 TEARDOWN = "TEARDOWN_CUPTI"
-DETACH_NS = 200_000_000  # until CUPTI has let go, by a call of CUDA's runtime and a thread's turn (ours)
+DETACH_NS = 200_000_000  # until CUPTI has let go, by a call of CUDA's runtime and a thread's turn (chosen)
 
 
 def refusal(torch: Any, kind: str) -> str:

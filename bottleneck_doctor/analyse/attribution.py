@@ -13,7 +13,7 @@ from .evaluation import Evaluated, find_evaluated
 from .loop_parts import LoopSample, data_samples, samples_in, training_samples
 from .steps import SAMPLES_AT_LEAST
 
-SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (ours)
+SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (chosen)
 TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
 # What the model says is written out, too; the others have hooks of their own.
 ELSEWHERE = ("forward", "checkpoint", *TIMED)

@@ -28,8 +28,8 @@ class EpochEnds:
 
 
 NO_ENDS = EpochEnds()
-FEWEST = 10  # samples between epochs, or nothing is said of what is done there (ours)
-NOISE = 0.02  # of the time, below which rows that cross an epoch are longer by chance (ours)
+FEWEST = 10  # samples between epochs, or nothing is said of what is done there (chosen)
+NOISE = 0.02  # of the time, below which rows that cross an epoch are longer by chance (chosen)
 
 
 def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:

@@ -13,12 +13,12 @@ from .predict import best_split, split_change
 from .replay import apply, one_thread_longer, step_seconds
 from .step_costs import is_clocked, troubles
 
-INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory [catalogue F09]
-INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere [catalogue F09]
+INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory (chosen)
+INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere (chosen)
 DEVICE_FILLED = 0.7  # NVML busy share, below which a device is underfilled [SageMaker Debugger]
-ODD = 1.1  # what removing a device's trouble gains, from which its plain work is not what is slow (ours)
-KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are what is slow (ours)
-FUSED = 0.5  # of what calling small operators costs is left where they are merged (ours) [catalogue F34]
+ODD = 1.1  # what removing a device's trouble gains, from which its plain work is not what is slow (chosen)
+KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are what is slow (chosen)
+FUSED = 0.5  # of what calling small operators costs is left where they are merged (chosen)
 CORES_FREE = 1e6
 
 # cause -> the resource whose shortage it is; ``input.wait`` is nobody's: no resource made faster would help

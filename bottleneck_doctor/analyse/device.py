@@ -15,13 +15,13 @@ from ..model.profile import Profile
 from ..model.run import Gap
 from .steps import mean_in, ratio_interval, share_interval
 
-LOOKS_AT_LEAST = 5  # or the clock has said nothing (ours)
+LOOKS_AT_LEAST = 5  # or the clock has said nothing (chosen)
 PAIR_AT_MOST_S = 5e-6  # for two marks next to each other [CUDA Runtime API: events resolve 0.5 us; ours]
-CAUGHT_UP = 0.9  # of them at least: the loop is what takes the time, or it waits in every step (ours)
-WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (ours)
-SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (ours)
+CAUGHT_UP = 0.9  # of them at least: the loop is what takes the time, or it waits in every step (chosen)
+WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (chosen)
+SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (chosen)
 NO_ROOM = 0.5  # of the device's time, that such a loop is taken to need: between nothing and all of it
-HIDDEN = 0.5  # of the clock's wait for data idle in the window, or work ran meanwhile (ours)
+HIDDEN = 0.5  # of the clock's wait for data idle in the window, or work ran meanwhile (chosen)
 
 DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
 
@@ -169,7 +169,7 @@ def without_room(issue_s: float, device_s: float) -> float:
     return NO_ROOM * device_s if issue_s > SPARE * device_s else issue_s
 
 
-BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (ours)
+BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (chosen)
 SLOWING = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")
 HOST = (None, "", "cpu", "meta")  # where tensors are when no accelerator is used
 TIMED = ("cuda", "xpu")  # kinds of devices that torch can set timed marks on

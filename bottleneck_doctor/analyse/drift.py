@@ -9,10 +9,10 @@ from ..model.derived import Drift
 from ..model.diagnosis import Step
 from .steady import blocks_of, fit_line, is_straight
 
-GROWN = 1.2  # last step over first, by the line (ours)
-RISING = 0.85  # of all pairs of blocks: the later one is slower (ours; 0.5 is noise, 0.75 a single step up)
-CLEAR = 4.0  # mean misfits of the line that the growth must exceed (ours)
-MATTERS = 0.1  # of the step that the growth must be (ours)
+GROWN = 1.2  # last step over first, by the line (chosen)
+RISING = 0.85  # of all pairs of blocks: the later one is slower (chosen; 0.5 is noise, 0.75 a single step up)
+CLEAR = 4.0  # mean misfits of the line that the growth must exceed (chosen)
+MATTERS = 0.1  # of the step that the growth must be (chosen)
 BLOCKS_AT_LEAST = 8
 
 

@@ -22,8 +22,9 @@ CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations o
 OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s"), ("system_s", ""),
        ("minor_faults", ""))  # fmt: skip
 Call = tuple[int, str]  # the loop's line, and the user's function that it calls
-FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (ours)
-WRITTEN_FORWARDS = 0.5  # the same of what is written out: with less, it is the writing that takes time (ours)
+FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (chosen)
+# the same of what is written out: with less, it is the writing that takes time (chosen)
+WRITTEN_FORWARDS = 0.5
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from ..model.report import Metric
 from .replay import step_seconds
 from .steps import mean_interval, seconds_in, steps_in
 
-DISK_BUSY = 0.5  # share of time with a request in flight, below which nobody is in anybody's way (ours)
-OURS_AT_LEAST = 0.7  # of the traffic; less, and the disks are shared [catalogue F21]
-LITTLE_BYTES_PER_S = 5e6  # of strangers' traffic disturbs no disk (ours)
+DISK_BUSY = 0.5  # share of time with a request in flight, below which nobody is in anybody's way (chosen)
+OURS_AT_LEAST = 0.7  # of the traffic; less, and the disks are shared (chosen)
+LITTLE_BYTES_PER_S = 5e6  # of strangers' traffic disturbs no disk (chosen)
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def _theirs(lost: float, host: HostLoad) -> float:
     return min(1.0, foreign / beyond) if beyond > 0 else 1.0
 
 
-OTHERS_SHARE = 0.2  # of a worker's CPU in threads that it did not ask for [catalogue F05]
-QUEUE_SHARE = 0.25  # of a fetch spent waiting for a core [catalogue F05]
+OTHERS_SHARE = 0.2  # of a worker's CPU in threads that it did not ask for (chosen)
+QUEUE_SHARE = 0.25  # of a fetch spent waiting for a core (chosen)
 
 
 def pool_cpu(inputs: Inputs, serialise: float) -> float:
@@ -139,10 +139,10 @@ def busy_workers(scenario: Scenario) -> float:
     return min(scenario.workers, batch / step_seconds(scenario))
 
 
-FOREIGN_NOISE_CORES = 0.08  # our own supervisor and the kernel's housekeeping stay below this (ours)
+FOREIGN_NOISE_CORES = 0.08  # our own supervisor and the kernel's housekeeping stay below this (chosen)
 
 LEAST_CORES = 0.01  # a quota may be that small; none at all could not have run
-OVERLAP = 0.5  # of the steady window, for which another process trains too, to share the cores (ours)
+OVERLAP = 0.5  # of the steady window, for which another process trains too, to share the cores (chosen)
 
 
 def rate(series: Series, name: str, begin: float, end: float) -> float | None:

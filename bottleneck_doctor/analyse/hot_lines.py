@@ -123,9 +123,9 @@ POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also s
 WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/logging/")
 SENDS = re.compile(r"(\w+\.)?(put|send|send_bytes|dumps|_sendback_result) \(.*/(multiprocessing|concurrent)/")
 PUTS = re.compile(r"(\w+\.)?put \(.*/queues?\.py:")
-QUEUED = 0.1  # of the loop's samples in a queue, from which it is fed by threads (ours)
-MAKES = 0.5  # of the looks, from which a thread is one of those (ours)
-BUSY = 0.3  # of a core, from which one is a feeder (ours)
+QUEUED = 0.1  # of the loop's samples in a queue, from which it is fed by threads (chosen)
+MAKES = 0.5  # of the looks, from which a thread is one of those (chosen)
+BUSY = 0.3  # of a core, from which one is a feeder (chosen)
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ LIBRARY = re.compile(
     r"|/(bottleneck_doctor)/agent/"
 )
 OURS = "bottleneck_doctor"
-MOST = 0.5  # of the samples: the deepest line that still holds as much is the one to look at (ours)
+MOST = 0.5  # of the samples: the deepest line that still holds as much is the one to look at (chosen)
 # Parts of a library that belong to another one that people know.
 KNOWN_AS = {"_compression": "gzip, bz2 or lzma", "sre_compile": "re", "sre_parse": "re", "zipfile": "zip"}
 

@@ -38,7 +38,7 @@ MADE = "made"  # a wait for a thread that computes what is waited for
 READ_MARK_BYTES = 4096  # bytes from storage per batch below which nothing was read to speak of
 BUCKET_S = 0.5  # of looks: one that ended in the stretch began before it, or lies in it whole
 NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
-OPENING = 3.0  # times what other batches cost, from which a new worker's first is part of its start (ours)
+OPENING = 3.0  # times what other batches cost, from which a new worker's first is part of its start (chosen)
 
 
 @dataclass(frozen=True)
@@ -265,8 +265,8 @@ def works_of(table: FetchTable, split: BlockedSplit, rows: list[int]) -> tuple[B
     return tuple(works)
 
 
-KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (ours, measured 0.7 to 0.9)
-SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (ours)
+KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (chosen, measured 0.7 to 0.9)
+SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (chosen)
 
 
 def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> BlockedSplit:

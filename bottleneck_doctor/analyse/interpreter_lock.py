@@ -14,9 +14,9 @@ from .hot_lines import users_line
 from .loop_cpu import is_library
 from .steps import SAMPLES_AT_LEAST
 
-OTHERS_RUN = 0.3  # of the time another Python thread is on a core, or nobody holds the lock (ours)
-NEAR = 3  # innermost frames that say what a thread waits for: a wait is called, it calls little (ours)
-WORKS = 0.1  # of its samples found it running: a line that works, not one that sleeps (ours)
+OTHERS_RUN = 0.3  # of the time another Python thread is on a core, or nobody holds the lock (chosen)
+NEAR = 3  # innermost frames that say what a thread waits for: a wait is called, it calls little (chosen)
+WORKS = 0.1  # of its samples found it running: a line that works, not one that sleeps (chosen)
 ASIDE = (
     "/torch/serialization.py", "/logging/", "/torch/distributed/", "/selectors.py", "/threading.py",
     "/queue.py", "/multiprocessing/",

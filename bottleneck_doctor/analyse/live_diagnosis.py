@@ -22,7 +22,7 @@ from .steps import Z90
 from .verdict import NO_GAINS, STEPS_AT_LEAST
 
 SAMPLES_AT_LEAST = 100  # of a training's thread, below which a share is known to 8 points at best
-CLEARLY = 1.5  # times the second side, from which confidence is more than low (ours)
+CLEARLY = 1.5  # times the second side, from which confidence is more than low (chosen)
 AWAKE = 0.5  # of the samples of who makes batches, from which that is a matter of CPU
 SLEEPS = {
     "storage": "input.storage",
@@ -108,9 +108,9 @@ def _why_late(profile: Profile, trainer: int | None) -> str:
     return asleep.most_common(1)[0][0] if asleep else "input.wait"
 
 
-ABREAST = 0.9  # of the furthest one's steps: the others are no ranks of the same training (ours)
+ABREAST = 0.9  # of the furthest one's steps: the others are no ranks of the same training (chosen)
 STALLED_S = 10.0  # without a batch, and
-STALLED_STEPS = 10  # times a step's usual time: then something hangs, or evaluates, or saves (ours)
+STALLED_STEPS = 10  # times a step's usual time: then something hangs, or evaluates, or saves (chosen)
 ENOUGH_STEPS = ceil(STEPS_AT_LEAST / (1 - WARMUP_SHARE))  # of a run, for a verdict that can say anything
 
 

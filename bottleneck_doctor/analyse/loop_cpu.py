@@ -25,15 +25,16 @@ from .between_epochs import epoch_ends
 from .loop_parts import LoopSample, samples_in
 from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
 
-PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (ours, measured: 0.85 to 0.95)
-ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more was no step like them (ours)
-DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (ours)
-DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (ours)
-ADDS_UP = 1.25  # times the step's CPU at most, for parts from which time without a core was taken off (ours)
-UNSEEN_AT_LEAST = 0.3  # the same where no stacks say that a pause was Python (ours)
-CROWD = 500  # operators in a step, below which calling them is part of computing (ours)
-HELD = 0.75  # of a line's samples on a core, from which it is Python and no operator (ours)
-PYTHON_AT_LEAST = 0.1  # of the loop's CPU: pauses that small are noise of a single step (ours)
+PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (chosen, measured: 0.85 to 0.95)
+ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more was no step like them (chosen)
+DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (chosen)
+DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (chosen)
+# times the step's CPU at most, for parts from which time without a core was taken off (chosen)
+ADDS_UP = 1.25
+UNSEEN_AT_LEAST = 0.3  # the same where no stacks say that a pause was Python (chosen)
+CROWD = 500  # operators in a step, below which calling them is part of computing (chosen)
+HELD = 0.75  # of a line's samples on a core, from which it is Python and no operator (chosen)
+PYTHON_AT_LEAST = 0.1  # of the loop's CPU: pauses that small are noise of a single step (chosen)
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def is_library(frame: str) -> bool:
     return TORCHS.search(frame) is not None
 
 
-SHARE = 0.05  # of the loop's samples, below which a few of them are chance (ours)
+SHARE = 0.05  # of the loop's samples, below which a few of them are chance (chosen)
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from .attribution import attribute
 from .loop_parts import FEWEST, OWN, TORN, LoopSample, samples_in, training_samples  # fmt: skip
 from .steps import SAMPLES_AT_LEAST, Z90
 
-FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (ours)
-SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (ours)
-ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (ours)
-NEARLY = 0.8  # of the gap that queues take, from which the rest of it is the looks' own (ours)
-INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (ours)
+FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (chosen)
+SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (chosen)
+ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (chosen)
+NEARLY = 0.8  # of the gap that queues take, from which the rest of it is the looks' own (chosen)
+INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (chosen)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
-USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (ours)
+USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (chosen)
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 

@@ -13,11 +13,11 @@ from .host import rate
 from .loop_parts import FEWEST, samples_in
 from .steps import SAMPLES_AT_LEAST
 
-AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (ours)
-AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (ours)
-STALLED = 0.1  # share of time in which some task waits for memory [catalogue F19]
-LOOP_FAULTS_AT_LEAST = 0.2  # pages per step that the loop's own process had to wait for (ours)
-DEAREST_FAULT_S = 0.02  # a page from a spinning disk, or with the readahead around it (ours)
+AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (chosen)
+AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (chosen)
+STALLED = 0.1  # share of time in which some task waits for memory (chosen)
+LOOP_FAULTS_AT_LEAST = 0.2  # pages per step that the loop's own process had to wait for (chosen)
+DEAREST_FAULT_S = 0.02  # a page from a spinning disk, or with the readahead around it (chosen)
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ def with_stalls(costs: tuple[StepCost, ...], stall_s: float) -> tuple[StepCost, 
     )
 
 
-PAGES_AT_LEAST = 256  # pages: a megabyte (ours)
-FAULT_S, FAULT_AT_MOST_S = 1e-6, 4e-6  # to map, zero and give back a page (ours, measured 0.5 to 3.3)
-DEARER = 1.25  # times what a page was timed to take, at most (ours: 0.9 to 1.24 in nine trainings)
-SURELY = 1.1  # times what fetches took on average is theirs: two large numbers are subtracted (ours)
-READ_S_PER_BYTE = 2e-10  # of the kernel's CPU, to copy what the page cache holds (ours)
+PAGES_AT_LEAST = 256  # pages: a megabyte (chosen)
+FAULT_S, FAULT_AT_MOST_S = 1e-6, 4e-6  # to map, zero and give back a page (chosen, measured 0.5 to 3.3)
+DEARER = 1.25  # times what a page was timed to take, at most (chosen: 0.9 to 1.24 in nine trainings)
+SURELY = 1.1  # times what fetches took on average is theirs: two large numbers are subtracted (chosen)
+READ_S_PER_BYTE = 2e-10  # of the kernel's CPU, to copy what the page cache holds (chosen)
 
 
 def paging_s(system: float | None, faults: float | None, fault_s: float | None = None) -> float:

@@ -148,8 +148,8 @@ def _startup(main: Diagnosis) -> Metric:
     return Metric(max(0.0, first), "s", n=1, source="run start to first batch")
 
 
-# Dense operations a second, in 10^12, by the name that torch tells, from the vendor's data sheets [catalogue:
-# peak table]. Cards of the same chip with less power (PCIe, NVL) have other peaks, and parts (MIG) less yet.
+# Dense operations a second, in 10^12, by the name that torch tells, from the vendor's data sheets. Cards of
+# the same chip with less power (PCIe, NVL) have other peaks, and parts (MIG) less yet.
 PEAKS: dict[str, dict[str, float]] = {
     r"NVIDIA H200": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
     r"NVIDIA H100 80GB HBM3": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
@@ -160,7 +160,7 @@ PEAKS: dict[str, dict[str, float]] = {
 }
 ARITHMETIC = {"matmul", "convolution", "attention"}
 UNKNOWN = "needs a profiler's window with the shapes of products, and a device whose peak is known"
-TIGHT = 1.25  # times the lower end; where more may be hidden no single value is named (ours)
+TIGHT = 1.25  # times the lower end; where more may be hidden no single value is named (chosen)
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def operations(one: Product | Convolution) -> float:
     return (2 if one.backward else 1) * once * one.calls
 
 
-LEAST = 0.02  # of the step: shorter waits are not worth a word (ours)
+LEAST = 0.02  # of the step: shorter waits are not worth a word (chosen)
 CLOCK, WINDOW = "the accelerator's clock", "torch.profiler window"
 
 IDLE = (

@@ -9,9 +9,9 @@ from ..model.diagnosis import Change, Diagnosis, Scenario
 from ..model.report import Speedup
 from .replay import SETTINGS, apply, step_seconds
 
-WORTH = 1.03  # a remedy that brings less is not said, nor a what-if believed [catalogue 2.3, F02, F06, F11]
+WORTH = 1.03  # a remedy that brings less is not said, nor a what-if believed (chosen)
 
-CLOSE_ENOUGH = 1.03  # the smallest worker count within 3 % of the best is taken [catalogue F01]
+CLOSE_ENOUGH = 1.03  # the smallest worker count within 3 % of the best is taken (chosen)
 WORKERS_AT_MOST = 32
 PREFETCHES = (2, 4, 8)
 
@@ -88,9 +88,9 @@ def doubled(scenario: Scenario) -> float:
 FLOORS = {"replay": 0.2, "amdahl": 0.2, "bound": 0.4}
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 # Of the rest of a step, what goes with all that is cured: its caches, allocator and threads were disturbed by
-# it (ours: of 45 twins without more workers promises are 18 % off without it, 12 % with it; median).
+# it (chosen: of 45 twins without more workers promises are 18 % off without it, 12 % with it; median).
 DISTURBED = 0.13
-STORED_SHARE = 0.3  # of a batch's making, from which storage decides what more workers bring (ours)
+STORED_SHARE = 0.3  # of a batch's making, from which storage decides what more workers bring (chosen)
 
 
 def step_after(scenario: Scenario, change: Change) -> float:

@@ -24,8 +24,8 @@ from .host import measure_host
 
 SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
 COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
-COMPARED_AT_LEAST = 8  # aligned stretches, or nothing is said about who waits for whom (ours)
-TOGETHER = 0.8  # of the longest rank's profiled step, or they do not wait for each other (ours)
+COMPARED_AT_LEAST = 8  # aligned stretches, or nothing is said about who waits for whom (chosen)
+TOGETHER = 0.8  # of the longest rank's profiled step, or they do not wait for each other (chosen)
 SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [analyse/steady.py]
 
 
@@ -261,10 +261,10 @@ def kept(ranks: Sequence[RankSteps], edges: list[int]) -> list[int]:
     return [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]
 
 
-BEYOND = 0.1  # of the median rank's time outside of exchanges, from which a rank is late (ours)
-OF_STEP = 0.05  # of the median step, too: what holds it up by less is the network (ours)
-STEADILY = 0.8  # of the stretches, in which it is later than the median one (ours)
-THROTTLED = 0.05  # of its quota's periods used up: that is why it had no core (ours)
+BEYOND = 0.1  # of the median rank's time outside of exchanges, from which a rank is late (chosen)
+OF_STEP = 0.05  # of the median step, too: what holds it up by less is the network (chosen)
+STEADILY = 0.8  # of the stretches, in which it is later than the median one (chosen)
+THROTTLED = 0.05  # of its quota's periods used up: that is why it had no core (chosen)
 
 
 def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:

@@ -41,14 +41,17 @@ def passes_of(table: FetchTable, loop: Loop) -> list[Pass]:
     return [Pass(fmean([one[0] for one in each]), fmean([one[1] for one in each])) for each in known]
 
 
-AT_LIMIT = 0.8  # of a read limit counts as reached [catalogue F21]
-LARGE_READ_BYTES = 128 << 10  # the usual readahead window; larger, and transfer is what costs [catalogue F22]
-DISK_BUSY = 0.8  # share of time with a request in flight; necessary, not sufficient, on parallel disks (ours)
-LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (ours)
-SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue: what a SATA disk takes at once (ours)
-OPENS_PER_SAMPLE = 0.9  # a file for each sample, with room for the odd one kept open (ours)
-FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map [catalogue F20]
-OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (ours)
+AT_LIMIT = 0.8  # of a read limit counts as reached (chosen)
+# the usual readahead window; larger, and transfer is what costs (Linux's read_ahead_kb)
+LARGE_READ_BYTES = 128 << 10
+# share of time with a request in flight; necessary, not sufficient, on parallel disks (chosen)
+DISK_BUSY = 0.8
+LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (chosen)
+# small requests in flight beyond which they queue: what a SATA disk takes at once (chosen)
+SMALL_QUEUE = 32.0
+OPENS_PER_SAMPLE = 0.9  # a file for each sample, with room for the odd one kept open (chosen)
+FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map (chosen)
+OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (chosen)
 UNSURE = ("unsure", "unseen")
 
 

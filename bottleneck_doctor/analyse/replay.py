@@ -11,7 +11,7 @@ The model (one consumer, W workers, K = W x prefetch task slots):
   loop and of the worker that hands out descriptors, and each waits for a core where none is free; handing
   them out takes a core of its own (``serving``), beside the worker's next batch;
 * an accelerator works through what turns give it, one after the other, beside the loop; the loop goes on
-  once no more than ``ahead`` turns' worth is left: step = max(host + wait, device) [catalogue P1.7].
+  once no more than ``ahead`` turns' worth is left: step = max(host + wait, device).
 
 One file, so that its accuracy can be published and guarded.
 """
@@ -32,19 +32,20 @@ WORK_PARTS = tuple(one.name for one in fields(BatchCost))
 TRANSPORT_PARTS = tuple(one.name for one in fields(Transport))
 STEP_COST_PARTS = tuple(one.name for one in fields(StepCost))
 
-# Of what perfect sharing gains, threads gain (ours, measured on two cores: 0.34 in linear layers, 0.49 in a
+# Of what perfect sharing gains, threads gain (chosen, measured on two cores: 0.34 in linear layers, 0.49 in a
 # transformer, nothing in small convolutions).
 DIVIDED = 0.5
 BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to search
 LITTLE = 1e-12
 SETTLES = 4  # times, and what the cores are asked for is within some percent of what they give
 SHARED = 0.5  # of its core is left to a worker that shares it with one thread of the model
-# Of their speed is left to the model's threads where one of them shares its core, and where two do (ours, on
-# two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42, 0.41,
-# and 0.16 of a detector with batch norms; trainings of others are promised right with 0.2, and not with 0.3)
+# Of their speed is left to the model's threads where one of them shares its core, and where two do (chosen,
+# on two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42,
+# 0.41, and 0.16 of a detector with batch norms; trainings of others are promised right with 0.2, and not with
+# 0.3)
 TOGETHER = (0.42, 0.2)
 # The same where an operator lasts for many slices of the scheduler, which even out what its threads get
-# (ours, of products and convolutions beside one or two busy processes: 0.21 to 0.31 and 0.02 to 0.26 up to
+# (chosen, of products and convolutions beside one or two busy processes: 0.21 to 0.31 and 0.02 to 0.26 up to
 # 1.3 ms, 0.42 and 0.34 of 10 ms, 0.49 and 0.43 of 26 ms, 0.56 and 0.49 of 0.1 s)
 TOGETHER_LONG = (0.55, 0.47)
 SHORT_S, LONG_S = 1e-3, 0.1

@@ -38,10 +38,10 @@ from .steps import mean_in, seconds_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
-SLICES = 4.0  # times as long as usual at most, until whoever wakes gets a core (ours)
-TELLS = 1.01  # times the replayed step at least, or the number has no say in it (ours)
-SIBLING = 0.25  # of a core is what its second hardware thread adds [catalogue F03, not measured here]
-FREE = 0.2  # of the measured turn at least is computing, not interference (ours)
+SLICES = 4.0  # times as long as usual at most, until whoever wakes gets a core (chosen)
+TELLS = 1.01  # times the replayed step at least, or the number has no say in it (chosen)
+SIBLING = 0.25  # of a core is what its second hardware thread adds (chosen: no machine at hand has siblings)
+FREE = 0.2  # of the measured turn at least is computing, not interference (chosen)
 
 
 def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario:
@@ -126,16 +126,16 @@ def _halved(low: float, high: float, is_too_much: Callable[[float], bool]) -> fl
     return low
 
 
-ASLEEP_S = 2e-4  # of the loop, while it receives a batch (ours: 34 recorded runs)
-RELEASE_S = 8e-6  # to map a tensor, touch it first and unmap it, while the loop works with it [catalogue F12]
-MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt [catalogue F12]
+ASLEEP_S = 2e-4  # of the loop, while it receives a batch (chosen: 34 recorded runs)
+RELEASE_S = 8e-6  # to map a tensor, touch it first and unmap it, while the loop works with it (measured)
+MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt (chosen)
 BULKY_PIPE_BYTES = 1e6
-WAKE_S = 1e-3  # until whoever wakes gets a core where all are busy: a third of a slice of EEVDF (ours)
-# In an exchange, of its own threads one after the other (ours: their run-queue wait on two crowded cores was
-# 3.6 ms a step in place of 1.9)
+WAKE_S = 1e-3  # until whoever wakes gets a core where all are busy: a third of a slice of EEVDF (chosen)
+# In an exchange, of its own threads one after the other (chosen: their run-queue wait on two crowded cores
+# was 3.6 ms a step in place of 1.9)
 EXCHANGE_WAKES = 2
-DELAY_S = 2e-4  # from a finished batch to a woken loop (ours)
-COLLAPSED = 0.5  # of the model's CPU is spun: that is more than the replay of a crowd explains (ours)
+DELAY_S = 2e-4  # from a finished batch to a woken loop (chosen)
+COLLAPSED = 0.5  # of the model's CPU is spun: that is more than the replay of a crowd explains (chosen)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
 

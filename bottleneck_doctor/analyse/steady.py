@@ -19,11 +19,11 @@ from .steps import seconds_in, steps_in
 
 BLOCK_ROWS = 5  # in a block at least
 BLOCKS_AT_MOST = 64
-SLOWEST = 0.1  # of a block's rows, one at least, are left out as stalls (ours)
+SLOWEST = 0.1  # of a block's rows, one at least, are left out as stalls (chosen)
 SIDE_BLOCKS = 2  # a level that was seen in fewer is not believed
-APART = 1.3  # times the smaller step, from which two levels are two (ours)
-NEAR = 1 / 16  # of the steps: blocks that are no further apart say nothing of a line's direction (ours)
-WAITING = 0.3  # of a step more, or less, spent waiting: a level of its own too (ours)
+APART = 1.3  # times the smaller step, from which two levels are two (chosen)
+NEAR = 1 / 16  # of the steps: blocks that are no further apart say nothing of a line's direction (chosen)
+WAITING = 0.3  # of a step more, or less, spent waiting: a level of its own too (chosen)
 NOISE = (4.0, 3.3)  # median, mean deviations within the levels, which their distance beats: 2.7 standard ones
 
 
@@ -124,16 +124,16 @@ def _exactly(steps: list[Step], near: int, reach: int) -> int:
     return begin + min(places, key=lambda place: _broken(paces, place) + _broken(shares, place))
 
 
-WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these [catalogue 0.1]
-UNSETTLED = 1.5  # times what the loop itself takes later: it still warms up (ours)
+WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these (chosen)
+UNSETTLED = 1.5  # times what the loop itself takes later: it still warms up (chosen)
 WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
-EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (ours)
+EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (chosen)
 NEAR_ROWS = 3  # from the first epoch's end, a change of level is that end
-SLOWER = 1.03  # a step behind the window, of one before it, from which it is slower (ours)
+SLOWER = 1.03  # a step behind the window, of one before it, from which it is slower (chosen)
 COUNTING = ("", "stacks")  # older profiles say which steps py-spy looked at
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
-STRETCH_SHARE = 0.1  # of a run at least, for a later phase (ours)
-STRETCHES_AT_MOST = 3  # a run that changes more often changes all the time (ours)
+STRETCH_SHARE = 0.1  # of a run at least, for a later phase (chosen)
+STRETCHES_AT_MOST = 3  # a run that changes more often changes all the time (chosen)
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def _step(table: StepTable, place: int) -> Step:
     )
 
 
-LAST_SHARE = 0.25  # of the time at least, or the last phase is no sign of what is to come (ours)
+LAST_SHARE = 0.25  # of the time at least, or the last phase is no sign of what is to come (chosen)
 
 Judge = Callable[[list[Step]], Diagnosis]
 

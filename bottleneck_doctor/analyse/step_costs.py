@@ -13,7 +13,7 @@ from .memory import paging_s
 from .steps import steps_in
 
 COSTS_AT_MOST = 192
-HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (ours)
+HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (chosen)
 
 
 @dataclass(frozen=True)
@@ -114,16 +114,16 @@ def _average(group: list[tuple[int, Step]]) -> Step:
     return replace(group[-1][1], **means)
 
 
-DRAINED = 0.02  # of the step idle after waits, from which these do empty the device's queue (ours)
-OFTEN = 0.5  # blocking calls a step, from which it may (ours)
-SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (ours)
-EXPOSED = 0.9  # of it, from which nothing of it is hidden behind work that was queued (ours)
-LEAST = 0.1  # of the device's time left by one cure: nobody would believe more (ours)
-SLOWED = 0.1  # of busy readings with a reason for low clocks [catalogue F45]
-CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow [catalogue F45]
-FILLED = 0.5  # of the multiprocessors with work while busy, below which the device is underfilled (ours)
-LOWERED = 0.98  # of the card's own power limit, below which somebody has lowered it (ours)
-WORKING = 10  # NVML readings of a busy device, at least: 5 s (ours)
+DRAINED = 0.02  # of the step idle after waits, from which these do empty the device's queue (chosen)
+OFTEN = 0.5  # blocking calls a step, from which it may (chosen)
+SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (chosen)
+EXPOSED = 0.9  # of it, from which nothing of it is hidden behind work that was queued (chosen)
+LEAST = 0.1  # of the device's time left by one cure: nobody would believe more (chosen)
+SLOWED = 0.1  # of busy readings with a reason for low clocks (chosen)
+CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow (chosen)
+FILLED = 0.5  # of the multiprocessors with work while busy, below which the device is underfilled (chosen)
+LOWERED = 0.98  # of the card's own power limit, below which somebody has lowered it (chosen)
+WORKING = 10  # NVML readings of a busy device, at least: 5 s (chosen)
 
 
 def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool = True) -> float:

@@ -48,7 +48,7 @@ def mean_in(rows: Iterable[Step], part: str = "wall") -> float:
     return seconds_in(rows, part) / count if count else 0.0
 
 
-SAMPLES_AT_LEAST = 20  # or a share of them is a guess: 90 % intervals are wider than 0.18 (ours)
+SAMPLES_AT_LEAST = 20  # or a share of them is a guess: 90 % intervals are wider than 0.18 (chosen)
 
 Z90 = 1.65  # standard errors of a share, for its 90 % interval
 RESAMPLES = 200
@@ -107,10 +107,10 @@ CLOCK_PARTS = (
 )  # fmt: skip
 
 NAMED_AT_MOST = 6  # parts of the undivided part, and
-NAMED_AT_LEAST = 0.02  # of the step each: the others are one part together (ours)
+NAMED_AT_LEAST = 0.02  # of the step each: the others are one part together (chosen)
 BETWEEN = "between epochs"
 OTHERS = "other lines of the loop"
-CALLS = 0.2  # of a line's samples outside of the model: a function that does more than call it (ours)
+CALLS = 0.2  # of a line's samples outside of the model: a function that does more than call it (chosen)
 UNTIMED = ("forward", "loss", "zero_grad", "user", "line")
 LITTLE = 1e-5  # of the step: what rounding leaves is no part of it
 

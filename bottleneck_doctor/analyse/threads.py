@@ -51,9 +51,9 @@ def _is_torchs(profile: Profile, loop: Loop | None, loader: Loader | None) -> bo
     return statement is not None and bool(code.names_read(statement) & TORCHS)
 
 
-STEPS_AT_LEAST = 12  # that were timed one by one (ours)
-TOGETHER = 0.75  # of all pairs of steps: both passes grow, there is more to do (ours; 0.5 is chance)
-QUEUED = 0.1  # of the step without a core, below which nobody is in the way (ours)
+STEPS_AT_LEAST = 12  # that were timed one by one (chosen)
+TOGETHER = 0.75  # of all pairs of steps: both passes grow, there is more to do (chosen; 0.5 is chance)
+QUEUED = 0.1  # of the step without a core, below which nobody is in the way (chosen)
 
 
 def spinning_share(
@@ -79,17 +79,17 @@ def spinning_share(
     return max(0.0, 1 - quantiles(used, n=10)[0] / fmean(used))
 
 
-LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (ours)
-LARGE_SHARE = 0.5  # of the profiled CPU (ours)
-IDLE_CORES = 0.8  # that lay idle, or there is nothing to compute on (ours)
-EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (ours; with a busy neighbour below zero [catalogue F04])
-NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest [catalogue F59]
-HELD = 0.1  # share of the step for which a crowd of threads has no core [catalogue F59]
-MOST_HELD = 0.8  # of the step that we are ready to promise back (ours)
+LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (chosen)
+LARGE_SHARE = 0.5  # of the profiled CPU (chosen)
+IDLE_CORES = 0.8  # that lay idle, or there is nothing to compute on (chosen)
+EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (chosen; with a busy neighbour below zero)
+NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest (chosen)
+HELD = 0.1  # share of the step for which a crowd of threads has no core (chosen)
+MOST_HELD = 0.8  # of the step that we are ready to promise back (chosen)
 MODEL = ("forward", "loss", "backward", "optimizer")
-SURPLUS = 0.5  # threads above the cores that are a crowd (ours)
+SURPLUS = 0.5  # threads above the cores that are a crowd (chosen)
 # What each surplus thread per core adds to a large operator, whose threads wait for the last; and what a
-# crowd costs where operators are so large that this is little (ours, measured: two cores, 3 to 32 threads).
+# crowd costs where operators are so large that this is little (chosen, measured: two cores, 3 to 32 threads).
 DELAY_S = (2e-4, 8e-4, 2e-3)
 DELAYED_AT_MOST = (0.5, 0.8, 0.95)  # of the operators' time
 CROWD = (1.0, 1.2, 1.4)

@@ -109,11 +109,11 @@ def _joined(marks: list[Mark], pixel: float) -> list[Mark]:
 
 
 POINTS_AT_MOST = 1000  # a screen shows no more
-LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (ours)
+LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (chosen)
 FETCHES_AT_LEAST = 4  # in a stretch, or their mean says nothing
-APART = 0.01  # of the run between two steps is seen as a gap (ours)
+APART = 0.01  # of the run between two steps is seen as a gap (chosen)
 STRETCHES = 100  # of the run, for what is known of some batches only
-UNREAD = 2  # rows in a row that hold other sensors' readings only: their clocks are not the same (ours)
+UNREAD = 2  # rows in a row that hold other sensors' readings only: their clocks are not the same (chosen)
 
 RATES = (
     ("disk_read_bytes_per_s", "io", "disk_read_bytes"),

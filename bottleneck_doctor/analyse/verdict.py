@@ -22,25 +22,25 @@ from .replay import step_seconds
 from .step_costs import is_clocked
 
 BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
-STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (ours; three is the contract's example)
-SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (ours; 0.3 s is the contract's example)
-IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (ours)
-CROWDED = 1.2  # step time over the step time without workers in the model's way (ours)
-INSTEAD = 0.5  # of what free preparation would gain, from which they are what is slow (ours)
+STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (chosen; three is the contract's example)
+SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (chosen; 0.3 s is the contract's example)
+IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (chosen)
+CROWDED = 1.2  # step time over the step time without workers in the model's way (chosen)
+INSTEAD = 0.5  # of what free preparation would gain, from which they are what is slow (chosen)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
-SURELY_WIDER = 1.5  # the same, from which confidence is more than low (ours)
-SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (ours)
+SURELY_WIDER = 1.5  # the same, from which confidence is more than low (chosen)
+SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (chosen)
 # Of a model's own computing, and of the pages that it maps: a smaller one still computes and allocates, an
-# input may go altogether (ours).
+# input may go altogether (chosen).
 SPARED, PARTLY = 0.85, ("model", "host.memory")
 # The same of writing beside a model, from which it is the cause: without it the model is quicker, too (of six
 # near ties, four were writing's by measurement: 0.81 and more; two the model's: 0.65 and less).
 DISTURBS = 0.75
-CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first [catalogue 2.2]
+CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first (chosen)
 # What a second side saves of what the first does, weighed by SPARED, from which confidence is medium at most,
 # and low: of 180 trainings composed by seed 3 % were wrong below, 19 % between, and 36 % above.
 NEAR, NEARER = 0.5, 0.7
-ALIKE = 0.85  # of the same, from which both are told (ours)
+ALIKE = 0.85  # of the same, from which both are told (chosen)
 
 WRITES = ("host.checkpoint", "host.logging")
 NO_GAINS: dict[str, float | None] = {"cpu": None, "io": None, "gpu": None, "comm": None}  # nothing replayed

@@ -19,8 +19,8 @@ from .attribution import attribute
 from .causes import gains
 from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
-HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced [catalogue F50]
-SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (ours)
+HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced (chosen)
+SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (chosen)
 CAUSE = "host.evaluation"
 STARTING, SAVING = "input.worker_startup", "host.checkpoint"
 THREADS = "model.threads"  # set for the process: evaluation computes with the same

@@ -23,7 +23,7 @@ from .facts import DroppedFact, Fact, GraphFact, NoticedFact
 from .fetches import Fetcher, rows_of
 from .rows import ProcessLog, S, append
 
-SHORT = 0.25  # of what the loop does with a batch, usually: a window that saw less saw no whole step (ours)
+SHORT = 0.25  # of what the loop does with a batch, usually: a window that saw less saw no whole step (chosen)
 SECONDS = "wall_s cpu_s own_s beyond_s large_s short_s long_s".split()
 LONGEST = "longest_operators_s longest_pauses_s longest_calls_s".split()
 WHAT = "one profiled step"

@@ -23,8 +23,8 @@ WAITS = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)")
 MEMORY = re.compile(
     r"(cuda|hip)(Malloc|Free|HostAlloc|HostRegister)(?!Async)|cuMem(Create|Map|Unmap|Release|Alloc|Free)"
 )
-BEHIND_US = 20.0  # a kernel that waited for a copy begins so soon behind it (ours; 1 to 5 us are usual)
-LONG_US = 100.0  # a launch or a copy's call that takes longer waits in it (ours; 5 us are usual)
+BEHIND_US = 20.0  # a kernel that waited for a copy begins so soon behind it (chosen; 1 to 5 us are usual)
+LONG_US = 100.0  # a launch or a copy's call that takes longer waits in it (chosen; 5 us are usual)
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ KINDS = (
 )  # fmt: skip
 TRAINING, EVALUATION, STARTING, STARTING_EVALUATION, STOPPING, PROFILED, CHECKPOINT = range(len(KINDS))
 
-SPREAD = 2.0  # times the steps between the last two looks may pass until the next: the stride grows (ours)
+SPREAD = 2.0  # times the steps between the last two looks may pass until the next: the stride grows (chosen)
 
 
 class TimedSpan(NamedTuple):

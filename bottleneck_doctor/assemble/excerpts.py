@@ -93,15 +93,15 @@ def batch_of(deals: Deals, pid: int, begin: int, number: int) -> int | None:
     return deal.batch(number) if deal is not None else None
 
 
-STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to be told apart on a screen (ours)
+STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to be told apart on a screen (chosen)
 STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
 TRIED_AT_MOST = 4000  # of a long run not every place is tried
 LOOKS_AT_LEAST = 4  # or the lanes would be gaps with specks in them
 WARMUP_STEPS, WARMUP_SHARE = 10, 0.34  # set aside here; the analysis sets aside no more
-PARTS = 16  # of a loop, to tell what is typical of it (ours)
-PACE_COUNTS = 0.5  # how an untypical step time weighs against an untypical share of waiting (ours)
-UNSEEN_COSTS = 1.0  # as much as that share being off by so much, were no step seen (ours)
-SHORT_COSTS = 0.1  # the same, had it no steps (ours)
+PARTS = 16  # of a loop, to tell what is typical of it (chosen)
+PACE_COUNTS = 0.5  # how an untypical step time weighs against an untypical share of waiting (chosen)
+UNSEEN_COSTS = 1.0  # as much as that share being off by so much, were no step seen (chosen)
+SHORT_COSTS = 0.1  # the same, had it no steps (chosen)
 
 
 @dataclass(frozen=True)

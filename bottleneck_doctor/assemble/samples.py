@@ -38,7 +38,7 @@ def _believed(stack: Stack, python: str) -> Stack:
 
 
 POINTS_AT_MOST = 1024
-CELLS_AT_MOST = 100_000  # so that many GPUs, each with three dozen names, leave a profile its size (ours)
+CELLS_AT_MOST = 100_000  # so that many GPUs, each with three dozen names, leave a profile its size (chosen)
 BUCKETS_AT_MOST = 512
 NOT_COUNTS = frozenset({"pid", "width_s"})
 GRID_NS = 500_000_000  # sensors of one tick read a few milliseconds apart; they share a row

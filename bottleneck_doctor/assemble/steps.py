@@ -14,8 +14,8 @@ from ..model.loops import StepTable
 from .loaders import Iteration, SampledArrival
 from .rows import ProcessLog, Row, S, append
 
-BEYOND = 3.0  # standard errors: steps that took longer than this held what no look has met (ours)
-ENOUGH = 8  # looked-at steps that tell how a part and the step vary together (ours)
+BEYOND = 3.0  # standard errors: steps that took longer than this held what no look has met (chosen)
+ENOUGH = 8  # looked-at steps that tell how a part and the step vary together (chosen)
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _is_in(host: HostTrace, work: DeviceWork, stretches: dict[str, list[Stretch]
     return call is not None and bool(shared(stretches.get(call.thread, []), call.begin, call.end))
 
 
-SOUND = 0.5  # of the kernels' time must say how many blocks it has, for the share of multiprocessors (ours)
+SOUND = 0.5  # of the kernels' time must say how many blocks it has, for the share of multiprocessors (chosen)
 US = 1e-6
 
 
@@ -267,9 +267,9 @@ def _by_operator(kernels: list[Kernel]) -> dict[str, float]:
 
 
 STEP = re.compile(r"bdoc#step#(\d+)")
-MATCHED = 0.95  # of a step's launches must have left their kernel, or the trace ends inside of it (ours)
-EARLY_US = 50  # a kernel that begins so long before its launch was timed by another clock (ours)
-EARLY_AT_MOST = 0.01  # of the launches: single instants are wrong in every trace (ours)
+MATCHED = 0.95  # of a step's launches must have left their kernel, or the trace ends inside of it (chosen)
+EARLY_US = 50  # a kernel that begins so long before its launch was timed by another clock (chosen)
+EARLY_AT_MOST = 0.01  # of the launches: single instants are wrong in every trace (chosen)
 
 
 @dataclass(frozen=True)

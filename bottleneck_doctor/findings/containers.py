@@ -18,13 +18,13 @@ from .parts.reading import TASK_IO
 from .parts.waits import BOOKS, MOST, dearest, held_up, making_s, wait_evidence
 
 # container-format-misuse
-OPENINGS_PER_SAMPLE = 0.5  # neighbours in a batch may share one [catalogue F25: about 1]
-OPENING_SHARE = 0.1  # of what a batch costs its maker (ours)
-OVERREAD = 4.0  # bytes read for each that is delivered [catalogue F25]
+OPENINGS_PER_SAMPLE = 0.5  # neighbours in a batch may share one (chosen)
+OPENING_SHARE = 0.1  # of what a batch costs its maker (chosen)
+OVERREAD = 4.0  # bytes read for each that is delivered (chosen)
 SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat .bag .root".split())
 CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it
-HELD = (0.5, 0.1, 0.02)  # of unpacking is left with all rows in memory (ours)
-CAUTIOUS = 0.67  # of the sleep is left at worst, when chunks fit the samples (ours)
+HELD = (0.5, 0.1, 0.02)  # of unpacking is left with all rows in memory (chosen)
+CAUTIOUS = 0.67  # of the sleep is left at worst, when chunks fit the samples (chosen)
 ONCE = """\
 def __getitem__(self, i):
     if self.file is None: self.file = zipfile.ZipFile(self.path)      # in the worker, at its first sample
@@ -128,8 +128,8 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
 
 
 # decompression-bound
-READ_SHARE = 0.05  # of a fetch asleep in reads, below which the page cache holds the files (ours)
-UNPACK_SHARE = 0.4  # of a batch's CPU (ours, as for decoders [catalogue F06])
+READ_SHARE = 0.05  # of a fetch asleep in reads, below which the page cache holds the files (chosen)
+UNPACK_SHARE = 0.4  # of a batch's CPU (chosen, as for decoders)
 STORED = """\
 np.save(path.with_suffix(".npy"), unpack(path))     # once per file, before training
 sample = np.load(path.with_suffix(".npy"))          # in __getitem__"""

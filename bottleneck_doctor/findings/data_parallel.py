@@ -25,8 +25,8 @@ from .parts.ranks import (
 )
 
 # ddp-accum-sync
-ACCUMULATES = 1.5  # passes per optimizer step, and exchanges per needed one (ours)
-CLOSURES = 0.5  # of the passes called by an optimizer: it needs each of them (ours)
+ACCUMULATES = 1.5  # passes per optimizer step, and exchanges per needed one (chosen)
+CLOSURES = 0.5  # of the passes called by an optimizer: it needs each of them (chosen)
 ACCUM_SNIPPET = """\
 for place, (x, y) in enumerate(loader):
     last = (place + 1) % {k} == 0
@@ -83,11 +83,11 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # ddp-overhead-flags
-COPIES = 0.02  # of the step [catalogue F53]
+COPIES = 0.02  # of the step (chosen)
 EXPOSED = 0.1  # of the step, from which the size of buckets is worth a word [TensorBoard plugin]
-FEW, MANY = 3, 50  # buckets [catalogue F53]
+FEW, MANY = 3, 50  # buckets (chosen)
 DEFAULT_BYTES = 25 * 2**20  # of a bucket [torch.nn.parallel.DistributedDataParallel]
-BOTH_WAYS = (1.0, 2.0, 3.0)  # times the copying back: there as well, and what it delays (ours)
+BOTH_WAYS = (1.0, 2.0, 3.0)  # times the copying back: there as well, and what it delays (chosen)
 BOOKS = "the model's own books"
 VIEW = Proposal(
     id="ddp-bucket-view",
@@ -132,7 +132,7 @@ def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 # dataparallel-used
 DEVICES = 2  # below, it is only a wrapper [TensorBoard plugin of the PyTorch profiler]
-GAIN = (1.0, 1.2, 2.0)  # (ours)
+GAIN = (1.0, 1.2, 2.0)  # (chosen)
 DATAPARALLEL_SNIPPET = """\
 torchrun --standalone --nproc_per_node={count} train.py
 # in train.py:

@@ -29,12 +29,14 @@ from .parts.entry import Entry, device_step, given, spread
 from .parts.rewriting import loader_call
 
 # launch-bound
-BUSY_SHARE = 0.7  # of the step, above which the device is not waiting to speak of [catalogue F34]
-LAUNCH_IDLE_SHARE = 0.1  # of the step idle while the loop issues work (ours)
-SHORT_S = 5e-5  # median kernel [catalogue F34]
-COMPILED = (1.0, 0.7, 0.5)  # of the host's time to issue a step [catalogue F34]
-GRAPHED = (1 / 1.2, 1 / 1.8, 1 / 3)  # [catalogue F34]; the middle is ours
-CROWDED_CORES = 0.5  # of strangers', from which launching may be slow for want of a core [catalogue F57]
+# of the step, above which the device is not waiting to speak of (chosen; NVIDIA's advice for CUDA graphs:
+# 0.8)
+BUSY_SHARE = 0.7
+LAUNCH_IDLE_SHARE = 0.1  # of the step idle while the loop issues work (chosen)
+SHORT_S = 5e-5  # median kernel (NVIDIA's advice for CUDA graphs)
+COMPILED = (1.0, 0.7, 0.5)  # of the host's time to issue a step (PyTorch's documentation: 30 % to 2x)
+GRAPHED = (1 / 1.2, 1 / 1.8, 1 / 3)  # (NVIDIA's guide to CUDA graphs in PyTorch); the middle is ours
+CROWDED_CORES = 0.5  # of strangers', from which launching may be slow for want of a core (chosen)
 COMPILE_MODEL = Proposal(
     id="torch-compile",
     title="compile the model: fewer, larger kernels",
@@ -103,10 +105,10 @@ def median_s(kernels: list[Kernels]) -> float:
 
 
 # pointwise-unfused
-POINTWISE_SHARE = 0.3  # of the kernels' time [catalogue F41]
-LONG_S = 2e-5  # median kernel [catalogue F41]
-FUSED_TIMES = (1.0, 2.0, 4.0)  # as fast by fusing two to four operators (ours)
-READY_MADE = 0.5  # of these kernels that a fused module exists for (ours)
+POINTWISE_SHARE = 0.3  # of the kernels' time (chosen)
+LONG_S = 2e-5  # median kernel (chosen)
+FUSED_TIMES = (1.0, 2.0, 4.0)  # as fast by fusing two to four operators (chosen)
+READY_MADE = 0.5  # of these kernels that a fused module exists for (chosen)
 COMPILE_CHAINS = replace(
     COMPILE_MODEL,
     title="compile the model: chains of operators become one kernel",
@@ -161,8 +163,8 @@ def pointwise_unfused(diagnosis: Diagnosis) -> Finding | Abstention | None:
 # batch-too-small
 PEAK_SHARE = 0.7  # of the device's memory [SageMaker Debugger, batch size]
 FULL = 0.9  # of it that a larger batch may take [PyTorch Profiler's TensorBoard plugin]
-BATCH_IDLE_SHARE = 0.1  # of the step idle for the loop, or for anything else (ours)
-TIMES_AT_MOST = 8  # larger: beyond, the learning rate is another question (ours)
+BATCH_IDLE_SHARE = 0.1  # of the step idle for the loop, or for anything else (chosen)
+TIMES_AT_MOST = 8  # larger: beyond, the learning rate is another question (chosen)
 LARGER = Proposal(
     id="bigger-batch",
     title="use larger batches",
@@ -240,11 +242,11 @@ def _larger(diagnosis: Diagnosis, scenario: Scenario, times: int, filled: float)
 
 
 # cudnn-autotune-off
-CONVOLUTION_SHARE = 0.3  # of the kernels' time [catalogue F39]
-FEW_SHAPES = 3.0  # per hundred steps [catalogue F39]
-MANY_SHAPES = 5.0  # new ones per hundred steps [catalogue F39]
-TUNED = (1.0, 0.9, 0.8)  # of the convolutions' time left when the best are taken (ours)
-UNTUNED = (1.0, 0.8, 0.5)  # of it left when timing them ends (ours)
+CONVOLUTION_SHARE = 0.3  # of the kernels' time (chosen)
+FEW_SHAPES = 3.0  # per hundred steps (chosen)
+MANY_SHAPES = 5.0  # new ones per hundred steps (chosen)
+TUNED = (1.0, 0.9, 0.8)  # of the convolutions' time left when the best are taken (chosen)
+UNTUNED = (1.0, 0.8, 0.5)  # of it left when timing them ends (chosen)
 TUNE = Proposal(
     id="cudnn-benchmark",
     title="time the convolutions' algorithms once and keep the fastest",
@@ -295,7 +297,7 @@ def cudnn_autotune_off(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # sync-points
-SYNC_IDLE_SHARE = 0.03  # of the step idle after waits for the device [catalogue F32]
+SYNC_IDLE_SHARE = 0.03  # of the step idle after waits for the device (chosen)
 INHERENT = ("grad_scaler.py",)  # files of torch whose one readback per step the algorithm needs
 DEFER = Proposal(
     id="defer-readback",

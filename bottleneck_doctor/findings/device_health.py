@@ -12,8 +12,8 @@ from .parts.computing import DRIVER, TENSOR_KINDS, kernel_share
 from .parts.entry import Entry, given, spread
 
 # gpu-hw-degraded
-LINK_LOW = 0.9  # of its bandwidth (ours)
-COMPUTE_SHARE = 0.5  # of kernels that follow the clock, where their kinds are not known (ours)
+LINK_LOW = 0.9  # of its bandwidth (chosen)
+COMPUTE_SHARE = 0.5  # of kernels that follow the clock, where their kinds are not known (chosen)
 REASONS = {
     "power_cap": "a power limit below the card's own",
     "hw_slowdown": "a hardware slowdown",
@@ -87,7 +87,7 @@ def _link(driver: DriverView) -> list[Evidence]:
 
 
 # gpu-shared
-STRANGERS = 0.05  # of the busy time, or of the memory [catalogue F46]
+STRANGERS = 0.05  # of the busy time, or of the memory (chosen)
 ALONE = Proposal(
     id="exclusive-gpu",
     title="train on a device of its own",

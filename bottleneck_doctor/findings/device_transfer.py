@@ -20,8 +20,8 @@ from .parts.rewriting import loader_call
 from .parts.waits import WAIT_SHARE, dearest
 
 # transfer-not-overlapped
-EXPOSED_SHARE = 0.1  # of the device's busy time [catalogue F30]
-AT_WORST = 0.5  # of what copying ahead could hide (ours)
+EXPOSED_SHARE = 0.1  # of the device's busy time (chosen)
+AT_WORST = 0.5  # of what copying ahead could hide (chosen)
 WIDE = ("float32", "float64")
 AHEAD = """\
 side, batches = torch.cuda.Stream(), iter(loader)          # the loader with pin_memory=True
@@ -94,8 +94,8 @@ def _ahead(diagnosis: Diagnosis, beat: DeviceStepBreakdown, copying_s: float) ->
 
 
 # pageable-copies
-INSIDE_SHARE = 0.03  # of the step inside blocking copies (ours)
-PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (ours)
+INSIDE_SHARE = 0.03  # of the step inside blocking copies (chosen)
+PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (chosen)
 NO_WAIT = "x = x.to(device, non_blocking=True)"
 PIN = Proposal(
     id="pin-and-nonblocking",
@@ -174,8 +174,8 @@ def _pin(diagnosis: Diagnosis, blocking: list[DeviceCopy]) -> Proposal:
 
 
 # small-dataset-on-host
-ROOM_SHARE = 0.4  # of the memory that the peak leaves [catalogue F31]
-GATHER_S = (5e-4, 2e-4, 1e-4)  # host time to index one batch on the device (ours)
+ROOM_SHARE = 0.4  # of the memory that the peak leaves (chosen)
+GATHER_S = (5e-4, 2e-4, 1e-4)  # host time to index one batch on the device (chosen)
 CAUSES = ("input.indexing", "input.preprocess", "input.collate", "input.ipc", "device.transfer")
 RESIDENT = Proposal(
     id="gpu-resident-dataset",

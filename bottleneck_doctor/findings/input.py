@@ -38,14 +38,14 @@ from .parts.reading import STAGE
 from .parts.waits import LOOKS_AT_LEAST, lock_share, making_s, starved, takes_turns, wait_evidence, waits
 
 # loader-in-main
-MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (ours)
-SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (ours)
-MORE_THREADS = (2.0, 4.0, 8.0)  # times as many as now, which a disk serves side by side (ours)
-MORE_SLEEPERS = (2.0, 8.0, 32.0)  # the same where they wait for no disk: as many as it takes (ours)
-READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (ours)
-STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (ours)
-HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (ours)
-IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (ours)
+MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (chosen)
+SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (chosen)
+MORE_THREADS = (2.0, 4.0, 8.0)  # times as many as now, which a disk serves side by side (chosen)
+MORE_SLEEPERS = (2.0, 8.0, 32.0)  # the same where they wait for no disk: as many as it takes (chosen)
+READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (chosen)
+STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (chosen)
+HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (chosen)
+IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (chosen)
 GIVE_WORKERS = replace(
     WORKERS,
     fix=Fix("give the loader workers and keep them between epochs", WORKERS.fix.snippet),
@@ -220,9 +220,9 @@ def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
 
 
 # waiting-on-something-else
-POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (ours)
-ASLEEP_SHARE = 0.1  # of the step, in which the loop's own lines sleep (ours)
-AHEAD = 4  # batches that a background thread keeps ready [catalogue F01]
+POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (chosen)
+ASLEEP_SHARE = 0.1  # of the step, in which the loop's own lines sleep (chosen)
+AHEAD = 4  # batches that a background thread keeps ready (chosen)
 THREAD = """\
 def ahead(loader, depth=4):              # for batch in ahead(loader): ...
     ready, end = queue.Queue(depth), object()
@@ -329,13 +329,14 @@ def _fetching(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # ipc-overhead
-MOVING_SHARE = 0.05  # of the step [catalogue F12]
-PIPE_BYTES = 1e6  # per batch [catalogue F12]
+MOVING_SHARE = 0.05  # of the step (chosen)
+PIPE_BYTES = 1e6  # per batch (chosen)
 PIPE_ROOM = 65_536  # what a pipe holds; less is no content worth another way
 ENVELOPE = 150  # bytes through the pipe for a tensor that itself is in shared memory (measured: 122)
-TENSORS = 32  # per batch [catalogue F12]
-SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (ours: half the speed measured for 10 MB)
-BY_NAME = 41 / 109  # of the cost per tensor, shared by name, not by descriptor [catalogue F12, measured]
+TENSORS = 32  # per batch (chosen)
+SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (chosen: half the speed measured for 10 MB)
+# of the cost per tensor, shared by name, not by descriptor (measured: µs of loop CPU a tensor)
+BY_NAME = 41 / 109
 TO_TENSORS = """\
 def collate(batch):                                 # arrays become tensors: they travel in shared memory
     return tuple(torch.from_numpy(np.stack(column)) for column in zip(*batch))

@@ -18,11 +18,11 @@ from .parts.facts import payload_of, place_of, readings
 from .parts.memory_room import memory_left
 
 # memory-pressure
-GROWTH_BYTES = 1 << 20  # of private memory per step [catalogue F19]
-READINGS_AT_LEAST = 6  # of private memory in the steady window: three for each half (ours)
-STRAIGHT = 12  # times as far as readings stray from a line, or a heap has only settled (ours)
-DAY_S = 86_400.0  # growth that fills the memory later than this is not worth an alarm (ours)
-RECLAIM = (0.7, 1.0)  # of the kernel's CPU in such a job is spent on pages that come and go (ours)
+GROWTH_BYTES = 1 << 20  # of private memory per step (chosen)
+READINGS_AT_LEAST = 6  # of private memory in the steady window: three for each half (chosen)
+STRAIGHT = 12  # times as far as readings stray from a line, or a heap has only settled (chosen)
+DAY_S = 86_400.0  # growth that fills the memory later than this is not worth an alarm (chosen)
+RECLAIM = (0.7, 1.0)  # of the kernel's CPU in such a job is spent on pages that come and go (chosen)
 COUNTERS = "vmstat, task stat"
 PRESSURE_DROP = """\
 del raw, table                           # large temporaries, before the loop
@@ -152,11 +152,11 @@ def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Proposal]:
 
 
 # pages-mapped-anew
-LEFT = (0.33, 0.05, 0.0)  # of the kernel's time: some of it may be for other pages (ours)
-MAPPED_BYTES = 32 << 20  # of data files, from which faults may be theirs (ours)
+LEFT = (0.33, 0.05, 0.0)  # of the kernel's time: some of it may be for other pages (chosen)
+MAPPED_BYTES = 32 << 20  # of data files, from which faults may be theirs (chosen)
 SOURCE = "getrusage"
-SHARE = 0.1  # of the step in the kernel, from which the cause is the loop's memory (ours)
-HINT = 1.2  # a smaller promise is a hint, no remedy (ours, measured: see above)
+SHARE = 0.1  # of the step in the kernel, from which the cause is the loop's memory (chosen)
+HINT = 1.2  # a smaller promise is a hint, no remedy (chosen, measured: see above)
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
 VARIABLES = " ".join(f"{name}={value}" for name, value in KEEP.items())
 KEEP_FREED = Proposal(
@@ -272,9 +272,9 @@ def step_time_drift(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # alloc-churn
-OFTEN = 0.01  # retries or driver allocations per steady step [catalogue F33]
-IDLE_SHARE = 0.01  # of the step idle for the allocator (ours)
-MENDED = (1.0, 0.5, 0.0)  # of that idleness left with expandable segments (ours)
+OFTEN = 0.01  # retries or driver allocations per steady step (chosen)
+IDLE_SHARE = 0.01  # of the step idle for the allocator (chosen)
+MENDED = (1.0, 0.5, 0.0)  # of that idleness left with expandable segments (chosen)
 ALLOC_DROP = Proposal(
     id="drop-empty-cache",
     title="leave freed device memory with the allocator",
@@ -330,9 +330,9 @@ def alloc_churn(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # gpu-memory-tradeoff
-PEAK_SHARE = 0.6  # of the device's memory [catalogue F43]
-REPEATED_SHARE = 0.03  # of the step (ours)
-SOME = 0.5  # of the repetition that goes at worst (ours)
+PEAK_SHARE = 0.6  # of the device's memory (chosen)
+REPEATED_SHARE = 0.03  # of the step (chosen)
+SOME = 0.5  # of the repetition that goes at worst (chosen)
 KEEP_ACTIVATIONS = Proposal(
     id="checkpointing-off",
     title="keep activations instead of computing them twice",

@@ -11,7 +11,7 @@ from ..analyse.whole_run import in_run, with_evaluation
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Remedy, Speedup
 
-MUCH = 0.8  # of the run in training steps: with more of it the two gains are alike (ours)
+MUCH = 0.8  # of the run in training steps: with more of it the two gains are alike (chosen)
 SOURCE = "training steps over the run's length"
 
 
@@ -36,13 +36,13 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
 
 
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
-WORTH_A_RISK = 1.1  # nor a change with a risk of which experience elsewhere brings less (ours)
+WORTH_A_RISK = 1.1  # nor a change with a risk of which experience elsewhere brings less (chosen)
 HURTS = 0.97  # a remedy that costs this much is said as a warning
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
-PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (ours)
+PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (chosen)
 TIE = 1.1  # times the gain of another at most, and the easier of the two comes first
-LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (ours)
+LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (chosen)
 TRUST = {"replay": 0, "amdahl": 1, "bound": 2}
 
 

@@ -45,14 +45,14 @@ from .parts.ranks import (
 from .parts.waits import PAYS
 
 # rank-straggler
-UNEVEN = 1.1  # slowest rank's own time over the mean one's [catalogue F55, ours]
-ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (ours)
-SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank [catalogue F55, ours]
+UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)
+ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (chosen)
+SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank (chosen)
 LATE_AT_MOST = 4  # lines of evidence
-QUEUED = 0.05  # of the step without a core, from which nothing is said of ranks late by turns (ours)
-FOREIGN_CORES = 0.5  # taken by strangers, the same [catalogue F57]
+QUEUED = 0.05  # of the step without a core, from which nothing is said of ranks late by turns (chosen)
+FOREIGN_CORES = 0.5  # taken by strangers, the same (chosen)
 # of the slowest rank's samples computing in one call, which take the fastest rank less than a tenth of that:
-# the former does it for all (ours)
+# the former does it for all (chosen)
 ALONE, SPARED = 0.1, 0.1
 WRITING = ("checkpoint", "logging")
 EQUAL = """\
@@ -211,11 +211,11 @@ def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
 
 
 # comm-bandwidth-bound
-SHARE = 0.1  # of the step [TensorBoard plugin of the PyTorch profiler; catalogue F52]
-MOSTLY = 0.5  # of the time in exchanges is the loop's own all_reduce (ours)
+SHARE = 0.1  # of the step (TensorBoard plugin of the PyTorch profiler)
+MOSTLY = 0.5  # of the time in exchanges is the loop's own all_reduce (chosen)
 EVERY_SECOND = 0.5  # of the exchanges are left
-PACKED = (1.0, 0.5, 0.5)  # of the exchange is left with gradients of half the width (ours; measured: 1.0)
-FASTER = (0.5, 0.2, 0.1)  # of it on a link of ten times the speed (ours: latency and the last bucket stay)
+PACKED = (1.0, 0.5, 0.5)  # of the exchange is left with gradients of half the width (chosen; measured: 1.0)
+FASTER = (0.5, 0.2, 0.1)  # of it on a link of ten times the speed (chosen: latency and the last bucket stay)
 EVERY_OTHER = """\
 for place, (x, y) in enumerate(loader):            # exchange after every second batch
     last = place % 2 == 1

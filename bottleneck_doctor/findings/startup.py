@@ -9,9 +9,9 @@ from .parts.entry import NOTHING, Entry, given
 from .parts.facts import place_of
 
 # startup-dominated
-SHARE = 0.2  # of the run (ours; catalogue F62 has a tenth, which torch's own import takes of a minute)
-SECONDS = 2.0  # or nobody notices (ours)
-PART = 0.5  # of the preparations, from which one of them is what to cure (ours)
+SHARE = 0.2  # of the run (chosen: a tenth is what torch's own import takes of a minute)
+SECONDS = 2.0  # or nobody notices (chosen)
+PART = 0.5  # of the preparations, from which one of them is what to cure (chosen)
 CLOCKS = "import and loader hooks"
 SCAN_ONCE = """\
 if cached.exists(): files = pickle.loads(cached.read_bytes())

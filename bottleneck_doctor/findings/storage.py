@@ -33,12 +33,14 @@ from .parts.waits import LOOKS_AT_LEAST, PAYS, dearest, making_s, starved, wait_
 Factor = tuple[float, float, float]
 
 # storage-latency-bound
-NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: cautious, some windows, one page (ours)
-MAPPED_LEFT = (0.5, 0.26, 0.02)  # of the sleep, if pages are asked for ahead [catalogue F20; measured]
+# per fault without it: cautious, some windows, one page (chosen)
+NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)
+# of the sleep, if pages are asked for ahead (measured: 30 MB cold, `pread` 49 ms, memory map 212)
+MAPPED_LEFT = (0.5, 0.26, 0.02)
 HINTED_LEFT = (1.0, 0.5, 0.4)  # of the sleep per read, if hinted at [measured]; none spared with O_DIRECT
 HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 KiB three quarters were left
-SAMPLES_AT_LEAST = 4  # per batch: hints need something ahead to hint at (ours)
-FAST_READ_S = (3e-4, 1.2e-4, 8e-5)  # a small read from a local NVMe disk (ours; data sheets: 60 to 100 us)
+SAMPLES_AT_LEAST = 4  # per batch: hints need something ahead to hint at (chosen)
+FAST_READ_S = (3e-4, 1.2e-4, 8e-5)  # a small read from a local NVMe disk (chosen; data sheets: 60 to 100 us)
 NARROW = "mapped.madvise(mmap.MADV_RANDOM)                 # once: no readahead around single rows\n"
 MAPPED_FIX = """\
 for i in indices:                                    # in __getitems__, before the batch is put together
@@ -105,8 +107,8 @@ def _left(diagnosis: Diagnosis, shares: Sequence[float]) -> Factor:
 
 
 # storage-bandwidth-bound
-FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends [catalogue B]
-WORTH_MOVING = 0.7  # of a fast disk's rate delivered already, and a faster place pays little (ours)
+FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends (data sheets)
+WORTH_MOVING = 0.7  # of a fast disk's rate delivered already, and a faster place pays little (chosen)
 NVME_OR_MEMORY = replace(STAGE, title="copy the data set to a local NVMe disk, or into memory if it fits")
 
 
@@ -134,9 +136,9 @@ def storage_bandwidth_bound(diagnosis: Diagnosis) -> Finding | Abstention | None
 
 
 # remote-storage-latency
-SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to bring (ours)
-LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)  # a small local read: busy cloud volume, NVMe, NVMe at its best (ours)
-STREAMED_LEFT = (0.5, 0.2, 0.05)  # of the wait, when shards are fetched ahead (ours)
+SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to bring (chosen)
+LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)  # a small local read: busy cloud volume, NVMe, NVMe at its best (chosen)
+STREAMED_LEFT = (0.5, 0.2, 0.05)  # of the wait, when shards are fetched ahead (chosen)
 LARGER = Proposal(
     id="bigger-requests",
     title="ask for several samples in one request",
@@ -201,12 +203,12 @@ def _nearer(diagnosis: Diagnosis, each_s: float) -> list[Proposal]:
 
 
 # small-files
-FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel [catalogue F22, P2.2]
-SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (ours)
-SIDE_FILES = 1.8  # opens per sample from which a second file comes with each (ours)
+FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel (chosen)
+SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (chosen)
+SIDE_FILES = 1.8  # opens per sample from which a second file comes with each (chosen)
 ASLEEP_PACKED = (1.0, 0.4, 0.1)  # of the sleep per sample: read at random, in order [measured], whole batches
 CPU_PACKED = (0.6, 0.3, 0.1)  # of the kernel's CPU per sample [measured: 0.5 and 0.57 warm, 0.14 cold]
-ALIKE = (1, 1, 2)  # CPU spared for each second of the kernel's: at best, Python's own goes too (ours)
+ALIKE = (1, 1, 2)  # CPU spared for each second of the kernel's: at best, Python's own goes too (chosen)
 SHARDS = """\
 with tarfile.open("shard-000.tar", "w") as shard:         # some 100 MB each, samples already shuffled
     for k, path in enumerate(paths): shard.add(path, f"{k:08d}{path.suffix}")"""
@@ -280,10 +282,10 @@ def _files_proposals(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
 
 
 # page-cache-misses
-STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (ours)
-GONE = 0.1  # of them: only the first epoch was cold [catalogue F24: a later hit share above 0.9]
-FITS = 0.7  # of the memory left [catalogue F24]
-READ_MARK_BYTES = 65536  # per batch from storage, below which no epoch is cold to speak of (ours)
+STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (chosen)
+GONE = 0.1  # of them: only the first epoch was cold (chosen)
+FITS = 0.7  # of the memory left (chosen)
+READ_MARK_BYTES = 65536  # per batch from storage, below which no epoch is cold to speak of (chosen)
 FILES_KNOWN = 64  # as many names are kept; fewer, and they are all the files that there are
 PRELOAD = """\
 subprocess.run(["cp", "-r", data, "/dev/shm/data"], check=True)    # once, before the data set is built
@@ -388,9 +390,9 @@ def _cache_proposals(diagnosis: Diagnosis, size: float, left: float) -> list[Pro
 
 
 # disk-contended
-READ_SHARE = 0.2  # of what a batch costs its maker (ours)
-WRITE_SHARE = 0.02  # of the step [catalogue F27]
-ALONE_READ_S = (5e-4, 1.2e-4)  # a read from an idle disk: a cloud volume's, a local NVMe disk's (ours)
+READ_SHARE = 0.2  # of what a batch costs its maker (chosen)
+WRITE_SHARE = 0.02  # of the step (chosen)
+ALONE_READ_S = (5e-4, 1.2e-4)  # a read from an idle disk: a cloud volume's, a local NVMe disk's (chosen)
 ALONE_WRITE_S = (4e-3, 5e-4)  # a forced write to the same [the former measured]
 ISOLATE = Proposal(
     id="io-isolate",

@@ -84,7 +84,7 @@ def held_share(diagnosis: Diagnosis) -> float:
 
 # host-cpu-saturated
 FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]
-DATA_SHARE = 0.5  # of the job's CPU goes into batches, or the model is what fills the cores (ours)
+DATA_SHARE = 0.5  # of the job's CPU goes into batches, or the model is what fills the cores (chosen)
 CAUSES = ("input.preprocess", "input.collate")
 CHEAPER = Proposal(
     id="cheaper-preprocess",
@@ -161,10 +161,10 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # cpu-stolen-by-others
-STOLEN_CORES = 0.5  # [catalogue F57]
-STOLEN_LITTLE = 0.25  # with the run queue as a witness (ours)
-QUEUE_SHARE = 0.15  # of running and waiting to run [catalogue F57]
-ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (ours)
+STOLEN_CORES = 0.5  # (chosen)
+STOLEN_LITTLE = 0.25  # with the run queue as a witness (chosen)
+QUEUE_SHARE = 0.15  # of running and waiting to run (chosen)
+ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (chosen)
 STOLEN_BOOKS = "/proc/stat less the process tree"
 ISOLATE = Proposal(
     id="isolate-cpus",
@@ -203,7 +203,7 @@ def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # cgroup-cpu-throttled
-THROTTLED = 0.05  # of the periods end early [catalogue F56]
+THROTTLED = 0.05  # of the periods end early (chosen)
 CPU_LEFT = (1.0, 0.4, 0.06)  # of an operator's CPU when its threads fit: none spared, 0.24 and 0.06 measured
 QUOTA_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # and num_workers at most quota less threads"
 FEWER_THREADS = Proposal(
@@ -270,7 +270,7 @@ def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
 
 
 # worker-thread-oversubscription
-BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool [catalogue F05, measured]
+BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool (measured: NumPy products on two cores)
 ONE_THREAD = """\
 def one_thread(_):                                   # import threadpoolctl, cv2
     threadpoolctl.threadpool_limits(1); cv2.setNumThreads(0)

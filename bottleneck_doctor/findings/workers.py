@@ -33,7 +33,7 @@ from .parts.loader_remedies import (
 from .parts.waits import HOOK, dearest, takes_turns, wait_evidence, waits
 
 # workers-too-few
-BUSY_SHARE = 0.8  # of the workers' time in fetches [catalogue F02: 0.9; ours: less the gaps of epochs]
+BUSY_SHARE = 0.8  # of the workers' time in fetches (chosen)
 CAUSES = ("input.preprocess", "input.collate", "input.storage", "input.network", "input.wait")
 
 
@@ -62,8 +62,8 @@ def workers_too_few(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # workers-too-many
-QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core [catalogue F04]
-SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (ours)
+QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core (chosen)
+SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (chosen)
 
 
 def workers_too_many(diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -113,10 +113,12 @@ def _many_fewer(scenario: Scenario, loader: Loader) -> Proposal:
 
 # worker-respawn
 CAUSE = "input.worker_startup"
-START_SHARE = 0.02  # of an epoch [catalogue F15]
-FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated [catalogue F15]
-MOST = 0.5  # of all starts are spared by keeping the workers: then their number is no matter (ours)
-PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers [catalogue F15, measured]
+START_SHARE = 0.02  # of an epoch (chosen)
+FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated (chosen)
+MOST = 0.5  # of all starts are spared by keeping the workers: then their number is no matter (chosen)
+# for an epoch's beginning with persistent workers (measured, two workers; fork 0.07 to 0.28 s, spawn 2.4 to
+# 5)
+PERSISTENT_S = 0.002
 KEEP_WORKERS = Proposal(
     id="persistent-workers",
     title="keep the workers between epochs",
@@ -264,8 +266,8 @@ def _persisting(loader: Loader) -> Proposal:
 
 
 # shm-exhaustion
-ROOM = 2.0  # times what the slots hold: batches vary, and are freed late [catalogue F26]
-DESCRIPTORS = 0.8  # of the limit in use [catalogue F26]
+ROOM = 2.0  # times what the slots hold: batches vary, and are freed late (chosen)
+DESCRIPTORS = 0.8  # of the limit in use (chosen)
 MORE_ROOM = Proposal(
     id="grow-shm",
     title="give the container more shared memory",
@@ -340,10 +342,10 @@ def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
 
 
 # iterable-sharding
-COMPARED_AT_LEAST = 4  # pairs of batches (ours)
-EQUAL_SHARE = 0.9  # of them: one may be torn by a worker that was restarted (ours)
-IDLE_SHARE = 0.05  # of the busiest worker's fetches [catalogue F16]
-FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle one is not told from a late one (ours)
+COMPARED_AT_LEAST = 4  # pairs of batches (chosen)
+EQUAL_SHARE = 0.9  # of them: one may be torn by a worker that was restarted (chosen)
+IDLE_SHARE = 0.05  # of the busiest worker's fetches (chosen)
+FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle one is not told from a late one (chosen)
 SHARD = Proposal(
     id="shard-by-worker",
     title="give each worker its own part",

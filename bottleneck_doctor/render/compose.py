@@ -64,7 +64,7 @@ def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
 
 INSTALLED = re.compile(r"^/.*/(?:site|dist)-packages/|^/.*/lib(?:64)?/(?=python3\.)")
 ROLES = {"trainer": "the training thread", "worker": "the workers", "other": "other threads"}
-# Of a function's samples: twenty tell such shares from a half, and no finer word is needed (ours).
+# Of a function's samples: twenty tell such shares from a half, and no finer word is needed (chosen).
 AWAKE = 0.8
 ASLEEP = 0.2
 

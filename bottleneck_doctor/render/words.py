@@ -9,7 +9,7 @@ import unicodedata
 from ..model.report import Speedup
 
 UNKNOWN = "?"
-MOST_GAIN = 100.0  # of a resource made infinitely fast; beyond it the digits say nothing (ours)
+MOST_GAIN = 100.0  # of a resource made infinitely fast; beyond it the digits say nothing (chosen)
 # What our own signs become where the encoding cannot say them; each is one column wide, so layouts hold.
 PLAINER = str.maketrans(
     {"×": "x", "–": "-", "·": "|", "µ": "u", "█": "#", "░": ".", "•": "*", "→": ">", "±": "~"}

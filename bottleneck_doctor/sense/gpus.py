@@ -275,7 +275,7 @@ class Activity:
         return {name: one.value / 100 for name, one in found if not one.nvmlReturn and isfinite(one.value)}
 
 
-HANGS_NS = 10_000_000_000  # of one reading, after which it is said that the driver hangs (ours)
+HANGS_NS = 10_000_000_000  # of one reading, after which it is said that the driver hangs (chosen)
 LOOK_AGAIN_NS = 50_000_000
 PATIENCE_S = 1.0  # for a reading under way when the run ends
 

@@ -18,8 +18,8 @@ from .proc_files import read_text
 
 WHAT = "gpu counters"
 NO_NVML = "install the NVIDIA driver, and pass it into the container (`--gpus all`)"
-ANSWERS_WITHIN_S = 3.0  # to start: without a persistent driver it wakes each device, a second or so (ours)
-SLOW_CALL_S = 1.0  # a call that takes longer is not made again; NVML's slowest averages over 20 ms (ours)
+ANSWERS_WITHIN_S = 3.0  # to start: without a persistent driver it wakes each device, a second or so (chosen)
+SLOW_CALL_S = 1.0  # a call that takes longer is not made again; NVML's slowest averages over 20 ms (chosen)
 NO_ANSWER = Gap(WHAT, "NVML does not answer", "see `nvidia-smi` and `dmesg`")
 
 FUNCTION_NOT_FOUND = 13

@@ -20,7 +20,7 @@ MEASURES = re.compile(
     r"|perplex|correct|(^|_)meter"
 )
 FORCES = frozenset("flush fsync fdatasync msync commit".split())  # returns when the disk has it
-MOST = 0.8  # of a function's samples, or what it is for is not known (ours)
+MOST = 0.8  # of a function's samples, or what it is for is not known (chosen)
 
 TRAINING, MEASURE, LOG, BESIDE, UNKNOWN = "training", "measure", "log", "beside", ""
 

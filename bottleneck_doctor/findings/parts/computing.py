@@ -68,7 +68,7 @@ def place(file: str, line: int) -> Location | None:
 
 PROFILER = "torch.profiler window"
 SETTINGS = "read when the training began to move"
-MOST_SPARED = 0.95  # of the loop's own work, at most: nothing vanishes (ours)
+MOST_SPARED = 0.95  # of the loop's own work, at most: nothing vanishes (chosen)
 Factor = tuple[float, float, float]
 
 
@@ -142,9 +142,9 @@ def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
     return spread(scenario, low, likely, high)
 
 
-UPDATES_AT_LEAST = 4  # optimizer steps, in the shortest stretches of steps that show so many (ours)
+UPDATES_AT_LEAST = 4  # optimizer steps, in the shortest stretches of steps that show so many (chosen)
 STRETCHES = (1, 2, 4, 8, 16)
-DENSER = 0.7  # of computing that is left at best: larger products use a core better (ours)
+DENSER = 0.7  # of computing that is left at best: larger products use a core better (chosen)
 WHOLE = Proposal(
     id="bigger-batch",
     title="take the batches of one optimizer step as one",

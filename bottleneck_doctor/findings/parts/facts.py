@@ -9,7 +9,7 @@ from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...source.frames import is_users
 
-EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random part [catalogue F08]
+EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random part (chosen)
 
 
 def place_of(diagnosis: Diagnosis) -> Location | None:

@@ -34,8 +34,8 @@ PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so i
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 CHANCE = re.compile(rf"{RANDOM.pattern}|rng|normal|uniform|integers")
-ALSO = 0.2  # of the hottest line's samples, from which a line tells whether chance is in the work (ours)
-NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its name in a report (ours)
+ALSO = 0.2  # of the hottest line's samples, from which a line tells whether chance is in the work (chosen)
+NAMED_FROM = 0.2  # of the making of batches; a line with less is not worth its name in a report (chosen)
 
 
 def lines_of(diagnosis: Diagnosis) -> HotLines:

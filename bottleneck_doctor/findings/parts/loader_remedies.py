@@ -27,8 +27,8 @@ WORKERS = Proposal(
     apply="hook",
     risk="memory grows with each worker; random augmentations draw from other streams",
 )
-SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (ours)
-MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (ours)
+SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (chosen)
+MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (chosen)
 PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it builds the loader
 
 
@@ -100,7 +100,7 @@ def meant(loader: Loader) -> dict[str, object] | None:
     return {name: value for name, value in where.items() if name == "batch_size" or value}
 
 
-# Of a step that was measured beside workers, and is replayed without them: cautious, likely, at best (ours,
+# Of a step that was measured beside workers, and is replayed without them: cautious, likely, at best (chosen,
 # measured 0.26, 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers crowd the cores, what they send is mapped anew)
 LEFT_ALONE = (1.0, 0.6, 0.25)
 FEWER = Proposal(

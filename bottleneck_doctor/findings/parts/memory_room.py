@@ -16,9 +16,9 @@ def keeping(diagnosis: Diagnosis) -> tuple[Treatment, ...]:
     return (Treatment("cache", {"where": meant(loader), "bytes": int(room)}),)
 
 
-KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it [catalogue F08]
-COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (ours: a third of what a core copies)
-TAKE_S = 5e-6  # and per sample for Python to find it [catalogue F09: indexing a tensor, measured]
+KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it (chosen)
+COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (chosen: a third of what a core copies)
+TAKE_S = 5e-6  # and per sample for Python to find it (measured: indexing a tensor)
 
 
 def room_to_keep(diagnosis: Diagnosis) -> float:

@@ -14,9 +14,9 @@ from ...model.report import Evidence, Fix
 from .computing import operators
 from .facts import operations_of
 
-ROOM = 0.5  # of a rank's memory, below which the whole model is taken to fit (ours)
+ROOM = 0.5  # of a rank's memory, below which the whole model is taken to fit (chosen)
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
-COPYING = 0.5  # of the loop's computing at most: one profiled step tells it, and steps differ (ours)
+COPYING = 0.5  # of the loop's computing at most: one profiled step tells it, and steps differ (chosen)
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
 HALVED = """\
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
