@@ -28,13 +28,7 @@ SICK_IN_DATA = (
     "loader-in-main", "decode-bound", "repeated-deterministic-preprocess", "per-sample-indexing",
     "json-per-sample", "workers-too-few",
 )  # fmt: skip
-ON_OWN_THREADS = (
-    "weights-to-log",
-    "temporaries-anew",
-    "checkpoint-each-epoch",
-    "spawned-workers",
-    "fsync-below-save",
-)
+ON_OWN_THREADS = ("weights-to-log", "checkpoint-each-epoch", "spawned-workers", "fsync-below-save")
 SETTINGS = {
     "usual": Setting("two cores"),
     "one-core": Setting("one core", SICK_IN_DATA, cores=1),
