@@ -22,7 +22,7 @@ def compiling() -> bool:
 
 @quiet
 def note() -> None:
-    """At a close look: a row when something was compiled since the last one."""
+    """At a sampled step: write a row if torch.compile has compiled anything since the previous one."""
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return

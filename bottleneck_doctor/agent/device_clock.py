@@ -61,7 +61,7 @@ UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does 
 
 
 class SampledDeviceStep:
-    """One step that is looked at: its marks, and the parts that stand between two of them."""
+    """One sampled step: its events on the device, and the parts, each between two of them."""
 
     __slots__ = ("alone", "asked", "caught_up", "copies", "done", "end", "got", "last", "marks", "others",
                  "owner", "parts", "start", "stream", "thing", "thread")  # fmt: skip
@@ -78,7 +78,7 @@ class SampledDeviceStep:
         self.done: Any = None
         self.last: Any = None  # the newest mark behind work of the step's own
         self.copies = 0  # to the device, while the loop was being given its batch
-        self.others = 0  # that asked meanwhile
+        self.others = 0  # batches that other loaders asked for during this step
         self.caught_up = wire.NOTHING
 
     def mark(self) -> Any:
@@ -118,8 +118,8 @@ def give_up(why: str) -> None:
 
 
 def seek(optimizer: Any = None) -> None:
-    """Whether the script has begun to use an accelerator; asked at close looks until it has. Which one, its
-    optimizer's parameters say; a loop that has none is taken to use the current one."""
+    """Find the accelerator that the script uses; called at sampled steps until one is found. It is the device
+    of the optimizer's parameters; for a loop without an optimizer, the current device."""
     if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
         return
     try:
@@ -151,8 +151,8 @@ on_found: list[Callable[[], object]] = []  # called when a device is there: what
 
 @quiet
 def ask(owner: object, thing: int, alone: bool = False) -> None:
-    """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look; meanwhile a
-    second loader of the same loop begins none, until the first must be taken for left."""
+    """A sampled step begins: the loop asks for its batch. ``owner`` is the iterator or loop that ends it. A
+    second loader of the loop starts none until then, unless the first seems to have been abandoned."""
     look = state.look
     if look is not None and look.owner is not owner and look.others < OTHERS_AT_MOST:
         look.others += 1
@@ -167,8 +167,8 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
 
 
 def _may_look() -> bool:
-    """Slow steps are all looked at closely; of these as many without the device as its clock costs too much.
-    Whoever profiles is told of every step, for the lines that it names."""
+    """Whether the budget allows for reading the device's clock in this step. In a profiler window it is read in
+    every step: the window needs the source lines."""
     here = now()
     state.clock_since = state.clock_since or here
     share = (here - state.clock_since) // BUDGET_SHARE

@@ -26,7 +26,7 @@ _names: dict[str, int] = {}
 
 
 def begin_batch(dataset: Any, fetches: int) -> None:
-    """A fetch is about to be looked at."""
+    """A sampled fetch begins: reset its counters."""
     state.unpack_ns = state.unpacked = 0
     close_watch()  # a fetch that failed has left it open
     if fetches % TRANSFORMS_EVERY == 0:
@@ -62,9 +62,9 @@ def _number(name: str) -> int:
     return number
 
 
-CARGO_EVERY = 16  # close fetches between two looks at what a batch is made of
+CARGO_EVERY = 16  # sampled fetches for each one whose batch is described
 WATCHED = 64  # dataset indices whose samples are compared across epochs
-CLOSE_EVERY_NS = 2_000_000  # in a worker: fetches faster than this are looked at in turns
+CLOSE_EVERY_NS = 2_000_000  # in a worker: of fetches faster than this only every n-th is sampled
 
 
 class Ledger:
@@ -86,7 +86,7 @@ def patch_worker(module: Any) -> None:
 
 
 def open_fetch(iterator: Any) -> Any:
-    """In the loop's own process: the next fetch of this iterator is looked at, and only that one."""
+    """In the loop's own process: sample the next fetch of this iterator, and only that one."""
     fetcher = iterator.__dict__.get("_dataset_fetcher")
     if fetcher is not None and "fetch" not in fetcher.__dict__:
         if not ledger.close:
@@ -157,7 +157,7 @@ def _thing() -> int:
 
 
 def _readings() -> Readings:
-    """The kernel's books, the one that counts its own reading last."""
+    """Run-queue delay, page faults and I/O counts; I/O last, since reading it is I/O that it counts."""
     return clocks.run_queue(), clocks.faults(), clocks.io_books(counting_itself=True)
 
 
@@ -184,7 +184,7 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
     input_ops.note(start, thing)
     if ledger.close % CARGO_EVERY == 1:
         _note_contents(start, thing, data)
-    if state.worker:  # about 12 microseconds of ours: at most 1 % of the worker, and its file lasts
+    if state.worker:  # a sample takes 12 us: at most 1 % of the worker's time, and few rows
         fast = int(1_200_000 / max(taken, 1_000)) if taken < CLOSE_EVERY_NS else 0
         ledger.skip = max(fast, state.floor - 1)
 

@@ -78,7 +78,7 @@ def patch_stateful(module: Any) -> None:
 
 
 _numbers = [0]
-_marked: dict[int, weakref.ref[Any]] = {}  # loaders and iterators that hold something of ours
+_marked: dict[int, weakref.ref[Any]] = {}  # loaders and iterators that hold the agent's attributes
 
 
 def _mark(thing: Any) -> None:
@@ -224,7 +224,7 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCounts) -> Any:
     """The same as the cheap path, with every clock read; costs about ten microseconds of CPU, and more time
-    where cores are scarce: that time belongs to nobody's step."""
+    where cores are scarce: that time is counted to no step."""
     entry = now()
     if state.window is not None:
         end_window(account.loader)
@@ -271,7 +271,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCount
 
 
 def _settle(account: IteratorCounts) -> None:
-    """At a close look: count the step that ended here, and listen to the one that begins."""
+    """At a sampled step: count the step that ended here, and put the hooks on for the one that begins."""
     if not state.resting:
         _count()
         if state.sampled is account:
@@ -308,8 +308,8 @@ def _count() -> None:
 
 
 def _learn(account: IteratorCounts) -> None:
-    """What one step did is taken for those until the next close look, by one iterator of those open: not by
-    one that is asked now and then while another goes on, since each change loses the steps in between."""
+    """The counts of one sampled step stand for the steps until the next one. Of several open iterators only one
+    is extrapolated so, not one that is asked now and then: each change loses the steps in between."""
     backwards, steps = account.seen
     account.rate = (state.backwards - backwards, state.optimizer_steps - steps)
     pacer = state.pacer

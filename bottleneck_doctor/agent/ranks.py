@@ -27,7 +27,7 @@ _passes = [0]
 
 
 class SampledBackward:
-    """One backward pass that is looked at closely."""
+    """One backward pass of a sampled step."""
 
     __slots__ = ("begun", "handle", "mark", "shared", "thread")
 
@@ -40,12 +40,12 @@ class SampledBackward:
 
     @quiet
     def _root(self, gradients: Any) -> None:
-        """The pass has begun: have the engine call us before whoever asks for it later."""
+        """The pass has begun: queue our callback, so that it runs before those that are queued later."""
         self.handle.remove()
         sys.modules["torch"].autograd.Variable._execution_engine.queue_callback(self._finished)
 
     def _finished(self) -> None:
-        """Every gradient of this rank is there. Another thread's clocks say nothing about ours."""
+        """Every gradient of this rank is there. On another thread no thread clock is read: it is not the trainer's."""
         if state.thread() == self.thread:
             self.mark = (now(), thread_time_ns(), run_queue())
         else:
@@ -213,7 +213,7 @@ def _note(name: str, begun: tuple[int, int, int], args: tuple[Any, ...], frame: 
 
 
 def _module(frame: FrameType | None) -> str:
-    """The module whose parameters are gathered or whose gradients are reduced; "" where that is nobody's."""
+    """The module whose parameters are gathered or whose gradients are reduced; "" where there is none."""
     for _ in range(CALLERS):
         if frame is None:
             break
