@@ -32,7 +32,7 @@ class Control:
         self.on_profile: Callable[[], None] | None = None
 
     def look(self) -> None:
-        """Called at close looks only: a stop order, or a wish for a profiler window."""
+        """Called at sampled steps only: read a stop order, or a request for a profiler window."""
         state.stop_at = wire.WORD.unpack_from(self.map, wire.STOP_AT)[0]
         wanted = wire.WORD.unpack_from(self.map, wire.PROFILE)[0]
         if wanted > self.profiled and self.on_profile is not None:

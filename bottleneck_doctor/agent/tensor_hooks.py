@@ -1,11 +1,11 @@
 """Puts hooks on torch's tensors for some looks at the device, and takes them off: torch is itself in between.
 
-A method that is replaced on ``torch.Tensor`` is seen by all who ask for it by name. Whoever must be handed
-torch's own gets it, for the hooks go off
+A method that is replaced on ``torch.Tensor`` is seen by all code that looks it up. Torch's own methods are
+put back
 
 - before a module is imported and before a graph is traced: both keep what they see;
-- around calls on subclasses of tensors and in modes of torch functions: these are told which function is
-  called, and may know torch's own only.
+- around calls on subclasses of tensors and in modes of torch functions: these are given the
+  function that is called, and may know torch's own only.
 
 Python stops caching the attributes of a class that was changed a thousand times (3.13 and newer): how often
 the hooks go on is limited, and they do so ever more rarely.
@@ -155,7 +155,7 @@ def aside(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 @quiet
 def _put_on() -> None:
     patches.on = True
-    if not patches.left:  # and so it cannot be told what happens in the rest of this look
+    if not patches.left:  # from here on nothing is recorded in this sampled step
         hush()
         return
     patches.left -= 1
@@ -169,7 +169,7 @@ def _traced() -> bool:
 def _set(*when: str) -> None:
     for owner, name, wrapper, own, its_time in patches.hooks:
         if its_time in when and vars(owner).get(name, INHERITED) is own:
-            setattr(owner, name, wrapper)  # what somebody else has put there stays
+            setattr(owner, name, wrapper)  # a wrapper that the script has put there stays
 
 
 def _take_off() -> None:
