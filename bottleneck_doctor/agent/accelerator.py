@@ -13,7 +13,7 @@ from .state import state
 class Accelerator:
     """By torch's events: CUDA, ROCm (which torch calls cuda), XPU. The tests have a simulated one.
 
-    Recording an event blocks neither host nor device: it is one more entry in the queue of the current stream.
+    Recording an event blocks nothing: it is one more entry in the queue of the current stream.
     """
 
     def __init__(self, torch: Any, kind: str, index: int | None) -> None:

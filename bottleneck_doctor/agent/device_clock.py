@@ -167,8 +167,8 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
 
 
 def _may_look() -> bool:
-    """Whether the budget allows for reading the device's clock in this step. In a profiler window it is read in
-    every step: the window needs the source lines."""
+    """Whether the budget lets the device's clock be read in this step. In a profiler window every step is
+    read: the window needs its source lines."""
     here = now()
     state.clock_since = state.clock_since or here
     share = (here - state.clock_since) // BUDGET_SHARE

@@ -8,7 +8,7 @@ import sys
 from .hints import Any, Callable
 
 undo: list[Callable[[], Any]] = []  # takes off what is put on, the last first (agent/leaving.py)
-# In a file's name: `warnings` counts no such frame, so a warning of torch's names the user's line, not the agent's.
+# In a file's name: `warnings` skips such frames, so that torch's warnings name the user's line.
 UNCOUNTED = " importlib._bootstrap"
 
 

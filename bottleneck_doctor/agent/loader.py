@@ -308,8 +308,8 @@ def _count() -> None:
 
 
 def _learn(account: IteratorCounts) -> None:
-    """The counts of one sampled step stand for the steps until the next one. Of several open iterators only one
-    is extrapolated so, not one that is asked now and then: each change loses the steps in between."""
+    """The counts of one sampled step stand for the steps until the next one. Only one of
+    several open iterators is so extrapolated, and kept: each change loses the steps in between."""
     backwards, steps = account.seen
     account.rate = (state.backwards - backwards, state.optimizer_steps - steps)
     pacer = state.pacer

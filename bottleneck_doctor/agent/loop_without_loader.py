@@ -185,8 +185,8 @@ def returned() -> None:
 
 
 def _time_queues() -> None:
-    """From now on time each wait of this thread in what `queue.Queue`, `Event` and futures wait in: each, since
-    sampling a step shortens the wait after it, during which the other thread fills the queue."""
+    """From now on time each wait of this thread in what `queue.Queue`, `Event` and futures wait in. Each,
+    since the other thread fills the queue during a sample, which shortens the wait after it."""
     if _Loop.ident != get_ident():
         _Loop.ident, _Loop.queued_ns = get_ident(), 0
         replace(Condition, "wait", _queued)

@@ -147,8 +147,8 @@ class ProfilerWindow:
         self.start, self.cpu, self.running = now(), thread_cpu(), True
 
     def over(self, loader: int) -> bool:
-        """One step is all of it: of a training, one in which a backward pass ran. Where several ran, a batch
-        may have been fetched before: then the window goes on until the next such step, and keeps only that."""
+        """Whether the window is over: it records one step, in a training one with a backward pass. If several
+        passes ran, batches may have been fetched ahead: then it records the next such step instead."""
         if (
             state.thread() != self.thread
         ):  # one that fetches ahead; torch ends a profiler in its own thread only
@@ -161,7 +161,7 @@ class ProfilerWindow:
         return True
 
     def _anew(self) -> bool:
-        """Forget what was recorded, and begin again with the next step; not for ever."""
+        """Drop the recording and record the next step; AGAIN_AT_MOST times, for AGAIN_NS."""
         try:
             self.before.append(thread_cpu() - self.cpu)
             sys.modules["torch"].autograd._disable_profiler_legacy()
@@ -178,7 +178,7 @@ class ProfilerWindow:
         return self.running
 
     def _batches(self, cpu: int) -> int:
-        """Batches that were computed: those of the steps right before which only fetched one count, too."""
+        """Batches computed in the step: its own, and those that the steps right before it only fetched."""
         fetched = 0
         for spent in reversed(self.before):
             if spent > EMPTY * cpu:
@@ -284,7 +284,7 @@ def leave(goes_on: bool = False) -> None:
 
 
 def _sets_no_pace(taken_ns: int) -> None:
-    """A window opens and closes once: the time for that, seconds on some machines, is no sampled step's cost."""
+    """A window opens and closes once: the seconds that takes are no sampled step's cost."""
     state.cost_before += taken_ns
 
 

@@ -45,7 +45,7 @@ class SampledBackward:
         sys.modules["torch"].autograd.Variable._execution_engine.queue_callback(self._finished)
 
     def _finished(self) -> None:
-        """Every gradient of this rank is there. On another thread no thread clock is read: it is not the trainer's."""
+        """Every gradient of this rank is there. Thread clocks are read on the training thread only."""
         if state.thread() == self.thread:
             self.mark = (now(), thread_time_ns(), run_queue())
         else:

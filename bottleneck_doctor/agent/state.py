@@ -133,8 +133,8 @@ class AgentState:
         self.stride = max(self.stride, self.floor)
 
     def skip(self, arrivals: int) -> int:
-        """Steps until the next sampled step, by turns one more: loops that do something every n-th step are not
-        always sampled at the same. All ranks sample the same steps: the step's number alone decides."""
+        """Steps until the next sampled one, by turns one more: what a loop does every n-th step would else
+        be in all samples or in none. Ranks sample the same steps: the step's number alone decides."""
         if self.ranked:
             return _to_shared_look(arrivals + 1, 1 << (self.stride - 1).bit_length()) - 1
         return self.stride - 1 + (self.looks & 1 if self.stride > 1 else 0)

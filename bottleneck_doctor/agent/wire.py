@@ -112,9 +112,9 @@ COMPILED = _kind(23, "frames breaks compile_ns")  # by torch.compile so far
 PROFILER_WINDOW = _kind(16)
 # At a sampled batch or STEP: what sampling that one and the next took of the loop's time.
 SAMPLING = _kind(19)
-# Loops without a loader: a step ends with its backward pass: STEP. FORWARD: from there, or from the optimizer step
-# after it, to the call of the next module; FORWARD_END: that call returned; NEXT_STEP: the end of the step
-# after a sampled one, if it is not sampled itself.
+# Loops without a loader: a step ends with its backward pass: STEP. FORWARD: from there, or from the
+# optimizer step after it, to the call of the next module; FORWARD_END: that call returned; NEXT_STEP: the
+# end of the step after a sampled one, if it is not sampled itself.
 STEP = _kind(34, "steps cpu_ns process_cpu_ns run_queue_ns")  # so far
 FORWARD = _kind(14, "steps cpu_ns run_queue_ns")  # steps so far; CPU and queue of this gap alone
 FORWARD_END = _kind(38, "steps")

@@ -22,7 +22,7 @@ STOPPED = '{"fact": "stopped"'
 class Board:
     """The headers of one run folder. Nothing here raises: a file that is not there yet is not there.
 
-    Only the supervisor is ``in_command``: whoever else looks must leave its orders alone.
+    Only the supervisor is ``in_command``: other readers must not write orders.
     """
 
     def __init__(self, folder: Path, in_command: bool = True) -> None:

@@ -20,9 +20,9 @@ INSISTENCE = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Limit:
-    """``max_steps`` and ``max_seconds`` as asked for; ``due`` is the one whose time has come, ``sent`` are
-    the signals that had to follow. ``refused``: ranks of other runs, which end at a step of their own, would
-    have waited for ours; ``max_steps`` is the same step for all."""
+    """``max_steps`` and ``max_seconds`` as asked for; ``due`` is the limit reached first, ``sent`` are the
+    signals that had to follow. ``refused``: ranks in other runs end at a step of their own, and would wait
+    for ranks stopped here; ``max_steps`` is the same step for all."""
 
     board: Board
     max_steps: int | None
@@ -51,7 +51,7 @@ class Limit:
             self._insist(pid, front, now_ns)
 
     def stopped(self) -> str | None:
-        """What ended the training, told from one that ended by itself before it heard the order."""
+        """The limit that ended the training; None if it ended by itself before it read the order."""
         if not self.sent and not self.board.stopped():
             return None
         return self.due or "max-steps"
@@ -109,8 +109,8 @@ STEPS_AT_MOST = 1000
 SECONDS_AT_MOST = 60.0  # what is uneven after that will not be even soon
 SLOW_SECONDS_AT_MOST = 180.0  # for steps so slow that the fewest do not fit into that
 TIGHT = 0.02  # half the 90 % interval of the mean step, as a share of it
-LOOSE = 0.05  # where the machine is so restless that this is all that can be had
-BLOCKS = 20  # means of so many stretches are compared: steps that follow each other are no strangers (chosen)
+LOOSE = 0.05  # the same on a machine with too much noise for TIGHT
+BLOCKS = 20  # of steps, whose means are compared, since neighbouring steps are correlated (chosen)
 BLOCKS_AT_LEAST = 12
 STUDENT = 1.75  # 0.95 quantile of Student's t for 12 to 20 blocks: 1.80 to 1.73
 NEAR_SHARE = 0.25  # of the time so far, or

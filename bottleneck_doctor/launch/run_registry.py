@@ -24,10 +24,10 @@ BYTES_AT_MOST = 1 << 20
 
 
 def announce(folder: Path, announcement: Announcement) -> None:
-    """Say that this run is there; again when more is known. What cannot be written is not said."""
+    """Announce this run; again when more is known. A failure to write is ignored."""
     replace(folder / NAME, encode_live(announcement))
     if not (folder / ENDED).exists():
-        replace(folder / ENDED, b"")  # whoever holds this open learns the end, though the folder be gone
+        replace(folder / ENDED, b"")  # a reader that holds it open learns the end after the folder is gone
 
 
 def announce_end(folder: Path, ending: Ending) -> None:
@@ -37,7 +37,7 @@ def announce_end(folder: Path, ending: Ending) -> None:
 
 
 def read_announcement(folder: Path) -> Announcement | None:
-    """What the run in this folder says of itself; None for a stranger's folder, a link, or anything torn."""
+    """The announcement of the run in this folder; None for another user's folder, a link, or a torn file."""
     return _read(folder / NAME, Announcement, BYTES_AT_MOST) if is_ours(folder) else None
 
 
@@ -76,7 +76,7 @@ def replace(path: Path, data: bytes) -> bool:
                 file.write(data)
             os.replace(draft, path)
         except OSError:
-            os.unlink(draft)  # what a full disk took half of is in nobody's way
+            os.unlink(draft)  # a full disk leaves no half-written file
             return False
     except OSError:
         return False
@@ -148,7 +148,7 @@ def read_snapshot(folder: Path) -> Snapshot | None:
     return _read(folder / SNAPSHOT, Snapshot, SNAPSHOT_BYTES_AT_MOST)
 
 
-ENTRIES_AT_MOST = 100_000  # of one place: a crowded /tmp must not cost seconds
+ENTRIES_AT_MOST = 100_000  # of one folder: a full /tmp must not cost seconds
 DEPTH_AT_MOST = 64
 
 
@@ -225,7 +225,7 @@ def _has_mapped(pid: str, folder: str) -> bool:
             return any(folder in line for line in maps)
     except (FileNotFoundError, ProcessLookupError):
         return False
-    except OSError:  # not ours to read: then it may
+    except OSError:  # another user's process: it may have
         return True
 
 

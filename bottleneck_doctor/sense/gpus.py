@@ -1,8 +1,8 @@
 """Reads the job's GPUs: which they are, how busy, full and fast, on which link, who else computes there.
 
 NVML asks the kernel, which may wait for a device: seconds to wake one, for ever when it has fallen off the
-bus. Each reading is a short thread of its own beside the supervisor's loop, which never waits for it, and
-takes up what it found later. A thread that the kernel never lets go is left behind.
+bus. Each reading is a short thread of its own; the supervisor's loop never waits for it, and collects its
+result later. A thread that the kernel never returns to is abandoned.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Sharing:
         """Percent, per process: the mean of its new samples. The driver keeps old ones, and now and then
         says more than a hundred [Syllo/nvtop issue 110]."""
         seen_us = self._seen_us[place]
-        # Refused also when merely nobody has computed lately, and for slices.
+        # An error also when no process has computed lately, and for MIG slices.
         answer: list[Any] = (
             self._nvml.ask("nvmlDeviceGetProcessUtilization", gpu.handle, seen_us, expected=True) or []
         )
@@ -275,7 +275,7 @@ class Activity:
         return {name: one.value / 100 for name, one in found if not one.nvmlReturn and isfinite(one.value)}
 
 
-HANGS_NS = 10_000_000_000  # of one reading, after which it is said that the driver hangs (chosen)
+HANGS_NS = 10_000_000_000  # of one reading, after which the driver is reported to hang (chosen)
 LOOK_AGAIN_NS = 50_000_000
 PATIENCE_S = 1.0  # for a reading under way when the run ends
 
@@ -341,7 +341,7 @@ class GpuReader:
         self._track.keep(self._due_ns, self._found, self._cost_ns)
 
     def _read(self, now_ns: int, job: frozenset[int]) -> None:
-        """In a thread of its own; nobody touches what it writes until it has ended."""
+        """In a thread of its own; its results are not read until it has ended."""
         began_ns = time.thread_time_ns()
         self._found = []
         try:

@@ -26,7 +26,7 @@ FUNCTION_NOT_FOUND = 13
 
 # What to do about NVML's return codes, by value: the names differ between bindings.
 REMEDIES = {
-    3: "",  # not supported: nobody can change what this device offers
+    3: "",  # not supported by this device: no remedy
     4: "run bdoc as the user who may ask the driver, or ask who runs the machine",
     9: "load the driver: sudo modprobe nvidia",
     FUNCTION_NOT_FOUND: "update the NVIDIA driver",
@@ -90,7 +90,7 @@ class Nvml:
     def gaps(self) -> list[Gap]:
         """One for each reason why calls were refused: it names them."""
         reasons: dict[tuple[str, str], list[str]] = {}
-        for name, reason in list(self._refused.items()):  # it may grow meanwhile
+        for name, reason in list(self._refused.items()):  # a copy: another thread may add to it
             reasons.setdefault(reason, []).append(name.removeprefix("nvml").removeprefix("DeviceGet"))
         return [Gap(WHAT, f"{why}: {', '.join(names)}", do) for (why, do), names in reasons.items()]
 

@@ -98,7 +98,7 @@ PROFILER_S = 10.0  # a wish that is not being granted by then is given up: steps
 STACKS_AFTER_S = 0.7  # after the first batch: a run of two seconds has stacks, too
 STACKS_S = 1
 STACKS_HZ, CROWDED_HZ = 100, 30
-CROWDED = 2  # processes of the job for each core: with more, they are looked at less often (chosen)
+CROWDED = 2  # processes of the job for each core: with more, they are sampled less often (chosen)
 RARER = 2.5  # times the run's age at a window's end, until the next: each costs 0.1 s of CPU
 
 
