@@ -20,7 +20,7 @@ from .transforms import close_watch, open_watch
 if TYPE_CHECKING:
     Readings = tuple[int, tuple[int, int, int], tuple[int, int, int]]
 
-TRANSFORMS_EVERY = 4  # close fetches between two whose transforms are timed
+TRANSFORMS_EVERY = 4  # sampled fetches for each one whose transforms are timed
 FIRST_BATCHES = 8  # of an iterable data set in each worker, to see whether two workers give the same
 _names: dict[str, int] = {}
 
@@ -97,7 +97,7 @@ def open_fetch(iterator: Any) -> Any:
 
 
 def close_fetch(fetcher: Any) -> None:
-    """The look is over; the fetcher is as it was."""
+    """The sample is over: restore the fetcher."""
     if fetcher is not None:
         fetcher.__dict__.pop("fetch", None)
 
@@ -118,7 +118,7 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
         if ledger.skip <= 0:
             return _closely(original, self, possibly_batched_index)
-        ledger.skip -= 1  # a worker looks at every fetch, unless fetches are very fast
+        ledger.skip -= 1  # a worker samples every fetch, unless fetches are very fast
         data = original(self, possibly_batched_index)
         ledger.fetches += 1
         return data

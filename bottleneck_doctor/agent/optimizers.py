@@ -14,7 +14,7 @@ DESCRIBED_AT_MOST = 10_000  # parameters
 ROWS_AT_LEAST, ROWS_AT_MOST = 4096, 1024  # of a matrix to be read at all; and how many are read
 
 _made: dict[int, tuple[str, int]] = {}
-_alive: Any = weakref.WeakSet()  # all that were built or stepped while we looked
+_alive: Any = weakref.WeakSet()  # all optimizers that were built, or stepped in a sampled step
 _known: dict[int, Any] = {}
 
 

@@ -187,15 +187,15 @@ class ProfilerWindow:
         return max(1, min(state.backwards - self.backwards, 1 + fetched))
 
     def leave(self, goes_on: bool = False) -> None:
-        """There will be no more of the step."""
+        """End the window in the middle of the step."""
         self.close()
 
     def name(self, kind: str, frame: Any) -> None:
-        """Its table has no place for what is no operator."""
+        """Ignored: this window's table holds operators only."""
 
     @quiet
     def close(self) -> None:
-        """End, write the table, and say on the board that a window is done."""
+        """End the recording and write the table."""
         if self.running:
             self.running = False
             taken, cpu = now() - self.start, thread_cpu() - self.cpu

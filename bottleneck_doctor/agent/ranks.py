@@ -20,7 +20,7 @@ from .hints import Any, Callable, FrameType
 from .overrides import without_overrides
 from .state import _users_frame, state
 
-BOOKS_AT = (12, 128, 1024, 8192)  # passes seen after which the model's own books are copied, at most
+BOOKS_AT = (12, 128, 1024, 8192)  # passes seen after which DDP's own logging data are copied, at most
 
 models: list[weakref.ref[Any]] = []  # every DistributedDataParallel of this process
 _passes = [0]
@@ -92,7 +92,7 @@ def _is_shared() -> bool:
 
 @quiet
 def copy_books() -> None:
-    """What the models themselves know by now: buckets as rebuilt, parameters that went unused."""
+    """Copy DDP's own logging data: buckets as rebuilt, bytes of unused parameters."""
     for number, reference in enumerate(models, 1):
         model = reference()
         if model is not None:
@@ -191,7 +191,7 @@ def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @quiet
 def _remember(work: Any, name: str, args: tuple[Any, ...]) -> None:
-    """What is waited for later says no more what it was."""
+    """Remember which collective this Work belongs to, for a later ``wait``."""
     if name != "wait" and hasattr(work, "wait"):
         if len(_begun) >= BEGUN_AT_MOST:
             _begun.clear()

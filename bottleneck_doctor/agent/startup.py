@@ -63,7 +63,7 @@ def torch_ends() -> None:
 
 @quiet
 def tell(moves: bool = True) -> None:
-    """The first batch is here, or the process ends without one: say how the time until now went."""
+    """The first batch is here, or the process ends without one: write down how long each phase took."""
     _told[0] = True
     other, late = pace.other_ns - _before[0], pace.torch_ns - _before[1]
     state.writer.fact(

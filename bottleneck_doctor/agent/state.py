@@ -10,13 +10,13 @@ from .guard import at_fork
 from .hints import Any, Callable, FrameType
 from .rows import EventWriter
 
-INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line that no user could spare
-# Of a step's time at most, by our own count, for the first looks and for those after: what a look costs in
-# truth is about twice that, since it leaves cold caches behind (measured, docs/overhead.md).
+INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's wait that scripts cannot avoid
+# Of a step's time at most, by our own count, for the first samples and for those after; the true cost of
+# a sample is about twice that, since it leaves cold caches behind (measured, docs/overhead.md).
 CLOSE_LOOK_SHARE, LATER_SHARE = 0.005, 0.0025
-FIRST_LOOKS = 200  # which is what a run of some seconds is judged by
+FIRST_LOOKS = 200  # as many as a run of some seconds has
 STRIDE_AT_MOST = 4096
-STRIDE_GROWTH = 4  # times from one adjustment to the next: a single look that lay idle long is no cost
+STRIDE_GROWTH = 4  # times from one adjustment to the next: a single slow sample must not set the stride
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
 KEPT = ("stop_at", "control", "on_first", "resting", "seeking")  # by a forked child
 PACE_EVERY = 32  # sampled steps between two adjustments of the stride at most, and
@@ -128,7 +128,7 @@ class AgentState:
         return number
 
     def halve(self) -> None:
-        """A chunk is full: from now on look at half as many steps, so that a long run stays small."""
+        """A chunk is full: sample half as many steps from now on: the file of a long run stays small."""
         self.floor = min(self.floor * 2, STRIDE_AT_MOST)
         self.stride = max(self.stride, self.floor)
 
@@ -185,7 +185,7 @@ class AgentState:
         pacer.rested += unheard
 
     def site(self, kind: str, frame: FrameType | None) -> int:
-        """A number for the user's line that called us, written out once."""
+        """The number of the user's line that called the hook; the line is written out once."""
         if frame is not None:  # most are called from the user's own line: no need to look for it
             known = self.sites.get((kind, frame.f_code.co_filename, frame.f_lineno))
             if known is not None:

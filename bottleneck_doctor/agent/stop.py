@@ -1,4 +1,4 @@
-"""Ends the training cleanly when the supervisor has seen enough."""
+"""Ends the training cleanly when the supervisor orders it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Control:
             self.on_profile()
 
     def ask_again(self) -> None:
-        """A window came to nothing through no fault of anybody's: another one, a few times at most."""
+        """A window recorded no training: request another one, a few times at most."""
         if self.again < AGAIN_AT_MOST:
             self.again += 1
             self.profiled -= 1

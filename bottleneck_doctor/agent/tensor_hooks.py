@@ -1,4 +1,4 @@
-"""Puts hooks on torch's tensors for some looks at the device, and takes them off: torch is itself in between.
+"""Puts hooks on torch's tensors in some sampled steps; between them torch has its own methods.
 
 A method that is replaced on ``torch.Tensor`` is seen by all code that looks it up. Torch's own methods are
 put back
@@ -104,7 +104,7 @@ def install(compiled: bool) -> None:
 
 
 def listen() -> bool:
-    """A look begins: put the hooks on if it is time, and in a profiler's window. Whether they are on."""
+    """A sampled step begins: put the hooks on if due, or in a profiler window. Whether they are on."""
     rest()
     if not patches.hooks:
         return False
@@ -120,7 +120,7 @@ def listen() -> bool:
 
 @quiet
 def rest() -> None:
-    """The look is over."""
+    """The sampled step is over: take the hooks off."""
     if patches.on:
         _take_off()
         patches.deep, patches.busy = False, patches.busy or patches.idle > IDLE_AT_MOST
@@ -130,7 +130,7 @@ def rest() -> None:
 
 @quiet
 def hush() -> None:
-    """Take them off in mid-look, which then counts as one that was not listened to."""
+    """Take them off within a sampled step; its copies and waits then count as not recorded."""
     if patches.on:
         rest()
         look = state.look
