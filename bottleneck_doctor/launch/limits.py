@@ -13,7 +13,7 @@ from .signals import nudge
 
 MARGIN_STEPS = 3  # ahead of the furthest rank, so that all ranks read the order before they reach it
 MARGIN_S = 0.5
-SWALLOWED_S = 20.0  # for a script that trains on, or hangs before it heard of the order
+SWALLOWED_S = 20.0  # for a script that trains on, or hangs before it read the order
 LAST_WORK_S = 120.0  # for one that trains no more: it may be writing its last checkpoint
 INSISTENCE = (signal.SIGINT, signal.SIGTERM)
 
@@ -34,7 +34,7 @@ class Limit:
     _due_ns: int = 0
 
     def arm(self) -> None:
-        """Give the order that is known beforehand."""
+        """Order the end at ``max_steps``."""
         if self.max_steps is not None:
             self._order(self.max_steps)
 
@@ -71,7 +71,7 @@ class Limit:
             self.end("max-seconds", front, now_ns)
 
     def end(self, due: str, front: Progress, now_ns: int, at: int = 0) -> None:
-        """Order the end for reason ``due``, as soon as all ranks can hear it, or when ``at`` is trained."""
+        """Order the end for reason ``due``, as soon as all ranks can read it, or when ``at`` is trained."""
         if front.elsewhere:
             self.refused = True
             return
@@ -106,7 +106,7 @@ SLOW_STEP_S = 0.5  # from here on, so many steps would cost minutes, and the noi
 SLOW_STEPS_AT_LEAST = 30
 SLOW_SECONDS_AT_LEAST = 30.0
 STEPS_AT_MOST = 1000
-SECONDS_AT_MOST = 60.0  # what is uneven after that will not be even soon
+SECONDS_AT_MOST = 60.0  # step times that are noisy after that stay noisy
 SLOW_SECONDS_AT_MOST = 180.0  # for steps so slow that the fewest do not fit into that
 TIGHT = 0.02  # half the 90 % interval of the mean step, as a share of it
 LOOSE = 0.05  # the same on a machine with too much noise for TIGHT
@@ -129,7 +129,7 @@ class Enough:
     _disturbed: bool = False
 
     def look(self, front: Progress, disturbed: bool) -> None:
-        """Called now and then. What passes while an instrument disturbs does not count."""
+        """Called now and then. Steps during which an instrument runs do not count."""
         last, before = self._last, self._disturbed
         if last is not None and front.pid == last.pid and front.last_ns == last.last_ns:
             self._disturbed = before or disturbed
@@ -178,7 +178,7 @@ class Enough:
         return (self._last.last_ns - self._last.first_ns) / 1e9
 
     def _step_s(self) -> float:
-        """Of the steps that count; of all, as long as there are none."""
+        """Seconds per step: of the steps that count, or of all while there are none."""
         if steps := sum(steps for steps, _ in self._seen):
             return sum(taken for _, taken in self._seen) / 1e9 / steps
         return self._elapsed_s() / max(1, _count(self._last)) if self._last is not None else 0.0

@@ -31,7 +31,7 @@ def announce(folder: Path, announcement: Announcement) -> None:
 
 
 def announce_end(folder: Path, ending: Ending) -> None:
-    """Say how it ended, into the very file that watchers hold open."""
+    """Write how the run ended into the file that watchers hold open."""
     with suppress(OSError), _open(folder / ENDED, "wb", os.O_WRONLY) as file:
         file.write(encode_live(ending))
 
@@ -42,7 +42,7 @@ def read_announcement(folder: Path) -> Announcement | None:
 
 
 def _read(path: Path, kind: type[Told], bytes_at_most: int) -> Told | None:
-    """What the file says; None where there is none of this user's."""
+    """The file's contents, decoded; None without a file of this user's."""
     with suppress(OSError, ValueError), _open(path, "rb", os.O_RDONLY) as file:
         return decode_live(file.read(bytes_at_most), kind)
     return None
@@ -84,7 +84,7 @@ def replace(path: Path, data: bytes) -> bool:
 
 
 def lifetime(pid: int) -> Lifetime | None:
-    """The process that has this pid now; None when there is none, or only its remains."""
+    """The process that has this pid now; None when there is none, or only a zombie."""
     fields = stat_of(pid)
     return Lifetime(pid, int(fields[19])) if fields and fields[0] not in "ZX" else None
 

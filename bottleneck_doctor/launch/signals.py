@@ -159,7 +159,7 @@ def _leave(number: int, _: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-# A signal that a library's thread caught rings no bell, so we look up now and then; often, without a bell.
+# A signal that a library's thread caught does not wake us, so we poll; more often without a signalfd.
 _LOOK_UP_S = 0.25
 _LOOK_UP_WITHOUT_BELL_S = 0.02
 
@@ -195,7 +195,7 @@ def _of_the_child(child_pid: int, _: Iterable[int]) -> int:
 
 
 def _of_signals(_: int, numbers: Iterable[int]) -> int:
-    """A signalfd. It only rings: the signals themselves are taken elsewhere, with who sent them."""
+    """A signalfd. It only wakes us: the signals, and who sent them, are read elsewhere."""
     import ctypes  # not every Python has it
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -254,7 +254,7 @@ def relieve(witness: Witness | None) -> Witness | None:
 
 
 def dismiss(witness: Witness | None) -> None:
-    """Send the witness home; SIGKILL, because it may be stopped with the job."""
+    """End the witness; by SIGKILL, because it may be stopped with the job."""
     if witness is not None:
         os.kill(witness.pid, signal.SIGKILL)
         os.waitpid(witness.pid, 0)

@@ -118,7 +118,7 @@ def _delays(root: Path) -> Capability:
 
 
 def _cachestat() -> Capability:
-    """Asks about no file at all: a kernel that knows the call complains about the descriptor."""
+    """Calls cachestat with an invalid descriptor: EBADF or EFAULT: the kernel has the call."""
     try:
         if sys.platform != "linux":
             raise OSError("elsewhere the number is another call's")
@@ -164,7 +164,7 @@ def _refusal(pid: int) -> str:
 
 
 def _py_spy(pid: int) -> Capability:
-    """Lets py-spy look at a sibling: the relation that it will have to the training."""
+    """Lets py-spy sample a sibling process, as it will sample the training."""
     program = find_py_spy()
     if program is None:
         return Capability(WHAT, False, "py-spy was not found", INSTALL)

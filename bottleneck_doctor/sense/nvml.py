@@ -1,4 +1,4 @@
-"""Loads NVML and asks it call by call: a call that a driver lacks costs its own value only."""
+"""Loads NVML and makes each call by itself: a call that a driver lacks loses only its own value."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def within(limit_s: float, work: Callable[[], Any]) -> Any:
 
 
 def gpu_expected(root: Path = Path("/")) -> bool:
-    """Whether the NVIDIA driver left its devices here: without them nothing is missed."""
+    """Whether there are device files of the NVIDIA driver: without them no gap is reported."""
     return any(os.path.exists(root / path) for path in ("dev/nvidiactl", "dev/dxg"))
 
 
@@ -155,7 +155,7 @@ def find_gpus(environment: Mapping[str, str] | None = None) -> tuple[Any, list[G
 
 
 def missed(gap: Gap, root: Path = Path("/")) -> list[Gap]:
-    """What to say of an NVML that does not start: nothing, where there is no accelerator."""
+    """The gaps where NVML does not start: this one, or without NVIDIA devices those of other accelerators."""
     if gpu_expected(root):
         return [gap]
     return [Gap(gap.what, why) for why in unknown_to_nvml(root).values()]

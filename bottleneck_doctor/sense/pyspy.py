@@ -1,4 +1,4 @@
-"""Finds py-spy, reads the stacks it writes, and explains why it could not look."""
+"""Finds py-spy, reads the stacks it writes, and explains why it could not sample."""
 
 from __future__ import annotations
 
