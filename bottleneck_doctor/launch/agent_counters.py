@@ -41,7 +41,7 @@ class Board:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Close the files of ended processes that did not train, and delete those between the first and last 256:
+        """Close the files of ended processes that did not train, and delete all but the first and last 256:
         workers that are started anew for each epoch would fill the disk."""
         for name, (pid, header) in list(self._maps.items()):
             if wire.WORD.unpack_from(header, wire.FIRST)[0] or os.path.exists(f"/proc/{pid}"):
