@@ -56,7 +56,7 @@ class BdocCallback:
         self._stop(failed=True)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The Trainer begins. It tells nobody when a training failed: then that block ends here."""
+        """The Trainer begins. It calls nothing when a training fails: a block still open ends here."""
         self._stop(failed=True)
         self._start()
 

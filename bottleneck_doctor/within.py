@@ -1,4 +1,4 @@
-"""Watches a block of a process that runs already: only the hooks are in here, all else is done beside it."""
+"""Watches a block of a running process: only the hooks are in it, a second process does the rest."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Watch:
 
     def stop(self) -> None:
         """Take every hook off again, and wait until the profile is there."""
-        if self not in _open or self._pid != os.getpid():  # a child that was forked meanwhile leaves it alone
+        if self not in _open or self._pid != os.getpid():  # a child forked since leaves it alone
             return
         ended_ns = time.monotonic_ns()
         try:
@@ -147,7 +147,7 @@ class Watch:
         return text + f"bdoc: profile in {self.path}; `bdoc report {self.path}` shows this again\n"
 
     def _ask_to_watch(self) -> dict[str, Any]:
-        """Start the process beside; what it answers once it is ready."""
+        """Start the supervising process; what it answers once it is ready."""
         found = os.pathsep.join(one or os.getcwd() for one in sys.path)  # where it is to find what we did
         try:
             self._beside = subprocess.Popen(
@@ -156,7 +156,7 @@ class Watch:
                 env={**os.environ, "PYTHONPATH": found},
             )  # fmt: skip
         except (OSError, TypeError, ValueError) as problem:  # an embedded Python may have no executable
-            return {"problem": f"nothing can be started beside this process: {problem}"}
+            return {"problem": f"the process that watches this one could not be started: {problem}"}
         argv, script = _command()
         path = os.environ.get("PYTHONPATH", "")
         answer = self._tell(
@@ -175,7 +175,7 @@ class Watch:
             beside.stdin.flush()
             answer: dict[str, Any] = json.loads(beside.stdout.readline())
         except (OSError, ValueError):
-            return {"problem": "the process that watched from beside is gone"}
+            return {"problem": "the process that watched this one is gone"}
         return answer
 
     def _close(self) -> None:
@@ -184,7 +184,7 @@ class Watch:
                 stream.close()  # type: ignore[union-attr]
 
     def _restore(self) -> None:
-        """The environment as it was, but for what somebody else has set meanwhile."""
+        """The environment as it was, except for variables that were changed since."""
         for name, value in self._environ.items():
             if os.environ.get(name) == value:
                 del os.environ[name]

@@ -1,4 +1,4 @@
-"""An accelerator as the agent sees it: marks on its own timeline, and what torch knows of it. Never waits.
+"""Times work on an accelerator by events in its streams, and reads what torch reports of it. Never waits.
 
 Not yet proven on hardware.
 """
@@ -13,7 +13,7 @@ from .state import state
 class Accelerator:
     """By torch's events: CUDA, ROCm (which torch calls cuda), XPU. The tests have a simulated one.
 
-    Recording an event makes nobody wait: it is one more entry in the queue of the current stream.
+    Recording an event blocks nothing: it is one more entry in the queue of the current stream.
     """
 
     def __init__(self, torch: Any, kind: str, index: int | None) -> None:
@@ -25,7 +25,7 @@ class Accelerator:
         self._spare: list[Any] = []
 
     def ready(self) -> bool:
-        """Whether the device may be marked and asked: not while a graph is captured, which would replay the
+        """Whether events may be recorded and queried: not while a graph is captured, which would replay the
         mark. A query by any thread ends a capture in torch's default mode, "global"."""
         return not state.captures and not self._capturing()
 
@@ -37,7 +37,7 @@ class Accelerator:
         return event
 
     def passed(self, mark: Any) -> bool:
-        """Whether the device has come to it."""
+        """Whether the device has reached it."""
         return bool(mark.query())
 
     def between_ns(self, first: Any, last: Any) -> int:
@@ -45,7 +45,7 @@ class Accelerator:
         return int(first.elapsed_time(last) * 1e6)
 
     def release(self, marks: list[Any]) -> None:
-        """These marks are not needed any more; there are as many as were ever in use at once."""
+        """Take these marks back for reuse; as many exist as were ever in use at once."""
         self._spare += marks
 
     def stream(self) -> int:
@@ -75,7 +75,7 @@ class Accelerator:
         return books.get("num_alloc_retries", 0), books.get("num_device_alloc", 0), peak, reserved
 
     def tracer(self) -> Any:
-        """What records this device for a profiler's window, or in words why nothing can now."""
+        """The tracer that records this device in a profiler window, or the reason why none can now."""
         from . import trace_window  # most processes never need it
 
         return trace_window.refusal(self.torch, self.kind) or trace_window.Trace(self.kind)
@@ -83,8 +83,8 @@ class Accelerator:
 
 def find(torch: Any, device: Any = None) -> Accelerator | None:
     """The accelerator that the script uses by now, or None; never initialises one. ``device`` is where the
-    parameters are; without it, or when they are kept on the host, the current one is meant, or the only one
-    that is in use: a mark on another one would make a context there."""
+    parameters are; without it, or when they are kept on the host, it is the current one, or the only one
+    in use: a mark on another one would create a context there."""
     current = torch.accelerator.current_accelerator()
     if current is None:
         return None

@@ -1,4 +1,4 @@
-"""Reads the kernel's books about the calling thread: CPU, run queue, bytes, faults."""
+"""Reads the kernel's accounting of the calling thread: CPU time, run-queue delay, bytes read, page faults."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def io_books(counting_itself: bool = False) -> tuple[int, int, int]:
 
 
 def usage() -> tuple[int, int]:
-    """(system CPU in nanoseconds, minor faults) of the process: what new pages cost, whoever touches them."""
+    """(system CPU in nanoseconds, minor faults) of the whole process: what new pages cost, in any thread."""
     known = resource.getrusage(resource.RUSAGE_SELF)
     return int(known.ru_stime * 1e9), known.ru_minflt
 

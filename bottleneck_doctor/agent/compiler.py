@@ -22,7 +22,7 @@ def compiling() -> bool:
 
 @quiet
 def note() -> None:
-    """At a close look: a row when something was compiled since the last one."""
+    """At a sampled step: write a row if torch.compile has compiled anything since the previous one."""
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return
@@ -41,7 +41,7 @@ starting: list[Callable[[], object]] = []  # called before a graph is traced
 
 @quiet
 def watch(module: Any = None) -> None:
-    """Hear of each graph before it is traced. ``module`` is torch._dynamo.callback; its reset forgets us."""
+    """Register to be called before each graph is traced, again after the reset of torch._dynamo.callback."""
     module = module or sys.modules.get("torch._dynamo.callback")
     if module is not None and _starts not in module.callback_handler.start_callbacks:
         module.callback_handler.register_start_callback(_starts)
@@ -78,7 +78,7 @@ tracing: Callable[[], bool] = _never
 
 
 def know(torch: Any) -> None:
-    """torch is complete: from now on we can tell whether a graph is being traced."""
+    """torch is imported: from now on it can be checked whether a graph is being traced."""
     global tracing
     tracing = torch.compiler.is_compiling
 

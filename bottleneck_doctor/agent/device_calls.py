@@ -77,7 +77,7 @@ def patch(torch: Any) -> None:
 
 
 def plain(tensor: Any) -> bool:
-    """Whether nobody but torch itself will hear of a call on it."""
+    """Whether a call on it is dispatched to torch only: no mode and no subclass intercepts it."""
     if not Own.modes():
         return type(tensor) in Own.types
     modes = (type(Own.mode_at(place)) for place in range(Own.modes()))  # the default device's hands all on
@@ -293,7 +293,7 @@ def _describe(
     as_it_is = crossing == source.dtype and (
         source.is_contiguous() or source.is_contiguous(memory_format=Own.channels_last)
     )
-    # Not asked where somebody listens to torch's dispatcher: it would hear the question.
+    # Not asked while a dispatch mode is active: `is_pinned` would be dispatched to it, too.
     pinned = as_it_is and not Own.dispatching() and bool(source.is_pinned())
     bits = (PINNED if pinned else 0) | (0 if pinned and goes_on else BLOCKING)
     if frame is not None and _made(site, frame):

@@ -1,4 +1,4 @@
-"""The device's own clock: marks around what a looked-at step does, read some steps later; never waits for it.
+"""The device's own clock: events around the parts of a sampled step, read some steps later; never waits.
 
 What lies between two marks with nothing issued in between is time in which the stream had nothing to do: that
 is the exposed part of a wait for data. A host's clock cannot tell, since the loop runs ahead of the device.
@@ -24,21 +24,21 @@ EVERY_NS = 1_000_000_000
 
 
 class _LastReading:
-    """When they were read last, and whether they can be read."""
+    """When the allocator's counters were read last, and whether they can be read."""
 
     last_ns = 0
     refused = False
 
 
 def note_allocator() -> None:
-    """At a look: a row, if the last one is a second old. Torch makes a table of all its counters for us."""
+    """Once a second at most, at a sampled step: write a row. Torch builds a table of all counters for it."""
     here = now()
     if _LastReading.refused or here - _LastReading.last_ns < EVERY_NS:
         return
     _LastReading.last_ns = here
     try:
         retries, requests, peak, reserved = state.accelerator.memory()
-    except Exception as problem:  # this device, or this version of torch, has no such books
+    except Exception as problem:  # this device, or this version of torch, has no such counters
         if from_signal(problem):
             raise
         _LastReading.refused = True
@@ -61,7 +61,7 @@ UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does 
 
 
 class SampledDeviceStep:
-    """One step that is looked at: its marks, and the parts that stand between two of them."""
+    """One sampled step: its events on the device, and the parts, each between two of them."""
 
     __slots__ = ("alone", "asked", "caught_up", "copies", "done", "end", "got", "last", "marks", "others",
                  "owner", "parts", "start", "stream", "thing", "thread")  # fmt: skip
@@ -78,7 +78,7 @@ class SampledDeviceStep:
         self.done: Any = None
         self.last: Any = None  # the newest mark behind work of the step's own
         self.copies = 0  # to the device, while the loop was being given its batch
-        self.others = 0  # that asked meanwhile
+        self.others = 0  # batches that other loaders asked for during this step
         self.caught_up = wire.NOTHING
 
     def mark(self) -> Any:
@@ -89,7 +89,7 @@ class SampledDeviceStep:
 
 
 def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """A device that cannot be timed is left alone from its first refusal on; and why is written down."""
+    """Wrap a hook: after its first exception the device is timed no more, and the reason is written down."""
 
     def guarded(*args: Any) -> Any:
         if state.accelerator is None:
@@ -103,14 +103,14 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
             give_up("%s: %s" % (type(refusal).__name__, refusal))
             return None
         finally:
-            if state.window is None:  # traced steps are dear: later looks do not pay for them
+            if state.window is None:  # the cost of traced steps is not taken off the budget of later ones
                 state.clock_ns += now() - start
 
     return guarded
 
 
 def give_up(why: str) -> None:
-    """No more marks in this process."""
+    """Stop timing the device in this process."""
     state.accelerator, state.seeking, state.look = None, False, None
     state.pending.clear()
     tensor_hooks.rest()
@@ -118,8 +118,8 @@ def give_up(why: str) -> None:
 
 
 def seek(optimizer: Any = None) -> None:
-    """Whether the script has begun to use an accelerator; asked at close looks until it has. Which one, its
-    optimizer's parameters say; a loop that has none is taken to use the current one."""
+    """Find the accelerator that the script uses; called at sampled steps until one is found. It is the device
+    of the optimizer's parameters; for a loop without an optimizer, the current device."""
     if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
         return
     try:
@@ -151,8 +151,8 @@ on_found: list[Callable[[], object]] = []  # called when a device is there: what
 
 @quiet
 def ask(owner: object, thing: int, alone: bool = False) -> None:
-    """A close look begins: the loop asks for its batch. ``owner`` is whoever will end the look; meanwhile a
-    second loader of the same loop begins none, until the first must be taken for left."""
+    """A sampled step begins: the loop asks for its batch. ``owner`` is the iterator or loop that ends it. A
+    second loader of the loop starts none until then, unless the first seems to have been abandoned."""
     look = state.look
     if look is not None and look.owner is not owner and look.others < OTHERS_AT_MOST:
         look.others += 1
@@ -167,8 +167,8 @@ def ask(owner: object, thing: int, alone: bool = False) -> None:
 
 
 def _may_look() -> bool:
-    """Slow steps are all looked at closely; of these as many without the device as its clock costs too much.
-    Whoever profiles is told of every step, for the lines that it names."""
+    """Whether the budget lets the device's clock be read in this step. In a profiler window every step is
+    read: the window needs its source lines."""
     here = now()
     state.clock_since = state.clock_since or here
     share = (here - state.clock_since) // BUDGET_SHARE
@@ -201,7 +201,7 @@ def end(owner: object) -> None:
 
 
 def drop() -> None:
-    """Something else begins inside of the step, such as an evaluation: it would be counted to the step."""
+    """Discard the sampled step: something else begins inside of it, such as an evaluation."""
     look, state.look = state.look, None
     if look is not None and state.accelerator is not None:
         state.accelerator.release(look.marks)
@@ -210,8 +210,8 @@ def drop() -> None:
 
 @quiet
 def begin(computes: bool = False) -> Token | None:
-    """Something begins whose time on the device is wanted; None where it is not. Where the step ``computes``
-    on another stream than the one on which it waits for data, marks there say nothing of that."""
+    """Mark the begin of a part of a sampled step; None in other steps. If the step ``computes`` on another
+    stream than the one on which it waits for data, it is discarded: its marks would not show the wait."""
     look = state.look
     if look is None or look.thread != state.thread() or len(look.parts) >= PARTS_AT_MOST:
         return None
@@ -227,7 +227,7 @@ def begin(computes: bool = False) -> Token | None:
 
 @quiet
 def note(token: Token | None, kind: int, columns: Columns, thing: int = 0) -> None:
-    """It is over: a row of this kind, with the device's time in its first column and these in the next."""
+    """Mark the end of the part: a row of this kind, the device's time in its first column, then these."""
     look = state.look
     if token is None or token[0] is not look or not state.accelerator.ready():
         return
@@ -239,13 +239,13 @@ def note(token: Token | None, kind: int, columns: Columns, thing: int = 0) -> No
 
 
 def part(token: Token | None, which: int) -> None:
-    """A part of the step is over; ``which`` is its place in ``wire.DEVICE_PARTS``."""
+    """Mark the end of the part; ``which`` is its place in ``wire.DEVICE_PARTS``."""
     if token is not None:
         note(token, wire.DEVICE_PART, (which, 0, 0))
 
 
 def _read_back() -> None:
-    """Write the rows of looks that the device has come past; the others may wait."""
+    """Write the rows of the sampled steps that the device has finished; the others stay pending."""
     device = state.accelerator
     if not state.pending or not device.ready():
         return

@@ -13,7 +13,7 @@ from .torch_settings import work_behind
 
 LOOKS = 8  # backward passes in a row whose graphs are walked: some rounds of all losses
 PATIENCE = 8  # passes after them, in which what they gave is zeroed or used
-WALKS_AT_MOST = 32  # where close looks are too short for that, again and again
+WALKS_AT_MOST = 32  # in all: sampled steps may be too short for LOOKS + PATIENCE passes each
 
 
 class _Pass:
@@ -34,17 +34,17 @@ class _Pass:
 
 
 class _Passes:
-    """Those of the present close look."""
+    """The backward passes of the present sampled step."""
 
     walked: tuple[_Pass, ...] = ()
     count = 0
-    walks = 0  # of all close looks
+    walks = 0  # in all sampled steps
     told = False
 
 
 @without_overrides
 def before_backward(losses: Any) -> None:
-    """At a close look, before gradients are added: see which are gone, then walk the next graph."""
+    """At a sampled step, before gradients are added: see which are gone, then walk the next graph."""
     if _Passes.told or not losses or dispatching() or len(optimizers.known()) < 2:
         return
     for one in _Passes.walked:
@@ -69,7 +69,7 @@ def stepped(optimizer: Any) -> None:
 
 
 def look_away() -> None:
-    """The close look is over: what happens to gradients now is not seen."""
+    """The sampled step is over: what happens to gradients from here on is not seen."""
     _Passes.walked, _Passes.count = (), 0
 
 

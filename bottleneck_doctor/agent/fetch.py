@@ -20,13 +20,13 @@ from .transforms import close_watch, open_watch
 if TYPE_CHECKING:
     Readings = tuple[int, tuple[int, int, int], tuple[int, int, int]]
 
-TRANSFORMS_EVERY = 4  # close fetches between two whose transforms are timed
+TRANSFORMS_EVERY = 4  # sampled fetches for each one whose transforms are timed
 FIRST_BATCHES = 8  # of an iterable data set in each worker, to see whether two workers give the same
 _names: dict[str, int] = {}
 
 
 def begin_batch(dataset: Any, fetches: int) -> None:
-    """A fetch is about to be looked at."""
+    """A sampled fetch begins: reset its counters."""
     state.unpack_ns = state.unpacked = 0
     close_watch()  # a fetch that failed has left it open
     if fetches % TRANSFORMS_EVERY == 0:
@@ -62,9 +62,9 @@ def _number(name: str) -> int:
     return number
 
 
-CARGO_EVERY = 16  # close fetches between two looks at what a batch is made of
+CARGO_EVERY = 16  # sampled fetches for each one whose batch is described
 WATCHED = 64  # dataset indices whose samples are compared across epochs
-CLOSE_EVERY_NS = 2_000_000  # in a worker: fetches faster than this are looked at in turns
+CLOSE_EVERY_NS = 2_000_000  # in a worker: of fetches faster than this only every n-th is sampled
 
 
 class Ledger:
@@ -86,7 +86,7 @@ def patch_worker(module: Any) -> None:
 
 
 def open_fetch(iterator: Any) -> Any:
-    """In the loop's own process: the next fetch of this iterator is looked at, and only that one."""
+    """In the loop's own process: sample the next fetch of this iterator, and only that one."""
     fetcher = iterator.__dict__.get("_dataset_fetcher")
     if fetcher is not None and "fetch" not in fetcher.__dict__:
         if not ledger.close:
@@ -97,7 +97,7 @@ def open_fetch(iterator: Any) -> Any:
 
 
 def close_fetch(fetcher: Any) -> None:
-    """The look is over; the fetcher is as it was."""
+    """The sample is over: restore the fetcher."""
     if fetcher is not None:
         fetcher.__dict__.pop("fetch", None)
 
@@ -118,7 +118,7 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
         if ledger.skip <= 0:
             return _closely(original, self, possibly_batched_index)
-        ledger.skip -= 1  # a worker looks at every fetch, unless fetches are very fast
+        ledger.skip -= 1  # a worker samples every fetch, unless fetches are very fast
         data = original(self, possibly_batched_index)
         ledger.fetches += 1
         return data
@@ -157,7 +157,7 @@ def _thing() -> int:
 
 
 def _readings() -> Readings:
-    """The kernel's books, the one that counts its own reading last."""
+    """Run-queue delay, page faults and I/O counts; I/O last, since reading it is I/O that it counts."""
     return clocks.run_queue(), clocks.faults(), clocks.io_books(counting_itself=True)
 
 
@@ -184,7 +184,7 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
     input_ops.note(start, thing)
     if ledger.close % CARGO_EVERY == 1:
         _note_contents(start, thing, data)
-    if state.worker:  # about 12 microseconds of ours: at most 1 % of the worker, and its file lasts
+    if state.worker:  # a sample takes 12 us: at most 1 % of the worker's time, and few rows
         fast = int(1_200_000 / max(taken, 1_000)) if taken < CLOSE_EVERY_NS else 0
         ledger.skip = max(fast, state.floor - 1)
 

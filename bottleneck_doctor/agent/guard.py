@@ -8,7 +8,7 @@ import sys
 from .hints import Any, Callable
 
 undo: list[Callable[[], Any]] = []  # takes off what is put on, the last first (agent/leaving.py)
-# In a file's name: `warnings` counts no such frame, so a warning of torch's names the user's line, not ours.
+# In a file's name: `warnings` skips such frames, so that torch's warnings name the user's line.
 UNCOUNTED = " importlib._bootstrap"
 
 
@@ -77,7 +77,7 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
 
 
 def put(owner: Any, name: str, value: Any, before: Any) -> None:
-    """Set an attribute; when we leave it is as ``before``, unless somebody has set another one."""
+    """Set an attribute; `undo` restores ``before`` unless the attribute was changed since."""
     setattr(owner, name, value)
     undo.append(lambda: setattr(owner, name, before) if vars(owner).get(name) is value else None)
 

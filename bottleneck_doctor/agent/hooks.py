@@ -1,4 +1,4 @@
-"""Which of our hooks waits for which module of the user's; each file of ours is loaded when it is needed.
+"""Which hook is installed when which module is imported; each file of the agent is loaded when needed.
 
 A process that never imports torch, a launcher or a tool of the script's, loads little more than this.
 """
@@ -55,7 +55,7 @@ def tables() -> list[Table]:
 
 
 def late(where: str) -> Callable[[Any], None]:
-    """``file.function`` of ours, loaded when it is called."""
+    """``file.function`` of the agent; the file is loaded at the first call."""
     file, _, function = where.partition(".")
     name = "%s.%s" % (__package__, file)
 

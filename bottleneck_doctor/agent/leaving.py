@@ -46,7 +46,7 @@ def _hand_back() -> None:
 
 
 def _fall_silent() -> None:
-    """What somebody has wrapped, and so stays in use, writes nothing more."""
+    """Hooks that the script has wrapped cannot be taken off: from now on they write no rows."""
     writer, control = state.writer, state.control
     state.close, state.resting, state.row = False, True, _nothing
     state.accelerator = state.look = state.control = None

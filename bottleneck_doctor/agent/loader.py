@@ -1,6 +1,6 @@
 """Times the training loop's side of a DataLoader: construction, iterators, ``next``, draws of indices.
 
-And counts steps, and decides when one is listened to; the others are taken to be like it.
+Counts steps, and decides which are sampled; the others are taken to be like those.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def open_sampler(iterator: Any) -> None:
 
 @quiet
 def close_sampler(iterator: Any, loader: int, begins: bool = False) -> None:
-    """The iterator is as it was; what its draws took is written down. ``begins``: they began an epoch."""
+    """Restore the iterator and write down the time of its draws. ``begins``: they began an epoch."""
     draws = iterator.__dict__.pop("_next_index", None)
     if isinstance(draws, _Draws) and draws.count:
         state.row(
@@ -78,7 +78,7 @@ def patch_stateful(module: Any) -> None:
 
 
 _numbers = [0]
-_marked: dict[int, weakref.ref[Any]] = {}  # loaders and iterators that hold something of ours
+_marked: dict[int, weakref.ref[Any]] = {}  # loaders and iterators that hold the agent's attributes
 
 
 def _mark(thing: Any) -> None:
@@ -148,8 +148,8 @@ def _know(iterator: Any, loader: Any) -> None:
 
 @quiet
 def _adopt(iterator: Any) -> None:
-    """An iterator that is older than we are: from its next batch on it is watched, in an epoch of its own;
-    never, where it is unlike those that we know."""
+    """An iterator built before the agent came: from its next batch on it is watched, in an epoch of its own;
+    never if its class is unknown."""
     iterator._bdoc = None
     _mark(iterator)
     _know(iterator, OlderLoader(iterator))
@@ -161,7 +161,7 @@ def _epoch(original: Callable[..., Any]) -> Callable[..., Any]:
         start = now()
         iterator = self.__dict__.get("_iterator")
         if iterator is not None:  # persistent workers: the same iterator begins again
-            if iterator.__dict__.get("_bdoc") is None:  # which is older than we are
+            if iterator.__dict__.get("_bdoc") is None:  # built before the agent came
                 quiet(_know)(iterator, self)
             open_sampler(iterator)
         iterator = original(self)
@@ -224,7 +224,7 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCounts) -> Any:
     """The same as the cheap path, with every clock read; costs about ten microseconds of CPU, and more time
-    where cores are scarce: that time belongs to nobody's step."""
+    where cores are scarce: that time is counted to no step."""
     entry = now()
     if state.window is not None:
         end_window(account.loader)
@@ -271,7 +271,7 @@ def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCount
 
 
 def _settle(account: IteratorCounts) -> None:
-    """At a close look: count the step that ended here, and listen to the one that begins."""
+    """At a sampled step: count the step that ended here, and put the hooks on for the one that begins."""
     if not state.resting:
         _count()
         if state.sampled is account:
@@ -308,8 +308,8 @@ def _count() -> None:
 
 
 def _learn(account: IteratorCounts) -> None:
-    """What one step did is taken for those until the next close look, by one iterator of those open: not by
-    one that is asked now and then while another goes on, since each change loses the steps in between."""
+    """The counts of one sampled step stand for the steps until the next one. Only one of
+    several open iterators is so extrapolated, and kept: each change loses the steps in between."""
     backwards, steps = account.seen
     account.rate = (state.backwards - backwards, state.optimizer_steps - steps)
     pacer = state.pacer
@@ -338,7 +338,7 @@ def _write(
 
 
 def _post(end: int) -> None:
-    """Tell the board; a thread that prefetches for the loop stays silent here."""
+    """Update the board; not called in a thread that prefetches for the loop."""
     post = state.writer.post
     if not state.last_ns:
         state.begun(end)

@@ -26,17 +26,17 @@ PLACES_AT_MOST = 32  # that ask for batches: a script may build a loader for eac
 
 
 class _Loop:
-    """The loop of this process, as far as it has none of ours."""
+    """The training loop of this process while it uses no DataLoader."""
 
     arrivals = -1  # batches from loaders when its last step ended
-    looked = 0  # steps at its last close look
+    looked = 0  # steps at its last sampled step
     alone = 0  # passes since a batch came from one
     only_grad = True  # `autograd.grad` is all that it has called so far
     steps_behind = False  # an optimizer steps behind the passes, and not only within them
     handle: Any = None  # of the hook that waits for a module to be called
     since = cpu = queue = 0  # what the gap is measured from: instant, thread's CPU and run queue
     ident = 0  # of the thread that trains, by Python's own number
-    queued_ns = 0  # that it has waited in a queue, or for a future, since the last close look
+    queued_ns = 0  # that it has waited in a queue, or for a future, since the last sampled step
     awaits: Any = None  # the condition that it waits for just now
 
 
@@ -185,8 +185,8 @@ def returned() -> None:
 
 
 def _time_queues() -> None:
-    """From now on time each wait of this thread in what `queue.Queue`, `Event` and futures wait in. A look
-    changes how long the wait behind it is: who fills the queue goes on meanwhile."""
+    """From now on time each wait of this thread in what `queue.Queue`, `Event` and futures wait in. Each,
+    since the other thread fills the queue during a sample, which shortens the wait after it."""
     if _Loop.ident != get_ident():
         _Loop.ident, _Loop.queued_ns = get_ident(), 0
         replace(Condition, "wait", _queued)
@@ -208,7 +208,7 @@ def _queued(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _waking(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Whoever wakes the loop is who it waits for: the sensors look at what that thread does meanwhile."""
+    """The thread that wakes the loop is the one it waits for: post its id, so that the sensors sample it."""
 
     def notify(*args: Any, **kwargs: Any) -> Any:
         if _Loop.awaits is not None and _Loop.awaits in args:

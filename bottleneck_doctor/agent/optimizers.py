@@ -11,10 +11,10 @@ from .overrides import dispatching, without_overrides
 from .state import _users_frame, state
 
 DESCRIBED_AT_MOST = 10_000  # parameters
-ROWS_AT_LEAST, ROWS_AT_MOST = 4096, 1024  # of a matrix that is looked into, and looked at
+ROWS_AT_LEAST, ROWS_AT_MOST = 4096, 1024  # of a matrix to be read at all; and how many are read
 
 _made: dict[int, tuple[str, int]] = {}
-_alive: Any = weakref.WeakSet()  # all that were built or stepped while we looked
+_alive: Any = weakref.WeakSet()  # all optimizers that were built, or stepped in a sampled step
 _known: dict[int, Any] = {}
 
 
@@ -41,7 +41,7 @@ def _remember(optimizer: Any, frame: FrameType) -> None:
 
 @without_overrides
 def note(optimizer: Any, closure: bool) -> None:
-    """At a close look: describe an optimizer the first time that it steps in this process."""
+    """At a sampled step: describe an optimizer the first time that it steps in this process."""
     noted = _known.get(id(optimizer))
     if (noted is not None and noted() is optimizer) or len(_known) >= 64:
         return

@@ -19,5 +19,5 @@ def without_overrides(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dispatching() -> bool:
-    """Whether a dispatch mode of the script is on: it would be called for each operator of ours."""
+    """Whether a dispatch mode of the script is on: it would be called for each of the agent's operators."""
     return bool(sys.modules["torch"]._C._len_torch_dispatch_stack())

@@ -18,7 +18,7 @@ LONG_US = 100.0  # without any operator: no module and no dispatch takes that lo
 CALL_US = 5.0  # of an operator's own time at most is the price of calling it
 LARGE_US = 200.0  # of its own: an operator that several threads can share
 LONGEST = 8  # operators and pauses are kept one by one: a thread that lost its core did so in one of these
-RECORDS_AT_MOST = 100_000  # are looked at, at a microsecond each, while the user's thread waits
+RECORDS_AT_MOST = 100_000  # are read, at a microsecond each, while the user's thread waits
 
 
 class OperatorTimes:
@@ -30,7 +30,7 @@ class OperatorTimes:
         self.longest_pauses: list[float] = []
         self.longest_calls: list[float] = []  # pauses inside of an optimizer
         self.own = self.beyond = self.large = self.short = self.long = 0.0
-        self.seen = 1.0  # share of the records' time that was looked at
+        self.seen = 1.0  # share of the records' time that was read
 
     def operator(self, own: float) -> None:
         """One call, with the time that no operator inside of it took."""
@@ -109,7 +109,7 @@ def is_operator(name: str) -> bool:
 OPERATORS_AT_MOST = 40
 AGAIN_AT_MOST = 64  # steps of a loop that trains, in which it did not: an evaluation, batches fetched ahead
 EMPTY = 0.1  # of the CPU of a step that trained: a batch was fetched, and nothing yet computed with it
-AGAIN_NS = 5_000_000_000  # and as long at most, until the next close look that may find it training
+AGAIN_NS = 5_000_000_000  # and as long at most, until the next sampled step that may find it training
 
 
 class ProfilerWindow:
@@ -131,7 +131,7 @@ class ProfilerWindow:
 
     @quiet
     def open(self) -> None:
-        """Begin, unless somebody else is profiling."""
+        """Begin, unless another profiler is on."""
         self.begun = now()
         if not sys.modules["torch"].autograd._profiler_enabled():
             self._record()
@@ -147,8 +147,8 @@ class ProfilerWindow:
         self.start, self.cpu, self.running = now(), thread_cpu(), True
 
     def over(self, loader: int) -> bool:
-        """One step is all of it: of a training, one in which a backward pass ran. Where several ran, a batch
-        may have been fetched before: the next such step is taken, and what comes before it looked at."""
+        """Whether the window is over: it records one step, in a training one with a backward pass. If several
+        passes ran, batches may have been fetched ahead: then it records the next such step instead."""
         if (
             state.thread() != self.thread
         ):  # one that fetches ahead; torch ends a profiler in its own thread only
@@ -161,14 +161,14 @@ class ProfilerWindow:
         return True
 
     def _anew(self) -> bool:
-        """Forget what was recorded, and begin again with the next step; not for ever."""
+        """Drop the recording and record the next step; AGAIN_AT_MOST times, for AGAIN_NS."""
         try:
             self.before.append(thread_cpu() - self.cpu)
             sys.modules["torch"].autograd._disable_profiler_legacy()
             self.running = False
             if len(self.before) < AGAIN_AT_MOST and now() - self.begun < AGAIN_NS:
                 self._record()
-        except Exception as problem:  # ended by somebody else
+        except Exception as problem:  # the script has ended it
             if from_signal(problem):
                 raise
             self.running = False
@@ -178,7 +178,7 @@ class ProfilerWindow:
         return self.running
 
     def _batches(self, cpu: int) -> int:
-        """Batches that were computed: those of the steps right before which only fetched one count, too."""
+        """Batches computed in the step: its own, and those that the steps right before it only fetched."""
         fetched = 0
         for spent in reversed(self.before):
             if spent > EMPTY * cpu:
@@ -187,15 +187,15 @@ class ProfilerWindow:
         return max(1, min(state.backwards - self.backwards, 1 + fetched))
 
     def leave(self, goes_on: bool = False) -> None:
-        """There will be no more of the step."""
+        """End the window in the middle of the step."""
         self.close()
 
     def name(self, kind: str, frame: Any) -> None:
-        """Its table has no place for what is no operator."""
+        """Ignored: this window's table holds operators only."""
 
     @quiet
     def close(self) -> None:
-        """End, write the table, and say on the board that a window is done."""
+        """End the recording and write the table."""
         if self.running:
             self.running = False
             taken, cpu = now() - self.start, thread_cpu() - self.cpu
@@ -229,11 +229,11 @@ def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: i
 
 
 def attach(control: Control) -> None:
-    """Let the supervisor's wish open a window at a close look; the step's end closes it."""
+    """Let the supervisor's request open a window at a sampled step; the step's end closes it."""
 
     def wish() -> None:
         if _is_elsewhere():
-            control.profiled -= 1  # and so it is asked again at the next close look
+            control.profiled -= 1  # and so it is requested again at the next sampled step
             return
         begun = now()
         if state.accelerator is None:
@@ -255,7 +255,7 @@ def attach(control: Control) -> None:
 
 def _is_elsewhere() -> bool:
     """Whether this is the batch of another loop than the one that trains, such as an evaluation. Between two
-    epochs nobody sets the pace; a training loader that is built anew is known after its first step."""
+    epochs no iterator is the pacer; a training loader that is built anew is known after its first step."""
     sampled = state.sampled
     if sampled is None:
         return False
@@ -284,7 +284,7 @@ def leave(goes_on: bool = False) -> None:
 
 
 def _sets_no_pace(taken_ns: int) -> None:
-    """A window opens and closes once: what that takes, seconds on some machines, is no close look's price."""
+    """A window opens and closes once: the seconds that takes are no sampled step's cost."""
     state.cost_before += taken_ns
 
 

@@ -1,6 +1,6 @@
-"""Lets a profiler of the script's begin while ours is on: torch refuses a second one, so ours ends first.
+"""Ends the agent's profiler window before a profiler of the script's begins: torch refuses a second one.
 
-And knows of one that is prepared: a recording of ours would end what torch keeps for it, and the process.
+Also while one is prepared: a window would discard the state that torch keeps for it and end the process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Lets the supervisor's py-spy look into this process, where Yama asks for the process's own consent.
 
 Yama (kernel.yama.ptrace_scope=1, as Ubuntu has it) lets only ancestors look, unless a process names who may:
-prctl(PR_SET_PTRACER). py-spy is started beside the training, so each of its processes names the supervisor,
-which covers the supervisor's children and nobody else. It holds until either process ends, and is replaced by
-whatever the script names later, as crash handlers do. The supervisor asks for it only where it is needed.
+prctl(PR_SET_PTRACER). py-spy is no ancestor of the training, so each training process names the supervisor,
+which covers its children and no other process. It holds until either process ends, and is replaced by any
+that the script names later, as crash handlers do. The supervisor asks for it only where it is needed.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ from .hints import Any, Callable, FrameType
 from .overrides import without_overrides
 from .state import _users_frame, state
 
-BOOKS_AT = (12, 128, 1024, 8192)  # passes seen after which the model's own books are copied, at most
+BOOKS_AT = (12, 128, 1024, 8192)  # passes seen after which DDP's own logging data are copied, at most
 
 models: list[weakref.ref[Any]] = []  # every DistributedDataParallel of this process
 _passes = [0]
 
 
 class SampledBackward:
-    """One backward pass that is looked at closely."""
+    """One backward pass of a sampled step."""
 
     __slots__ = ("begun", "handle", "mark", "shared", "thread")
 
@@ -40,12 +40,12 @@ class SampledBackward:
 
     @quiet
     def _root(self, gradients: Any) -> None:
-        """The pass has begun: have the engine call us before whoever asks for it later."""
+        """The pass has begun: queue our callback, so that it runs before those that are queued later."""
         self.handle.remove()
         sys.modules["torch"].autograd.Variable._execution_engine.queue_callback(self._finished)
 
     def _finished(self) -> None:
-        """Every gradient of this rank is there. Another thread's clocks say nothing about ours."""
+        """Every gradient of this rank is there. Thread clocks are read on the training thread only."""
         if state.thread() == self.thread:
             self.mark = (now(), thread_time_ns(), run_queue())
         else:
@@ -92,7 +92,7 @@ def _is_shared() -> bool:
 
 @quiet
 def copy_books() -> None:
-    """What the models themselves know by now: buckets as rebuilt, parameters that went unused."""
+    """Copy DDP's own logging data: buckets as rebuilt, bytes of unused parameters."""
     for number, reference in enumerate(models, 1):
         model = reference()
         if model is not None:
@@ -191,7 +191,7 @@ def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @quiet
 def _remember(work: Any, name: str, args: tuple[Any, ...]) -> None:
-    """What is waited for later says no more what it was."""
+    """Remember which collective this Work belongs to, for a later ``wait``."""
     if name != "wait" and hasattr(work, "wait"):
         if len(_begun) >= BEGUN_AT_MOST:
             _begun.clear()
@@ -213,7 +213,7 @@ def _note(name: str, begun: tuple[int, int, int], args: tuple[Any, ...], frame: 
 
 
 def _module(frame: FrameType | None) -> str:
-    """The module whose parameters are gathered or whose gradients are reduced; "" where that is nobody's."""
+    """The module whose parameters are gathered or whose gradients are reduced; "" where there is none."""
     for _ in range(CALLERS):
         if frame is None:
             break

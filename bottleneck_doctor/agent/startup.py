@@ -55,7 +55,7 @@ def torch_begins(module: Any) -> None:
 
 
 def torch_ends() -> None:
-    """torch is complete: what was imported meanwhile was for it."""
+    """torch is imported: the imports since `torch_begins` are counted to it."""
     _marks["torch_end_ns"] = now()
     _before[0] = pace.other_ns - _before[0]
     _before[1] = pace.torch_ns
@@ -63,7 +63,7 @@ def torch_ends() -> None:
 
 @quiet
 def tell(moves: bool = True) -> None:
-    """The first batch is here, or the process ends without one: say how the time until now went."""
+    """The first batch is here, or the process ends without one: write down how long each phase took."""
     _told[0] = True
     other, late = pace.other_ns - _before[0], pace.torch_ns - _before[1]
     state.writer.fact(
@@ -73,8 +73,8 @@ def tell(moves: bool = True) -> None:
 
 
 def await_end() -> None:
-    """One instant and two counts when the interpreter shuts down: nobody outside can tell a script that goes
-    on after its last batch from one that is being torn down. Registered first, it is called last."""
+    """Note the time and two counts when the interpreter shuts down: from outside, a script that goes on after
+    its last batch looks like one that shuts down. Registered first, it is called last."""
     atexit.register(ends)
     undo.append(lambda: atexit.unregister(ends))
 

@@ -10,26 +10,26 @@ from .guard import at_fork
 from .hints import Any, Callable, FrameType
 from .rows import EventWriter
 
-INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's line that no user could spare
-# Of a step's time at most, by our own count, for the first looks and for those after: what a look costs in
-# truth is about twice that, since it leaves cold caches behind (measured, docs/overhead.md).
+INHERENT = os.path.join("torch", "amp", "grad_scaler.py")  # a library's wait that scripts cannot avoid
+# Of a step's time at most, by our own count, for the first samples and for those after; the true cost of
+# a sample is about twice that, since it leaves cold caches behind (measured, docs/overhead.md).
 CLOSE_LOOK_SHARE, LATER_SHARE = 0.005, 0.0025
-FIRST_LOOKS = 200  # which is what a run of some seconds is judged by
+FIRST_LOOKS = 200  # as many as a run of some seconds has
 STRIDE_AT_MOST = 4096
-STRIDE_GROWTH = 4  # times from one adjustment to the next: a single look that lay idle long is no cost
+STRIDE_GROWTH = 4  # times from one adjustment to the next: a single slow sample must not set the stride
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
 KEPT = ("stop_at", "control", "on_first", "resting", "seeking")  # by a forked child
-PACE_EVERY = 32  # close looks between two adjustments of the stride at most, and
+PACE_EVERY = 32  # sampled steps between two adjustments of the stride at most, and
 PACE_NS = 1_000_000_000  # this much time: the next loop may be slower than the last
 
 
 class IteratorCounts:
     """What we know of one iterator.
 
-    ``rate`` = (backward passes, optimizer steps) of the step after the last close look, taken for the steps
-    from the arrival ``rested`` on until the next look, ``countdown`` of them. ``seen`` = how many there had
-    been at that look, ``left_ns`` = when its batch was there, ``spent_ns`` = what the look took of the loop's
-    time after that. ``beside`` = what the iterator whose steps count had arrived at by then. ``tallied`` =
+    ``rate`` = (backward passes, optimizer steps) of the last sampled step, taken for the ``countdown`` steps
+    from the arrival ``rested`` on until the next. ``seen`` = the counts when it began, ``left_ns`` = when its
+    batch was there, ``spent_ns`` = nanoseconds of the loop's time that sampling it took
+    after that. ``beside`` = what the iterator whose steps count had arrived at by then. ``tallied`` =
     the (arrivals, wait) that the process's totals hold already.
     """
 
@@ -48,8 +48,8 @@ class IteratorCounts:
 class AgentState:
     """The state of one process, begun anew after fork. Attributes are plain: reading one costs 20 ns.
 
-    ``close`` says whether the present step is looked at closely; ``stride`` that every stride-th is;
-    ``resting`` that the hooks of backward and optimizer are off meanwhile.
+    ``close``: the present step is sampled; ``stride``: every stride-th step is; ``resting``: the hooks of
+    backward and optimizer are off between sampled steps.
     """
 
     def begin(self, folder: str) -> None:
@@ -63,7 +63,7 @@ class AgentState:
         self.worker = False
         self.close = True
         self.resting = False
-        self.sampled: IteratorCounts | None = None  # whose step, begun with a close look, is sampled
+        self.sampled: IteratorCounts | None = None  # whose present step is sampled
         self.pacer: IteratorCounts | None = None  # whose last sampled step stands for the others
         self.trained_on = 0  # the loader whose batches were last seen to be trained on, 0 = none yet
         self.ranked = False  # this process is one of several that train together
@@ -95,14 +95,14 @@ class AgentState:
         self.decode_ns = 0
         self.unpack_ns = self.unpacked = 0
         self.opens = 0
-        self.in_fetch = 0  # the thread that is inside a fetch that is looked at, by Python's own number
+        self.in_fetch = 0  # `get_ident` of the thread that is inside a sampled fetch
         self.feeder = 0  # the thread that serialises batches, of a worker
         self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
         self.graphs = False  # the script captures CUDA graphs
         self.captures = 0  # that are under way, in any thread
         self.elsewhere = 0  # sampled steps in a row that computed on another stream than they began on
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
-        self.look: Any = None  # the step on the device that is being looked at
+        self.look: Any = None  # the SampledDeviceStep under way
         self.clock_ns = 0  # what reading its clock has taken of the loop's time
         self.clock_since = 0  # when it was to be read first
         self.emptied = 0  # how often the script emptied the allocator's cache
@@ -128,24 +128,24 @@ class AgentState:
         return number
 
     def halve(self) -> None:
-        """A chunk is full: from now on look at half as many steps, so that a long run stays small."""
+        """A chunk is full: sample half as many steps from now on: the file of a long run stays small."""
         self.floor = min(self.floor * 2, STRIDE_AT_MOST)
         self.stride = max(self.stride, self.floor)
 
     def skip(self, arrivals: int) -> int:
-        """Steps until the next close look, by turns one more: loops that do something every n-th step are not
-        always caught at the same. Ranks look at the same steps: which, only the step's number decides."""
+        """Steps until the next sampled one, by turns one more: what a loop does every n-th step would else
+        be in all samples or in none. Ranks sample the same steps: the step's number alone decides."""
         if self.ranked:
             return _to_shared_look(arrivals + 1, 1 << (self.stride - 1).bit_length()) - 1
         return self.stride - 1 + (self.looks & 1 if self.stride > 1 else 0)
 
     def not_beyond(self, steps: int) -> int:
-        """As many, or fewer where the training is to be ended before: the step before the last is looked at,
-        since what no later look accounts for is lost."""
+        """As many, or fewer where the training is to end before: the step before the last is sampled, since
+        steps after the last sample are counted nowhere."""
         return min(steps, max(0, self.stop_at - self.trained - 2)) if self.stop_at else steps
 
     def looked(self, cost_ns: int, at_ns: int, steps: int) -> None:
-        """Account for one close look in so many steps; now and then set how many to skip until the next."""
+        """Account for one sampled step in so many; now and then set how many to skip until the next."""
         self.cost_ns += cost_ns + self.hooks_ns
         self.hooks_ns = 0
         self.looks += 1
@@ -185,7 +185,7 @@ class AgentState:
         pacer.rested += unheard
 
     def site(self, kind: str, frame: FrameType | None) -> int:
-        """A number for the user's line that called us, written out once."""
+        """The number of the user's line that called the hook; the line is written out once."""
         if frame is not None:  # most are called from the user's own line: no need to look for it
             known = self.sites.get((kind, frame.f_code.co_filename, frame.f_lineno))
             if known is not None:
@@ -201,8 +201,8 @@ class AgentState:
 
 
 def _to_shared_look(next_step: int, one_in: int) -> int:
-    """Steps until the next look that all ranks share: a scrambled number ends in zeros. Whoever looks at one
-    in four sees all that another sees who looks at one in eight."""
+    """Steps until the next sampled step that all ranks share: its scrambled number ends in zeros. A rank that
+    samples one in four samples all steps of a rank that samples one in eight."""
     for ahead in range(1, 4 * one_in):
         if not ((next_step + ahead - 1) * SCRAMBLE >> 16) & (one_in - 1):
             return ahead
@@ -210,7 +210,7 @@ def _to_shared_look(next_step: int, one_in: int) -> int:
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
-    """The nearest frame that belongs neither to a library nor to us; else the nearest not ours."""
+    """The nearest frame outside of libraries and the agent; else the nearest outside of the agent."""
     nearest = None
     for _ in range(64):
         if frame is None:

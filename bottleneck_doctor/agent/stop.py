@@ -1,4 +1,4 @@
-"""Ends the training cleanly when the supervisor has seen enough."""
+"""Ends the training cleanly when the supervisor orders it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Control:
         self.on_profile: Callable[[], None] | None = None
 
     def look(self) -> None:
-        """Called at close looks only: a stop order, or a wish for a profiler window."""
+        """Called at sampled steps only: read a stop order, or a request for a profiler window."""
         state.stop_at = wire.WORD.unpack_from(self.map, wire.STOP_AT)[0]
         wanted = wire.WORD.unpack_from(self.map, wire.PROFILE)[0]
         if wanted > self.profiled and self.on_profile is not None:
@@ -40,7 +40,7 @@ class Control:
             self.on_profile()
 
     def ask_again(self) -> None:
-        """A window came to nothing through no fault of anybody's: another one, a few times at most."""
+        """A window recorded no training: request another one, a few times at most."""
         if self.again < AGAIN_AT_MOST:
             self.again += 1
             self.profiled -= 1

@@ -1,11 +1,11 @@
-"""Puts hooks on torch's tensors for some looks at the device, and takes them off: torch is itself in between.
+"""Puts hooks on torch's tensors in some sampled steps; between them torch has its own methods.
 
-A method that is replaced on ``torch.Tensor`` is seen by all who ask for it by name. Whoever must be handed
-torch's own gets it, for the hooks go off
+A method that is replaced on ``torch.Tensor`` is seen by all code that looks it up. Torch's own methods are
+put back
 
 - before a module is imported and before a graph is traced: both keep what they see;
-- around calls on subclasses of tensors and in modes of torch functions: these are told which function is
-  called, and may know torch's own only.
+- around calls on subclasses of tensors and in modes of torch functions: these are given the
+  function that is called, and may know torch's own only.
 
 Python stops caching the attributes of a class that was changed a thousand times (3.13 and newer): how often
 the hooks go on is limited, and they do so ever more rarely.
@@ -104,7 +104,7 @@ def install(compiled: bool) -> None:
 
 
 def listen() -> bool:
-    """A look begins: put the hooks on if it is time, and in a profiler's window. Whether they are on."""
+    """A sampled step begins: put the hooks on if due, or in a profiler window. Whether they are on."""
     rest()
     if not patches.hooks:
         return False
@@ -120,7 +120,7 @@ def listen() -> bool:
 
 @quiet
 def rest() -> None:
-    """The look is over."""
+    """The sampled step is over: take the hooks off."""
     if patches.on:
         _take_off()
         patches.deep, patches.busy = False, patches.busy or patches.idle > IDLE_AT_MOST
@@ -130,7 +130,7 @@ def rest() -> None:
 
 @quiet
 def hush() -> None:
-    """Take them off in mid-look, which then counts as one that was not listened to."""
+    """Take them off within a sampled step; its copies and waits then count as not recorded."""
     if patches.on:
         rest()
         look = state.look
@@ -155,7 +155,7 @@ def aside(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 @quiet
 def _put_on() -> None:
     patches.on = True
-    if not patches.left:  # and so it cannot be told what happens in the rest of this look
+    if not patches.left:  # from here on nothing is recorded in this sampled step
         hush()
         return
     patches.left -= 1
@@ -169,7 +169,7 @@ def _traced() -> bool:
 def _set(*when: str) -> None:
     for owner, name, wrapper, own, its_time in patches.hooks:
         if its_time in when and vars(owner).get(name, INHERITED) is own:
-            setattr(owner, name, wrapper)  # what somebody else has put there stays
+            setattr(owner, name, wrapper)  # a wrapper that the script has put there stays
 
 
 def _take_off() -> None:

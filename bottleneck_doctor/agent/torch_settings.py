@@ -52,7 +52,7 @@ VARIABLES = (
     "TORCH_DISTRIBUTED_DEBUG NCCL_DEBUG TORCH_SHOW_CPP_STACKTRACES TORCH_LOGS PYTHONDEVMODE PYTHONMALLOC "
     "LD_PRELOAD GLIBC_TUNABLES MALLOC_MMAP_MAX_ MALLOC_MMAP_THRESHOLD_ MALLOC_TRIM_THRESHOLD_"
 ).split()
-EARLY_BACKWARDS = 3  # the graph is looked at while the run is still warming up
+EARLY_BACKWARDS = 3  # in the warm-up: the graph is read in these backward passes only
 
 
 def note_settings(torch: Any) -> None:
@@ -96,7 +96,7 @@ def _ours() -> bool:
 
 
 class _Noticed:
-    """What was seen to be on during a backward pass, each written once; whether its graph was looked at."""
+    """What was seen to be on during a backward pass, each written once; whether its graph was read."""
 
     anomaly = False
     profiler = False

@@ -1,4 +1,4 @@
-"""A profiler's window on an accelerator: kineto records some steps, and nobody ever waits for the device.
+"""A profiler's window on an accelerator: kineto records some steps; the host never waits for the device.
 
 The first steps under the tracer are slow and not recorded. The window stays open after its last step until
 the device has come past it, seen at later arrivals. The trace goes into the run folder; taking it apart is
@@ -165,7 +165,7 @@ ROOM_BYTES = 256 << 20  # free where the trace will be written, at least
 
 
 class TraceWindow:
-    """An open window, told of every arrival by ``over``. It lets no exception out."""
+    """An open window; ``over`` is called at every arrival. It lets no exception out."""
 
     def __init__(self, accelerator: Any) -> None:
         self.accelerator = accelerator
@@ -179,7 +179,7 @@ class TraceWindow:
         self.last: Any = None  # the mark behind the last step
 
     def open(self) -> None:
-        """Begin to warm up, unless somebody else profiles or there is no room."""
+        """Begin to warm up, unless another profiler is on or there is no room."""
         self.start = now()
         try:
             trace = self.accelerator.tracer() if _room() else "no room for a trace in the run folder"
@@ -290,7 +290,7 @@ class TraceWindow:
             state.writer.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
             if self.trace is not None:
                 self._end("", self._is_sound())
-        except Exception as problem:  # ended by somebody else
+        except Exception as problem:  # the script has ended it
             if from_signal(problem):
                 raise
         if self.closing is None:

@@ -51,13 +51,13 @@ def patch_autograd(module: Any) -> None:
 
 @quiet
 def listen() -> None:
-    """Put the hooks of backward and optimizer on, for a close look."""
+    """Put the hooks of backward and optimizer on, for a sampled step."""
     state.close = True
     if not state.resting:
         return
     state.resting = False
     for owner, name, wrapper, original in _patches.functions:
-        if getattr(owner, name) is original:  # somebody else's wrapper stays where it is
+        if getattr(owner, name) is original:  # a wrapper of the script's stays where it is
             setattr(owner, name, wrapper)
     _hook_optimizers()
 

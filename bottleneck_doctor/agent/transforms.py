@@ -1,4 +1,4 @@
-"""Times the transforms of a data set, class by class, during a few of the fetches that are looked at."""
+"""Times the transforms of a data set, class by class, during a few of the sampled fetches."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ COST = 128  # nanoseconds that the agent spent in the training thread
 EPOCH_AT = 144  # steps that were trained when the newest epoch of a loader that is trained on began
 TRAINER = 152  # native id of the thread that runs the training loop, 0 until it is known
 FEEDER = 160  # native id of the thread that the loop was last woken by, in a queue or for a future
-WORLD = 168  # ranks that train together, 0 while none were told
+WORLD = 168  # ranks that train together, 0 until it is known
 
 # The control file, written by the supervisor, read by every agent.
 CONTROL_BYTES = 64
@@ -79,7 +79,7 @@ def _kind(number: int, columns: str = "", thing: str = "loader", duration: str =
 
 
 # Kinds of rows: how a to e are called, and what thing and duration are where they are no loader's number and
-# no duration. Nanoseconds end with _ns; "so far" is said of what only grows.
+# no duration. Nanoseconds end with _ns; "so far": it only grows.
 NEXT = _kind(1, "arrivals cpu_ns wait_ns backwards optimizer_steps")  # all so far, but for the CPU inside
 # Follows NEXT: clocks of the thread and the process when it began, and the run queue inside.
 CLOCKS = _kind(2, "cpu_ns process_cpu_ns run_queue_ns ready next_run_queue_ns", duration="iterator")
@@ -99,7 +99,7 @@ PADDING = _kind(22, "places padded")  # of a batch of sequences
 PICKLE = _kind(9, "cpu_ns bytes")  # a batch serialised for the pipe
 DRAWS = _kind(41, "cpu_ns draws first")  # of indices by the sampler; the first of an epoch, or others
 WORKER = _kind(17, "pid worker")  # is born
-STOPPED_WORKERS = _kind(36)  # they were told to end, and had
+STOPPED_WORKERS = _kind(36)  # all workers joined
 GRAD_MODE = _kind(28, "iterator recording")  # of an iterator's first forward pass
 BACKWARD = _kind(11)
 OPTIMIZER = _kind(12)
@@ -112,11 +112,11 @@ COMPILED = _kind(23, "frames breaks compile_ns")  # by torch.compile so far
 PROFILER_WINDOW = _kind(16)
 # At a sampled batch or STEP: what sampling that one and the next took of the loop's time.
 SAMPLING = _kind(19)
-# Loops without a loader: a step ends with its backward pass, and is told with the first module that is called
-# after that (from the last backward pass or optimizer step before it), when that returned, and the end of
-# the step behind it if it is not sampled, too.
+# Loops without a loader: a step ends with its backward pass: STEP. FORWARD: from there, or from the
+# optimizer step after it, to the call of the next module; FORWARD_END: that call returned; NEXT_STEP: the
+# end of the step after a sampled one, if it is not sampled itself.
 STEP = _kind(34, "steps cpu_ns process_cpu_ns run_queue_ns")  # so far
-FORWARD = _kind(14, "steps cpu_ns run_queue_ns")  # steps so far, the rest meanwhile
+FORWARD = _kind(14, "steps cpu_ns run_queue_ns")  # steps so far; CPU and queue of this gap alone
 FORWARD_END = _kind(38, "steps")
 NEXT_STEP = _kind(27, "steps cpu_ns")  # so far
 ZERO_GRAD = _kind(37)
@@ -124,7 +124,7 @@ QUEUE_WAIT = _kind(39, duration="waited_ns")  # at a STEP: in queues and for fut
 USAGE = _kind(35, "system_ns minor_faults")  # follows CLOCKS or STEP: of the whole process so far
 # The device's own clock. Instants and durations are the host's, device_ns is the device's time.
 # A step goes from asking for a batch to asking for the next; by the device's clock until it was there, and
-# all of it. Copies to the device meanwhile: NOTHING says that this step's copies and waits have no rows.
+# all of it. Copies to the device while it waited: NOTHING says that its copies and waits have no rows.
 DEVICE_STEP = _kind(29, "wait_ns whole_ns copies caught_up without_loader")
 DEVICE_PART = _kind(30, "device_ns part")  # one of DEVICE_PARTS
 DEVICE_COPY = _kind(31, "device_ns bytes bits dtype", thing="site")  # of COPY_BITS, of DTYPES

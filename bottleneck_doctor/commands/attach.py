@@ -58,7 +58,7 @@ def main(
 
 
 def _require_sight(pid: int) -> None:
-    """Refuse, with what would allow it, a process that is not there or may not be looked at."""
+    """Refuse a process that does not exist or may not be sampled, with what would allow it."""
     from ..sense.pyspy import start_window
 
     if pid <= 0 or not os.path.exists(f"/proc/{pid}"):
@@ -69,7 +69,7 @@ def _require_sight(pid: int) -> None:
     look.close()
     if not look.by_target.get(pid) and look.gaps:
         gap = look.gaps[0]
-        raise UsageError(f"process {pid} cannot be looked at: {gap.why}{'; ' if gap.do else ''}{gap.do}")
+        raise UsageError(f"process {pid} cannot be sampled: {gap.why}{'; ' if gap.do else ''}{gap.do}")
 
 
 def looked_at(pid: int, seconds: float) -> Profile:

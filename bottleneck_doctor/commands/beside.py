@@ -1,8 +1,8 @@
-"""The process beside one that watches a block of its own: it supervises, and leaves the profile.
+"""The process that supervises a block of another process, and writes its profile.
 
-It reads and answers lines of JSON on its standard streams: it is asked to watch, says what the process has
-to set, is told that the block has ended, and says where the profile is. It is nobody's child, so that no
-``wait`` of the script's meets it, and what it uses is not counted as the training's.
+It reads and answers lines of JSON on its standard streams: a request to watch, answered with the
+environment variables to set; then the end of the block, answered with the profile's path. It is orphaned at
+once: no ``wait`` of the script's returns it, and its CPU time is not counted as the training's.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, says: TextI
 
 
 def _told(asks: TextIO) -> dict[str, Any]:
-    """What was said of the block's end; nothing where the process has ended within it."""
+    """The message about the block's end; {} where the process has ended within it."""
     if not select.select([asks], [], [], 0)[0]:
         return {}
     told: dict[str, Any] = json.loads(asks.readline() or "{}")
@@ -118,5 +118,5 @@ def _file(
 
 
 def _say(says: TextIO, **answer: Any) -> None:
-    with suppress(OSError):  # nobody is left to tell
+    with suppress(OSError):  # the process that asked is gone
         print(json.dumps(answer), file=says, flush=True)

@@ -142,7 +142,7 @@ def side(names: Sequence[str], origin: str) -> list[Repeat]:
     """The runs behind these names, in their order; ``origin`` is what the names were given to.
 
     A folder stands for every ``*.json`` in it. Raises ``UsageError`` for an empty name or folder and for a
-    profile given twice: counted as two repeats it would promise a precision that nobody measured.
+    profile given twice: counted as two repeats it would make the interval too narrow.
     """
     files = [file for name in names for file in _files(name, origin)]
     seen: dict[str, str] = {}

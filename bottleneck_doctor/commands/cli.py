@@ -86,7 +86,7 @@ def _starting(main: Callable[..., int], options: Iterable[Option[Any]]) -> Calla
 
 
 def declared(option: Option[Any]) -> Any:
-    """What typer is told of an option."""
+    """The typer option for an option."""
     return typer.Option(
         *option.words,
         metavar=option.metavar,

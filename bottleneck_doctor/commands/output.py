@@ -49,7 +49,7 @@ def complain(line: str) -> None:
 
     if sys.stderr is None:  # print would take stdout instead, and that is the training's
         return
-    with suppress(OSError):  # nobody is left to tell
+    with suppress(OSError):  # stderr is closed
         print(f"bdoc: {plain(line)}", file=sys.stderr, flush=True)
 
 
@@ -71,14 +71,14 @@ class StatusLine:
             self._shown = False
 
     def say(self, text: str) -> None:
-        """Something that stays. Whoever cannot be told does not matter."""
+        """Write a line that stays; a closed or failing stderr is ignored."""
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(text)
             sys.stderr.flush()
 
 
 def write(path: str, data: bytes, option: str = "--output", *, private: bool = False) -> None:
-    """Replace the file at once, so that nobody ever reads half of it; links, modes and devices are kept. A
+    """Replace the file at once, so that no reader ever gets half of it; links, modes and devices are kept. A
     new file that is ``private`` is its owner's alone: names of files and lines of scripts are in a profile.
 
     Raises ``UsageError`` where that cannot be done; ``option`` is what chooses another place.

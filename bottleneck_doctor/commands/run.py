@@ -36,8 +36,8 @@ TRACES = "*.trace.json"  # as the agent names them, each after the process that 
 
 
 def keep_trace(output: str, folder: RunFolder) -> list[str]:
-    """Save the traces beside the profile, one for each process that has one; the files' names. Says why not
-    on stderr."""
+    """Save the traces next to the profile, one for each process that has one; the files' names. A failure is
+    printed to stderr."""
     found = sorted(Path(folder.path).glob(TRACES)) if folder.path is not None else []
     if not found:
         complain("no trace was recorded: the window opens on accelerators only, some seconds after warm-up")
@@ -168,7 +168,7 @@ def _prove(options: Options) -> None:
 
 
 def _keep(options: Options, folder: RunFolder, cprofile: bool) -> list[str]:
-    """Save what was asked for beside the profile; a sentence about each file."""
+    """Save what was asked for next to the profile; a sentence about each file."""
     told = []
     if cprofile and (file := keep_cprofile(options[OUTPUT], folder)):
         told.append(f"cProfile's times in {file}; `bdoc view {file}` draws them")
@@ -220,7 +220,7 @@ def _variables(order: Order) -> dict[str, str]:
 def _profile(
     session: Session, ended: Ended, command: Command, missing: list[tuple[str, str]]
 ) -> tuple[Profile | None, str]:
-    """The profile, or why there is none: a mistake of ours must not cost the user the script's status."""
+    """The profile, or why there is none: an error in bdoc must not change the script's exit status."""
     from ..assemble.profile import assemble
     from ..model.run import Gap
 

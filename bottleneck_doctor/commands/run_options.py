@@ -121,7 +121,7 @@ def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Opti
     if options[PROVE_S] is not None:
         refuse_stdin(options.form)
     conditions(options)
-    if options[OUTPUT] != OUTPUT.default:  # where nobody chose, a training does not fail for it
+    if options[OUTPUT] != OUTPUT.default:  # a training does not fail for the default path
         with_folder(options[OUTPUT], "--output")
     return options
 

@@ -1,4 +1,4 @@
-"""One run from start to end: what watches beside the training, and what is left when it is over."""
+"""One run from start to end: what watches during the training, and what is left when it is over."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Session:
 
         self.snapshots = SnapshotWriter(self.folder)
         ourselves = lifetime(os.getpid())
-        if ourselves is None:  # without /proc nobody could tell us from a later process
+        if ourselves is None:  # without /proc a later process with our id looks the same
             return
         announce(
             self.folder,
@@ -198,10 +198,10 @@ class Session:
                 stopped_by = self.limit.stopped() if self.limit is not None else None
                 announce_end(self.folder, Ending(ended.exit_status, ended.signal, stopped_by))
             sweep(leavings())
-        except Exception as error:  # whatever fails of this, the script's status is to be told
+        except Exception as error:  # a failure here must not hide the script's status
             from ..model.run import Gap
 
-            self.gaps.append(Gap("watching", f"its end was not told: {type(error).__name__}: {error}"))
+            self.gaps.append(Gap("watching", f"its end was not announced: {type(error).__name__}: {error}"))
 
     def _look(self, child: int, now_ns: int) -> None:
         if self.board is None or self.limit is None:

@@ -75,7 +75,7 @@ def main(
 
 
 def has_browser() -> bool:
-    """Whether somebody sits here who would see a browser: a terminal, a display, no CI and no ssh."""
+    """Whether a user would see a browser: a terminal, a display, no CI and no ssh."""
     has = os.environ.get
     if not sys.stdout.isatty() or has("CI") or has("SSH_CONNECTION"):
         return False
@@ -94,7 +94,7 @@ def _beside(path: str) -> str:
     """cProfile's file of the same run."""
     prof = os.path.splitext(path)[0] + ".prof"
     if not os.path.exists(prof):
-        raise UsageError(f"no {prof} beside {path}: `bdoc run --cprofile SCRIPT` leaves one")
+        raise UsageError(f"no {prof} next to {path}: `bdoc run --cprofile SCRIPT` leaves one")
     return prof
 
 

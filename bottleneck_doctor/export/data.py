@@ -99,7 +99,7 @@ def _values(report: Report) -> Iterator[Value]:
 
 
 def _measured(name: str, field: str, metric: Metric, labels: dict[str, str] | None = None) -> Iterator[Value]:
-    """The value that stands in a ``field``, and the ends of its interval beside it; nothing where it was not
+    """The value of a ``field``, then the ends of its interval; nothing where it was not
     measured."""
     beside = field.rpartition(".")[0]
     for end, value in (("", metric.value), ("low", metric.low), ("high", metric.high)):

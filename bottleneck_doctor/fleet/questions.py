@@ -15,8 +15,8 @@ from .sources import reason
 SHOWN = 20  # rows of an answer, and files that were refused
 DAYS, DAYS_BEFORE = 7, 28  # "last week" is held against the four weeks before it (chosen)
 BETWEEN_RUNS = 0.02  # between runs of an unchanged job, as the gate and `bdoc compare` have it (docs/ci.md)
-BELIEVED_WORTH = 4  # runs that this counts for, beside those that were seen, as in the gate
-FEWEST_RUNS = 3  # a side, or nothing is said of a job (chosen)
+BELIEVED_WORTH = 4  # runs that BETWEEN_RUNS counts for, in addition to those seen, as in the gate
+FEWEST_RUNS = 3  # a side; a job with fewer is not compared (chosen)
 WRONG = 0.05  # the chance that a fleet in which nothing changed names any job
 
 

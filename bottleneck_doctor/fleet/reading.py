@@ -68,7 +68,7 @@ def read(
 ) -> Reading:
     """Read all that the store does not know already. ``reader`` is this version; ``folder`` keeps the tables,
     also after each batch of profiles, which take a third of a second each on one of ``workers`` processes;
-    ``seen`` is told of each batch. Raises ``UsageError`` where the folder cannot be read or written."""
+    ``seen`` is called for each batch. Raises ``UsageError`` where the folder cannot be read or written."""
     reading = Reading()
     if folder is not None and is_fleet(folder):
         _load(store, folder)
@@ -109,7 +109,7 @@ LINES = f"""SELECT filename AS file, json AS text FROM read_ndjson_objects(
 
 
 def _tell(store: duckdb.DuckDBPyConnection, texts: str, names: list[str], reading: Reading) -> list[str]:
-    """Put what these files tell into the tables; the names of profiles, of which nothing is told yet."""
+    """Put the reports in these files into the tables; the names of the profiles, which hold no report."""
     quoted = ["".join(f"[{sign}]" if sign in PATTERN else sign for sign in name) for name in names]
     try:
         if texts is BLOBS:  # DuckDB reads each file as a chunk, and taking JSON apart costs 4 ms a chunk
@@ -129,7 +129,7 @@ def _tell(store: duckdb.DuckDBPyConnection, texts: str, names: list[str], readin
 
 
 def _fill(store: duckdb.DuckDBPyConnection, reading: Reading, lines: bool = False) -> list[str]:
-    """Put what was told into the tables; the names of profiles, of which nothing was told yet."""
+    """Put the rows of `told` into the tables; the names of the profiles, which hold no report."""
     for statement in FILL:
         store.execute(statement)
     told = store.execute(
@@ -203,8 +203,8 @@ def _ask(diagnose: Diagnose, data: bytes) -> tuple[str, str]:
 
 
 def _unknown(store: duckdb.DuckDBPyConnection, sources: Sequence[Source], reader: str) -> list[Source]:
-    """Those that are not in the store, or have changed since, or were read by another version: what these
-    told is forgotten."""
+    """Those that are not in the store, or have changed since, or were read by another version; the rows
+    of these are deleted."""
     columns = [[getattr(one, name) for one in sources] for name in ("name", "size", "modified")]
     store.execute(
         "CREATE OR REPLACE TEMP TABLE given AS SELECT unnest(?::VARCHAR[]) AS file,"

@@ -31,8 +31,8 @@ class Source:
 def find(
     paths: Iterable[str], beside: Iterable[str] = ()
 ) -> tuple[list[Source], list[RefusedFile], list[Any]]:
-    """The files, each once; those that cannot be looked at; the file systems that are not this machine's, of
-    places ``beside`` them, too."""
+    """The files, each once; those that cannot be read; the file systems that are not this machine's, also of
+    the paths in ``beside``."""
     found: dict[str, Source] = {}
     refused: list[RefusedFile] = []
     remote: dict[str, Any] = {}

@@ -136,8 +136,8 @@ WITH parts AS (
 ), caused AS (
     SELECT *, list_filter(findings, lambda x: x.id = o.finding)[1].cause AS cause FROM offered
 )
--- A faster step shortens the training's steps and nothing else of the run. What is said of the "run" is said
--- of training and evaluation together, but of starting workers less often, which is said of all of it.
+-- A faster step shortens the training's steps and nothing else of the run. The scope "run" stands for
+-- training and evaluation together, except for starting workers less often: there it is the whole run.
 SELECT run, o.id, o.finding, cause, o.predicted_speedup.basis, o.scope, o.apply, o.predicted_speedup.low,
     CASE WHEN isfinite(o.predicted_speedup.likely) THEN o.predicted_speedup.likely END AS likely,
     o.predicted_speedup.high,
@@ -186,7 +186,7 @@ FILES = """
 INSERT INTO files SELECT file, size, modified, reader, count(*) FROM told JOIN given USING (file)
 WHERE why IS NULL GROUP BY ALL"""
 
-# What is told later of the same run replaces what was told before.
+# A later report of a run replaces an earlier one.
 FRESH = """
 CREATE OR REPLACE TEMP TABLE fresh AS SELECT file, r, started_at, run FROM told WHERE why IS NULL
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY file) = 1"""

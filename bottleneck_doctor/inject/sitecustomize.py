@@ -19,12 +19,12 @@ def admit(run: str, agent: str) -> None:
         sys.modules["_bdoc_agent"] = module
         loader.exec_module(module)
         module.arm(run)
-    except BaseException:  # the user's process must start whatever happens to ours
+    except BaseException:  # the user's process must start even if the agent fails
         sys.modules.pop("_bdoc_agent", None)
 
 
 def _hand_over() -> None:
-    """Leave sys.path as it would be without us and run the sitecustomize that stood behind ours."""
+    """Take our folder off sys.path and run the next sitecustomize on it."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry) != here]
     ours = sys.modules.pop("sitecustomize", None)

@@ -1,1 +1,1 @@
-"""Starts the training and waits for it, adding and taking away nothing that it could notice."""
+"""Starts the training and waits for it, without any change that it could notice."""

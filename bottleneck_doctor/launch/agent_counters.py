@@ -1,4 +1,4 @@
-"""Reads, while the run goes on, the words that each agent posts in its file's header; and gives orders."""
+"""Reads the counters that each agent keeps in its file's header during the run; and writes orders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STOPPED = '{"fact": "stopped"'
 class Board:
     """The headers of one run folder. Nothing here raises: a file that is not there yet is not there.
 
-    Only the supervisor is ``in_command``: whoever else looks must leave its orders alone.
+    Only the supervisor is ``in_command``: other readers must not write orders.
     """
 
     def __init__(self, folder: Path, in_command: bool = True) -> None:
@@ -41,8 +41,8 @@ class Board:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Of processes that have ended only those stay that trained. Workers that are started anew for each
-        epoch would fill the disk: the supervisor keeps the files of the first and of the last."""
+        """Close the files of ended processes that did not train, and delete all but the first and last 256:
+        workers that are started anew for each epoch would fill the disk."""
         for name, (pid, header) in list(self._maps.items()):
             if wire.WORD.unpack_from(header, wire.FIRST)[0] or os.path.exists(f"/proc/{pid}"):
                 continue
@@ -115,7 +115,7 @@ class Board:
         self._order(wire.STOP_AT, trained)
 
     def ask_for_profile(self, windows: int) -> None:
-        """Wish for the torch.profiler window of that number."""
+        """Request torch.profiler windows; ``windows`` is their number so far."""
         self._order(wire.PROFILE, windows)
 
     def _order(self, word: int, value: int) -> None:
@@ -142,7 +142,7 @@ def _says_stopped(facts: Path) -> bool:
 
 
 def _progress(pid: int, header: mmap.mmap, here: int) -> Progress:
-    """``here`` so many ranks are in this run."""
+    """One process's counters; ``here``: how many ranks are in this run."""
 
     def word(offset: int) -> int:
         return int(wire.WORD.unpack_from(header, offset)[0])

@@ -107,7 +107,7 @@ def plan(
 ) -> Command:
     """The command for exactly one of the three forms; ``args`` go through untouched.
 
-    The script is looked at, never read: a syntax error or a strange encoding is Python's to report.
+    The script's path is checked, its text never read: Python reports a syntax error or a wrong encoding.
     """
     assert sum(form is not None for form in (script, module, launcher)) <= 1, "one form at a time"
     if launcher is not None:

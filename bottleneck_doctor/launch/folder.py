@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from ..agent.wire import is_ours
 from .signals import deferred, unwinding
 
-# What one process of the agent reserves at least; a place without that much is as good as read-only.
+# What one process of the agent reserves at least; a place with less room is not used.
 _PROBE_BYTES = 1 << 20
 PREFIX = ".bdoc-run-"
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where the agent writes; ``path`` is None when no place would do, and ``reason`` says why."""
+    """The folder where the agent writes; ``path`` is None when no folder could be made, for ``reason``."""
 
     path: str | None
     reason: str = ""

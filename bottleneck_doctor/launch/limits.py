@@ -13,16 +13,16 @@ from .signals import nudge
 
 MARGIN_STEPS = 3  # ahead of the furthest rank, so that all ranks read the order before they reach it
 MARGIN_S = 0.5
-SWALLOWED_S = 20.0  # for a script that trains on, or hangs before it heard of the order
+SWALLOWED_S = 20.0  # for a script that trains on, or hangs before it read the order
 LAST_WORK_S = 120.0  # for one that trains no more: it may be writing its last checkpoint
 INSISTENCE = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass
 class Limit:
-    """``max_steps`` and ``max_seconds`` as asked for; ``due`` is the one whose time has come, ``sent`` are
-    the signals that had to follow. ``refused``: ranks of other runs, which end at a step of their own, would
-    have waited for ours; ``max_steps`` is the same step for all."""
+    """``max_steps`` and ``max_seconds`` as asked for; ``due`` is the limit reached first, ``sent`` are the
+    signals that had to follow. ``refused``: ranks in other runs end at a step of their own, and would wait
+    for ranks stopped here; ``max_steps`` is the same step for all."""
 
     board: Board
     max_steps: int | None
@@ -34,7 +34,7 @@ class Limit:
     _due_ns: int = 0
 
     def arm(self) -> None:
-        """Give the order that is known beforehand."""
+        """Order the end at ``max_steps``."""
         if self.max_steps is not None:
             self._order(self.max_steps)
 
@@ -51,7 +51,7 @@ class Limit:
             self._insist(pid, front, now_ns)
 
     def stopped(self) -> str | None:
-        """What ended the training, told from one that ended by itself before it heard the order."""
+        """The limit that ended the training; None if it ended by itself before it read the order."""
         if not self.sent and not self.board.stopped():
             return None
         return self.due or "max-steps"
@@ -71,7 +71,7 @@ class Limit:
             self.end("max-seconds", front, now_ns)
 
     def end(self, due: str, front: Progress, now_ns: int, at: int = 0) -> None:
-        """Order the end for reason ``due``, as soon as all ranks can hear it, or when ``at`` is trained."""
+        """Order the end for reason ``due``, as soon as all ranks can read it, or when ``at`` is trained."""
         if front.elsewhere:
             self.refused = True
             return
@@ -106,11 +106,11 @@ SLOW_STEP_S = 0.5  # from here on, so many steps would cost minutes, and the noi
 SLOW_STEPS_AT_LEAST = 30
 SLOW_SECONDS_AT_LEAST = 30.0
 STEPS_AT_MOST = 1000
-SECONDS_AT_MOST = 60.0  # what is uneven after that will not be even soon
+SECONDS_AT_MOST = 60.0  # step times that are noisy after that stay noisy
 SLOW_SECONDS_AT_MOST = 180.0  # for steps so slow that the fewest do not fit into that
 TIGHT = 0.02  # half the 90 % interval of the mean step, as a share of it
-LOOSE = 0.05  # where the machine is so restless that this is all that can be had
-BLOCKS = 20  # means of so many stretches are compared: steps that follow each other are no strangers (chosen)
+LOOSE = 0.05  # the same on a machine with too much noise for TIGHT
+BLOCKS = 20  # of steps, whose means are compared, since neighbouring steps are correlated (chosen)
 BLOCKS_AT_LEAST = 12
 STUDENT = 1.75  # 0.95 quantile of Student's t for 12 to 20 blocks: 1.80 to 1.73
 NEAR_SHARE = 0.25  # of the time so far, or
@@ -129,7 +129,7 @@ class Enough:
     _disturbed: bool = False
 
     def look(self, front: Progress, disturbed: bool) -> None:
-        """Called now and then. What passes while an instrument disturbs does not count."""
+        """Called now and then. Steps during which an instrument runs do not count."""
         last, before = self._last, self._disturbed
         if last is not None and front.pid == last.pid and front.last_ns == last.last_ns:
             self._disturbed = before or disturbed
@@ -178,7 +178,7 @@ class Enough:
         return (self._last.last_ns - self._last.first_ns) / 1e9
 
     def _step_s(self) -> float:
-        """Of the steps that count; of all, as long as there are none."""
+        """Seconds per step: of the steps that count, or of all while there are none."""
         if steps := sum(steps for steps, _ in self._seen):
             return sum(taken for _, taken in self._seen) / 1e9 / steps
         return self._elapsed_s() / max(1, _count(self._last)) if self._last is not None else 0.0

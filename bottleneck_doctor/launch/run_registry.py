@@ -24,25 +24,25 @@ BYTES_AT_MOST = 1 << 20
 
 
 def announce(folder: Path, announcement: Announcement) -> None:
-    """Say that this run is there; again when more is known. What cannot be written is not said."""
+    """Announce this run; again when more is known. A failure to write is ignored."""
     replace(folder / NAME, encode_live(announcement))
     if not (folder / ENDED).exists():
-        replace(folder / ENDED, b"")  # whoever holds this open learns the end, though the folder be gone
+        replace(folder / ENDED, b"")  # a reader that holds it open learns the end after the folder is gone
 
 
 def announce_end(folder: Path, ending: Ending) -> None:
-    """Say how it ended, into the very file that watchers hold open."""
+    """Write how the run ended into the file that watchers hold open."""
     with suppress(OSError), _open(folder / ENDED, "wb", os.O_WRONLY) as file:
         file.write(encode_live(ending))
 
 
 def read_announcement(folder: Path) -> Announcement | None:
-    """What the run in this folder says of itself; None for a stranger's folder, a link, or anything torn."""
+    """The announcement of the run in this folder; None for another user's folder, a link, or a torn file."""
     return _read(folder / NAME, Announcement, BYTES_AT_MOST) if is_ours(folder) else None
 
 
 def _read(path: Path, kind: type[Told], bytes_at_most: int) -> Told | None:
-    """What the file says; None where there is none of this user's."""
+    """The file's contents, decoded; None without a file of this user's."""
     with suppress(OSError, ValueError), _open(path, "rb", os.O_RDONLY) as file:
         return decode_live(file.read(bytes_at_most), kind)
     return None
@@ -76,7 +76,7 @@ def replace(path: Path, data: bytes) -> bool:
                 file.write(data)
             os.replace(draft, path)
         except OSError:
-            os.unlink(draft)  # what a full disk took half of is in nobody's way
+            os.unlink(draft)  # a full disk leaves no half-written file
             return False
     except OSError:
         return False
@@ -84,7 +84,7 @@ def replace(path: Path, data: bytes) -> bool:
 
 
 def lifetime(pid: int) -> Lifetime | None:
-    """The process that has this pid now; None when there is none, or only its remains."""
+    """The process that has this pid now; None when there is none, or only a zombie."""
     fields = stat_of(pid)
     return Lifetime(pid, int(fields[19])) if fields and fields[0] not in "ZX" else None
 
@@ -148,7 +148,7 @@ def read_snapshot(folder: Path) -> Snapshot | None:
     return _read(folder / SNAPSHOT, Snapshot, SNAPSHOT_BYTES_AT_MOST)
 
 
-ENTRIES_AT_MOST = 100_000  # of one place: a crowded /tmp must not cost seconds
+ENTRIES_AT_MOST = 100_000  # of one folder: a full /tmp must not cost seconds
 DEPTH_AT_MOST = 64
 
 
@@ -225,7 +225,7 @@ def _has_mapped(pid: str, folder: str) -> bool:
             return any(folder in line for line in maps)
     except (FileNotFoundError, ProcessLookupError):
         return False
-    except OSError:  # not ours to read: then it may
+    except OSError:  # another user's process: it may have
         return True
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-# Not ours to hold: they cannot be caught, report a fault of our own, or (TTIN, TTOU) stop our whole group.
+# Not held: they cannot be caught, report a fault of this process, or (TTIN, TTOU) stop its whole group.
 _LEFT_ALONE = {
     signal.SIGKILL,
     signal.SIGSTOP,
@@ -28,7 +28,7 @@ _LEFT_ALONE = {
     signal.SIGTTOU,
 }
 
-# Everything else that somebody may send to the training: batch systems use more than INT and TERM.
+# All others that may be sent to the training: batch systems use more than INT and TERM.
 HELD: frozenset[int] = frozenset(int(number) for number in signal.valid_signals() - _LEFT_ALONE)
 
 # Stops that belong to job control, done to a whole job. A bare SIGSTOP is aimed at one process.
@@ -38,14 +38,14 @@ _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 _BY_KERNEL = 0x80  # SI_KERNEL of siginfo; the signal module does not name it
 
-_MOST_ARRIVALS = 64  # looked at per wake-up; a flood must not keep us from reaping
+_MOST_ARRIVALS = 64  # read per wake-up; a flood must not keep us from reaping
 
 Handler = Callable[[int, "FrameType | None"], Any]
 
 
 @dataclass(frozen=True)
 class Held:
-    """The mask we were started with, and signals that another thread of ours caught."""
+    """The mask we were started with, and signals that another thread of this process caught."""
 
     mask: frozenset[int]
     strays: deque[int] = field(default_factory=deque)
@@ -64,7 +64,7 @@ class ReceivedSignal:
 def held() -> Iterator[Held]:
     """Hold the signals for the time of the block; those that still wait at its end are dropped.
 
-    Processes started inside inherit the block unless told otherwise.
+    Processes started inside inherit the block unless they are started with another mask.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
     taken = Held(frozenset(int(number) for number in before))
@@ -86,7 +86,7 @@ def arrivals(taken: Held) -> list[ReceivedSignal]:
     """What has arrived since the last call, SIGCHLD left out.
 
     Never waits: in a process that is stopped until that time is over, CPython's sigtimedwait returns
-    uninitialised memory as if a signal had come, and we would pass on what nobody sent.
+    uninitialised memory as if a signal had come, and we would pass on a signal that was never sent.
     """
     found: list[ReceivedSignal] = []
     while len(found) < _MOST_ARRIVALS and (info := signal.sigtimedwait(HELD, 0)) is not None:
@@ -117,7 +117,7 @@ def deferred() -> Iterator[None]:
 
 
 def stop_ourselves(number: int) -> None:
-    """Stop as our child did, so that the shell sees the job stopped; returns when somebody continues us."""
+    """Stop as our child did, so that the shell sees the job stopped; returns after SIGCONT."""
     handler = signal.signal(number, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     try:
@@ -137,7 +137,7 @@ def nudge(child_pid: int, number: int) -> bool:
 
 
 def _handle(numbers: Iterable[int], handler: Handler) -> dict[int, Any]:
-    """Install a handler where it is ours to do so: what was ignored must reach the child ignored."""
+    """Install a handler, except for ignored signals: those must reach the child ignored."""
     replaced = {}
     for number in numbers:
         if signal.getsignal(number) not in (signal.SIG_IGN, None):
@@ -159,7 +159,7 @@ def _leave(number: int, _: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-# A signal that a library's thread caught rings no bell, so we look up now and then; often, without a bell.
+# A signal that a library's thread caught does not wake us, so we poll; more often without a signalfd.
 _LOOK_UP_S = 0.25
 _LOOK_UP_WITHOUT_BELL_S = 0.02
 
@@ -195,7 +195,7 @@ def _of_the_child(child_pid: int, _: Iterable[int]) -> int:
 
 
 def _of_signals(_: int, numbers: Iterable[int]) -> int:
-    """A signalfd. It only rings: the signals themselves are taken elsewhere, with who sent them."""
+    """A signalfd. It only wakes us: the signals, and who sent them, are read elsewhere."""
     import ctypes  # not every Python has it
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -208,7 +208,7 @@ def _of_signals(_: int, numbers: Iterable[int]) -> int:
 
 @dataclass(frozen=True)
 class Witness:
-    """``cat`` reading from a pipe that nobody writes to; it ends with us, however we end."""
+    """``cat`` reading from a pipe that is never written to; it ends with us, however we end."""
 
     pid: int
     lifeline: int
@@ -235,7 +235,7 @@ def station() -> Witness | None:
 
 
 def saw(witness: Witness | None, number: int) -> bool | None:
-    """Whether the signal reached the witness too; None when that cannot be told."""
+    """Whether the signal reached the witness too; None when that is unknown."""
     if witness is None:
         return None
     try:
@@ -254,7 +254,7 @@ def relieve(witness: Witness | None) -> Witness | None:
 
 
 def dismiss(witness: Witness | None) -> None:
-    """Send the witness home; SIGKILL, because it may be stopped with the job."""
+    """End the witness; by SIGKILL, because it may be stopped with the job."""
     if witness is not None:
         os.kill(witness.pid, signal.SIGKILL)
         os.waitpid(witness.pid, 0)

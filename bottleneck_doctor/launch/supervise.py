@@ -196,7 +196,7 @@ def _pass_on(pid: int, arrived: list[ReceivedSignal], watch: _Watch) -> None:
 
 
 def _is_for_child(arrival: ReceivedSignal, seen_by_all: bool | None, pid: int) -> bool:
-    """Whether the child is meant and lacks it. Where nobody can tell, the kernel means everybody."""
+    """Whether to send it to the child. Without a witness, a signal of the kernel's went to the group."""
     if seen_by_all:
         return False
     if arrival.by_kernel and (seen_by_all is None or arrival.number in _KEYBOARD):

@@ -1,4 +1,4 @@
-"""What each arm gained over the baselines run around it, how sure that is, and the word for it.
+"""Each arm's speedup over the baselines run around it, its 90 % interval, and the verdict on it.
 
 An arm is held against the baselines before and after it in time, not against the mean of all of them: a
 machine that slows down for minutes (neighbours, heat) slows an arm and its neighbours alike. Simulated with
@@ -20,7 +20,7 @@ from ..model.proof import BASELINE, Attempt, Gain
 # gate's, whose runs are longer and whose machine had nothing else to do (chosen).
 BELIEVED = 0.04
 CONTRAST_WORTH = 2 / 3  # of a degree of freedom: such contrasts share their runs with each other
-KEPT = 1.02  # less is not worth an edit, however sure (chosen)
+KEPT = 1.02  # a smaller gain is not worth an edit, however sure (chosen)
 NO_MATTER = 1.05  # an interval within this and its inverse: what gains less limits nothing [contract, 5 %]
 EXACT = 1.07  # times and divided by which the interval of a gain is good enough to be quoted (chosen)
 EARLY = (
@@ -94,13 +94,13 @@ def is_settled(gain: Gain) -> bool:
 
 
 def is_exact(gain: Gain) -> bool:
-    """Whether more runs would say little more: a gain that is not there, or a narrow interval."""
+    """Whether more runs would change little: there is no gain, or its interval is narrow."""
     return verdict(gain) not in ("kept", "worse") or gain.high / gain.low <= EXACT**2
 
 
 def noise_of(seen: Sequence[RunSample]) -> tuple[float, float]:
     """The standard deviation between runs, and its degrees of freedom: what repeats show, pooled over all
-    arms, weighed with what is believed from before."""
+    arms and weighed with the prior."""
     shown = freedom = 0.0
     for contrast in _empty_contrasts(seen):
         size = sum(weight**2 for weight in contrast.values())

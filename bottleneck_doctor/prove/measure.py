@@ -87,7 +87,7 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
 
 
 def _most(diagnosis: Diagnosis) -> int:
-    """The steps that the script trains when it is let alone, where it was."""
+    """The steps of the whole training, where the diagnosed run was not ended early."""
     table = steps_table(diagnosis)
     ended = diagnosis.profile.run.stopped_by is None
     return sum(table.steps) if ended and table is not None else 1 << 62
@@ -154,7 +154,7 @@ def attempt_of(
     memory_bytes: int | None,
     span: ComparedSteps,
 ) -> Attempt:
-    """What one run comes to. A run that did not apply its remedy, or was too short, is not measured."""
+    """The measurement of one run; none of a run that did not apply its remedy, or was too short."""
     trial = profile.trial if profile is not None else None
     if outcome == "measured":
         outcome, why = _judged(arm, profile, span)
@@ -182,7 +182,7 @@ def attempt_of(
 
 
 def _fair(profile: Profile, span: ComparedSteps, step_s: float) -> tuple[float | None, float]:
-    """The step without other programs' part, and its error: the more was taken off, the less sure it is."""
+    """The step without other programs' part, and its error, which grows with the part taken off."""
     left = uncontended_step(profile, span)
     if left is None or not left.value or left.low is None or left.high is None or step_s <= 0:
         return None, 0.0
@@ -192,7 +192,7 @@ def _fair(profile: Profile, span: ComparedSteps, step_s: float) -> tuple[float |
 
 
 def _judged(arm: Arm, profile: Profile | None, span: ComparedSteps) -> tuple[str, str]:
-    """Whether there is something to measure, and why not."""
+    """The outcome of a run, and why it cannot be measured."""
     if profile is None:
         return "broke", "it left no profile"
     missing = unapplied(arm, profile.trial)

@@ -1,4 +1,4 @@
-"""Says what became of a trial: how it ended, what it printed last, and what was seen of the machine."""
+"""The outcome of a trial: how it ended, what it printed last, and what was seen of the machine."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class HangDetector:
     _board: Board | None = None
 
     def look(self, now_ns: int) -> str:
-        """Why the trial must be taken to hang; "" while it moves."""
+        """Why the trial is taken to hang; "" while it makes progress."""
         newest_ns = self._newest_ns()
         if self.is_over:
-            return ""  # what bdoc still has to write is not the training's silence
+            return ""  # bdoc is still writing after the training's end
         if newest_ns is None:
             waited_s = (now_ns - self.started_ns) / 1e9
             late = waited_s > self.limits.first_batch_s

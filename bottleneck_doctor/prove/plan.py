@@ -136,9 +136,9 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] 
     return merged
 
 
-ENOUGH = 2  # runs of an arm: one alone may have met with luck
+ENOUGH = 2  # runs of an arm: one alone may be an outlier
 MOST = 8  # runs of an arm: a difference that so many did not show does not matter to anyone (chosen)
-LOOKS = 2  # at the ceiling, which is an orientation and not a decision
+LOOKS = 2  # runs of the ceiling: no verdict depends on it
 BASELINES_LOST = 2  # so many failures of the baseline itself end the trying
 
 
@@ -181,7 +181,7 @@ def is_open(
     most: int,
     is_known: Callable[[Gain], bool] = is_settled,
 ) -> bool:
-    """Whether another run of the arm tells something; ``judged`` are the runs up to the last baseline."""
+    """Whether another run of the arm is worthwhile; ``judged`` are the runs up to the last baseline."""
     mine = [one for one in attempts if one.arm == arm.id]
     if any(one.outcome != "measured" for one in mine) or len(mine) >= most:
         return False

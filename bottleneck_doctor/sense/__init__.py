@@ -1,1 +1,1 @@
-"""Sensors: what the machine and the job's processes do, read from outside the user's program."""
+"""Sensors: read what the machine and the job's processes do, from outside the user's program."""

@@ -1,4 +1,4 @@
-"""Samples what fetching threads and training loops sleep in, from outside and at a cost it bounds itself."""
+"""Samples what fetching threads and training loops sleep in, from another process, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class BlockedSampler:
         others = sorted(fetching.difference(training))
         beyond = len(training) + len(others) - MOST_THREADS
         self._ignored_threads = max(self._ignored_threads, beyond)
-        if beyond > 0:  # others each time: the first may be those of one loader
+        if beyond > 0:  # other threads each time: the first may all be of one loader
             others = self._random.sample(others, max(0, MOST_THREADS - len(training)))
         for place in [*training[:MOST_THREADS], *others]:
             name = self._look(*place, now_ns)

@@ -34,8 +34,8 @@ from .wait_channels import Thread, call_numbers
 
 CACHESTAT = 451  # the same number on every architecture
 PROBE_TIMEOUT_S = 15.0
-SMALL_SHM_BYTES = 1 << 30  # ours: below, a few large batches in flight fill it (docker gives 64 MiB)
-# A child that is to be looked at. Under Yama it lets us in as a training does (agent/ptrace_permission.py).
+SMALL_SHM_BYTES = 1 << 30  # chosen: below, a few large batches in flight fill it (docker gives 64 MiB)
+# A child to try py-spy on. Under Yama it permits that as a training does (agent/ptrace_permission.py).
 CHILD = "print(flush=True); input()"
 LET_IN = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong({pid}), 0, 0, 0); "
 KERNEL_FILES = (
@@ -58,7 +58,7 @@ def list_capabilities(root: Path = Path("/")) -> list[Capability]:
     ) as child:
         try:
             assert child.stdout is not None
-            child.stdout.readline()  # an interpreter that is still starting cannot be looked at
+            child.stdout.readline()  # an interpreter that is still starting cannot be sampled
             found += [_blocked(child.pid), _py_spy(child.pid)]
         finally:
             child.kill()
@@ -118,7 +118,7 @@ def _delays(root: Path) -> Capability:
 
 
 def _cachestat() -> Capability:
-    """Asks about no file at all: a kernel that knows the call complains about the descriptor."""
+    """Calls cachestat with an invalid descriptor: EBADF or EFAULT: the kernel has the call."""
     try:
         if sys.platform != "linux":
             raise OSError("elsewhere the number is another call's")
@@ -164,7 +164,7 @@ def _refusal(pid: int) -> str:
 
 
 def _py_spy(pid: int) -> Capability:
-    """Lets py-spy look at a sibling: the relation that it will have to the training."""
+    """Lets py-spy sample a sibling process, as it will sample the training."""
     program = find_py_spy()
     if program is None:
         return Capability(WHAT, False, "py-spy was not found", INSTALL)
@@ -221,7 +221,7 @@ def affinity_cores() -> int | None:
 
 
 def _physical_cores(root: Path) -> int | None:
-    """Cores of this process's mask, hardware threads of one core counted once; None where nobody tells."""
+    """Cores of this process's mask, hardware threads of one core counted once; None where that is unknown."""
     siblings = set()
     try:
         for cpu in os.sched_getaffinity(0):

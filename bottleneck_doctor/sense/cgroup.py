@@ -120,7 +120,7 @@ def memory_used_bytes(cgroups: Cgroups) -> int | None:
 
 
 def memory_limit_hits(cgroups: Cgroups) -> int | None:
-    """How often the nearest group wanted more memory than it may have, and something was thrown out."""
+    """How often the nearest group hit its memory limit, so that pages were reclaimed."""
     files = groups_with(cgroups, "memory", "memory.events", "memory.failcnt")
     if not files:
         return None

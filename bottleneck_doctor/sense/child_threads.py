@@ -1,4 +1,4 @@
-"""Reads how much the processes below the watched one compute in their main thread, and how much beside it."""
+"""Reads how much the processes below the watched one compute in their main thread, and how much in others."""
 
 from __future__ import annotations
 

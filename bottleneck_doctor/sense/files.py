@@ -1,4 +1,4 @@
-"""Tells what a descriptor of another process leads to, and on which file system and disk a path lives."""
+"""Finds the file behind another process's descriptor, and the file system and disk that a path is on."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ Answer = TypeVar("Answer")
 
 
 class _Remembered(Generic[Key, Answer]):
-    """Answers that are looked up again once they are so old."""
+    """Cached answers, each looked up again after ``keep_ns``."""
 
     def __init__(self, keep_ns: int, most: int = MOST_REMEMBERED) -> None:
         self._keep_ns, self._most = keep_ns, most
@@ -247,7 +247,7 @@ def _kind(link: Path) -> str:
     try:
         mode = os.stat(link).st_mode
     except OSError:
-        return "file"  # deleted or out of our sight, but it had a path
+        return "file"  # deleted or not visible from here, but it had a path
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return "file"
     if stat.S_ISFIFO(mode):

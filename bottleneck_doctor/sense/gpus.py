@@ -1,8 +1,8 @@
-"""Reads the job's GPUs: which they are, how busy, full and fast, on which link, who else computes there.
+"""Reads the job's GPUs: models, utilisation, memory, clocks, PCIe link, and other processes on them.
 
 NVML asks the kernel, which may wait for a device: seconds to wake one, for ever when it has fallen off the
-bus. Each reading is a short thread of its own beside the supervisor's loop, which never waits for it, and
-takes up what it found later. A thread that the kernel never lets go is left behind.
+bus. Each reading is a short thread of its own; the supervisor's loop never waits for it, and collects its
+result later. A thread that the kernel never returns to is abandoned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Sharing:
         self._nvml = nvml
         self._seen_us = [0] * len(gpus)
         for place, gpu in enumerate(gpus):
-            self._busy(place, gpu)  # what the driver remembers of the time before the job
+            self._busy(place, gpu)  # drops the driver's samples from before the job
 
     def read(self, place: int, gpu: Gpu, job: frozenset[int]) -> Values:
         """Sums over the processes that compute there; ``job``: the pids that are not foreign.
@@ -57,9 +57,9 @@ class Sharing:
 
     def _busy(self, place: int, gpu: Gpu) -> dict[int, float]:
         """Percent, per process: the mean of its new samples. The driver keeps old ones, and now and then
-        says more than a hundred [Syllo/nvtop issue 110]."""
+        reports more than 100 % [Syllo/nvtop issue 110]."""
         seen_us = self._seen_us[place]
-        # Refused also when merely nobody has computed lately, and for slices.
+        # An error also when no process has computed lately, and for MIG slices.
         answer: list[Any] = (
             self._nvml.ask("nvmlDeviceGetProcessUtilization", gpu.handle, seen_us, expected=True) or []
         )
@@ -275,7 +275,7 @@ class Activity:
         return {name: one.value / 100 for name, one in found if not one.nvmlReturn and isfinite(one.value)}
 
 
-HANGS_NS = 10_000_000_000  # of one reading, after which it is said that the driver hangs (chosen)
+HANGS_NS = 10_000_000_000  # of one reading, after which the driver is reported to hang (chosen)
 LOOK_AGAIN_NS = 50_000_000
 PATIENCE_S = 1.0  # for a reading under way when the run ends
 
@@ -304,7 +304,7 @@ class GpuReader:
         return None if self._is_over() else self._track.next_ns
 
     def look(self, now_ns: int, job: frozenset[int]) -> None:
-        """Takes up what a reading found, and begins the next one when it is due."""
+        """Collects a finished reading, and begins the next one when it is due."""
         self._take()
         self._asked_ns = now_ns
         if self._thread is None and not self._is_over() and self._track.is_due(now_ns):
@@ -341,7 +341,7 @@ class GpuReader:
         self._track.keep(self._due_ns, self._found, self._cost_ns)
 
     def _read(self, now_ns: int, job: frozenset[int]) -> None:
-        """In a thread of its own; nobody touches what it writes until it has ended."""
+        """In a thread of its own; its results are not read until it has ended."""
         began_ns = time.thread_time_ns()
         self._found = []
         try:

@@ -1,4 +1,4 @@
-"""Loads NVML and asks it call by call: a call that a driver lacks costs its own value only."""
+"""Loads NVML and makes each call by itself: a call that a driver lacks loses only its own value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FUNCTION_NOT_FOUND = 13
 
 # What to do about NVML's return codes, by value: the names differ between bindings.
 REMEDIES = {
-    3: "",  # not supported: nobody can change what this device offers
+    3: "",  # not supported by this device: no remedy
     4: "run bdoc as the user who may ask the driver, or ask who runs the machine",
     9: "load the driver: sudo modprobe nvidia",
     FUNCTION_NOT_FOUND: "update the NVIDIA driver",
@@ -63,7 +63,7 @@ def within(limit_s: float, work: Callable[[], Any]) -> Any:
 
 
 def gpu_expected(root: Path = Path("/")) -> bool:
-    """Whether the NVIDIA driver left its devices here: without them nothing is missed."""
+    """Whether there are device files of the NVIDIA driver: without them no gap is reported."""
     return any(os.path.exists(root / path) for path in ("dev/nvidiactl", "dev/dxg"))
 
 
@@ -90,7 +90,7 @@ class Nvml:
     def gaps(self) -> list[Gap]:
         """One for each reason why calls were refused: it names them."""
         reasons: dict[tuple[str, str], list[str]] = {}
-        for name, reason in list(self._refused.items()):  # it may grow meanwhile
+        for name, reason in list(self._refused.items()):  # a copy: another thread may add to it
             reasons.setdefault(reason, []).append(name.removeprefix("nvml").removeprefix("DeviceGet"))
         return [Gap(WHAT, f"{why}: {', '.join(names)}", do) for (why, do), names in reasons.items()]
 
@@ -155,7 +155,7 @@ def find_gpus(environment: Mapping[str, str] | None = None) -> tuple[Any, list[G
 
 
 def missed(gap: Gap, root: Path = Path("/")) -> list[Gap]:
-    """What to say of an NVML that does not start: nothing, where there is no accelerator."""
+    """The gaps where NVML does not start: this one, or without NVIDIA devices those of other accelerators."""
     if gpu_expected(root):
         return [gap]
     return [Gap(gap.what, why) for why in unknown_to_nvml(root).values()]

@@ -22,7 +22,7 @@ HANDED, HANDED_WITHIN_S, HANDS_OUT = 20, 2.0, b"bdoc"
 
 
 def fault_s() -> float | None:
-    """CPU seconds to map, zero and give back one page, timed here: 10 ms in all, never beside a training."""
+    """CPU seconds to map, zero and give back one page, timed here: 10 ms in all, never during a training."""
     pages = FAULTED_BYTES // mmap.PAGESIZE
     try:
         return min(_fault_all(pages) for _ in range(3)) / pages
@@ -41,7 +41,7 @@ def _fault_all(pages: int) -> float:
 
 def handed_s() -> float | None:
     """CPU seconds, of both sides, to hand a descriptor over as a loader's worker does, on two cores where
-    there are two. Timed here: 30 ms in all, never beside a training."""
+    there are two. Timed here: 30 ms in all, never during a training."""
     timed = [_handed_s() for _ in range(3)]
     return median(known) if (known := [one for one in timed if one is not None]) else None
 
@@ -64,7 +64,7 @@ def _handed_s() -> float | None:
 
 
 def _timed(side: Callable[[Listener], None], listener: Listener, place: int, spent: list[float]) -> None:
-    """One side, in a thread on a core of its own; whoever fails closes the door, so that the other ends."""
+    """One side, in a thread on a core of its own; if it fails it closes the listener: the other side ends."""
     try:
         with suppress(AttributeError, OSError):
             cores = sorted(os.sched_getaffinity(0))

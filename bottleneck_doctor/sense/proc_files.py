@@ -65,7 +65,7 @@ def read_pairs(path: Path) -> dict[str, int]:
 
 
 # How far Yama lets processes of one user look into each other: 0 all, 1 into their children and into those
-# that name them, 2 root alone, 3 nobody until the next boot. Kernels without it are as 0.
+# that name them, 2 root alone, 3 no process until the next boot. Kernels without it are as 0.
 SCOPE = "proc/sys/kernel/yama/ptrace_scope"
 NAMED, NOBODY = 1, 3
 FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel: a machine's own, not a container's

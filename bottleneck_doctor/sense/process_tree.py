@@ -136,7 +136,7 @@ def _descendants_by_scan(pid: int) -> set[int]:
 
 
 def _add(left: Usage, right: Usage) -> Usage:
-    """Sums everything; parent and start mean nothing in a sum, and nobody reads them there."""
+    """Sums every field; parent and start mean nothing in a sum and are not read there."""
     return Usage(**{name: getattr(left, name) + getattr(right, name) for name in ALL})
 
 
@@ -165,7 +165,7 @@ class Strays:
         return {pid for pid in fresh if self._mark_of(pid) == self._mark}
 
     def _mark_of(self, pid: int) -> bytes:
-        """The run that a process belongs to; empty where that is not said, or not to us."""
+        """The run that a process belongs to; empty where its environment has none or cannot be read."""
         return next((word for word in _environ(self._proc, pid) if word.startswith(MARK)), b"")
 
     def _ancestors(self) -> list[int]:
@@ -211,7 +211,7 @@ class OtherRanks:
 
 
 def _rank_of(proc: Path, pid: int) -> tuple[bytes, bytes]:
-    """The variable in which a process was told its rank, and the rank; empty where it was told none."""
+    """The variable that holds the process's rank, and the rank; empty where none is set."""
     told = dict(word.partition(b"=")[::2] for word in _environ(proc, pid))
     return next(((name, told[name]) for name in RANKS if told.get(name)), (b"", b""))
 

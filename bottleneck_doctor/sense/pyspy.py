@@ -1,4 +1,4 @@
-"""Finds py-spy, reads the stacks it writes, and explains why it could not look."""
+"""Finds py-spy, reads the stacks it writes, and explains why it could not sample."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ERROR = re.compile(r"^Error: (.+)$", re.MULTILINE)
 
 
 def find_py_spy(given: str | None = None) -> str | None:
-    """The executable: as given, else beside our interpreter, else on the PATH."""
+    """The executable: as given, else next to our interpreter, else on the PATH."""
     beside = Path(sys.executable).with_name("py-spy")
     if given is not None:
         return shutil.which(given)
@@ -63,7 +63,7 @@ def compared(every: Looks, awake: Looks, holding: Looks) -> list[Stack]:
     """The stacks of each process, with the samples of two more looks: at threads on or ready for a core, and
     at those that held the interpreter's lock.
 
-    Where a further look failed the stacks stay without it; where it saw nobody, all slept or were in C.
+    Where a further look failed the stacks stay without it; where it saw no thread, all slept or were in C.
     """
     found: list[Stack] = []
     for target, stacks in every.items():
@@ -109,7 +109,7 @@ def _path(stack: Stack) -> tuple[int, str, tuple[str, ...]]:
 
 
 def explain(pid: int, message: str, root: Path = Path("/"), program: str | None = None) -> Gap:
-    """Why py-spy saw nothing of ``pid``, from what it said and what /proc says; and what would allow it."""
+    """Why py-spy saw nothing of ``pid``, from its message and from /proc; and what would allow it."""
     if _has_ended(pid, root):
         return Gap(WHAT, f"process {pid} has ended before the window was over")
     # With --subprocesses py-spy says "no python processes" also when it may not look at any.
@@ -163,7 +163,7 @@ class StackWindow:
         self.cpu_s = 0.0  # of those that have ended
         self.by_target: dict[
             int, list[Stack]
-        ] = {}  # of those that could be looked at; [] if nobody was there
+        ] = {}  # of those that could be sampled; [] if no thread was there
         self._folder = self._make_folder()
         self._deadline_s = time.monotonic() + seconds + GRACE_S
         self._spies: dict[int, subprocess.Popen[bytes]] = {}
@@ -232,7 +232,7 @@ class StackWindow:
             self.cpu_s += _reaped_cpu_s() - before_s
             told = self._text(pid, "raw")
             found = parse_folded((told or "").splitlines(), pid)
-            if told is not None:  # py-spy writes the file when it has looked, even if at nobody
+            if told is not None:  # py-spy writes the file even if it saw no thread
                 self.by_target[pid] = found
             if not found and overdue:
                 self.gaps.append(Gap(WHAT, f"py-spy had not finished with process {pid} when it was stopped"))

@@ -94,11 +94,11 @@ class Track:
 
 PROFILE_STEPS = 20  # before a step is profiled, and
 PROFILE_AFTER_S = 3.0  # so long after the first batch: lazy initialisation is no training
-PROFILER_S = 10.0  # a wish that is not being granted by then is given up: steps are very slow
+PROFILER_S = 10.0  # a window not opened by then is given up: steps are very slow
 STACKS_AFTER_S = 0.7  # after the first batch: a run of two seconds has stacks, too
 STACKS_S = 1
 STACKS_HZ, CROWDED_HZ = 100, 30
-CROWDED = 2  # processes of the job for each core: with more, they are looked at less often (chosen)
+CROWDED = 2  # processes of the job for each core: with more, they are sampled less often (chosen)
 RARER = 2.5  # times the run's age at a window's end, until the next: each costs 0.1 s of CPU
 
 
@@ -149,7 +149,7 @@ class Windows:
         return bool(self._looks) or any(one.profiled for one in progress)
 
     def over(self, progress: list[Progress], now_ns: int) -> bool:
-        """Whether each instrument that was asked for has had a window, or will never have one."""
+        """Whether each requested instrument has had its window, or will never have one."""
         profiled = not self.profiler or (bool(self._asked_ns) and self._profiled(progress, now_ns))
         return profiled and (not self.py_spy or bool(self.windows)) and not self._looks
 

@@ -113,7 +113,7 @@ def test_no_browser_on_the_machine_is_none(monkeypatch: pytest.MonkeyPatch) -> N
 REFUSED = {
     "no times": (
         ["--cprofile"],
-        "no profile.prof beside profile.json: `bdoc run --cprofile SCRIPT` leaves one",
+        "no profile.prof next to profile.json: `bdoc run --cprofile SCRIPT` leaves one",
     ),
     "no file": (["none.prof"], "cannot read '"),
     "a folder": (["folder.prof"], "Is a directory"),

@@ -379,7 +379,7 @@ def _append(file: str, data: bytes) -> None:
 
 
 def _empty(path: str, found: os.stat_result) -> None:
-    """An empty file with the mode of the one that was there, unless somebody was faster."""
+    """An empty file with the mode of the one that was there, unless another process has made one."""
     mode = stat.S_IMODE(found.st_mode)
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

@@ -54,12 +54,12 @@ class _Notes:
         return not self.arrived or given >= wanted or too_many
 
     def welcomes(self, loader: int) -> bool:
-        """Whether another batch of that loader is of use."""
+        """Whether to note another batch of that loader."""
         wanted, found = self.wanted + MARGIN, [number for number, _ in self.arrived]
         return len(found) < LOOKED_AT_MOST * wanted and found.count(loader) < wanted
 
     def take_off(self) -> None:
-        """No hook of bdoc is called any more."""
+        """Take off the hooks of this file."""
         self.over = True
         for owner, name, hook, below in self.hooks:
             if getattr(owner, name) is hook:  # another wrapper stays where it is, and this hook in it

@@ -68,7 +68,7 @@ class Tape:
         return copied(batch) if self.written else repacked(batch)
 
 
-_ended: Any = iter(())  # asked for its next item, it says what the end of an epoch says
+_ended: Any = iter(())  # its ``next`` raises StopIteration, as at an epoch's end
 _tapes: weakref.WeakKeyDictionary[Any, Tape] = weakref.WeakKeyDictionary()
 
 
