@@ -182,7 +182,7 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class Wait:
-    """One look at a waiting thread. ``call_kind``: as in calls.py, else fault, other, or "" if unreadable."""
+    """One look at a waiting thread. ``call_kind``: a kind of `_NUMBERS`, else fault, other, or "" if unreadable."""
 
     state: str
     channel: str
