@@ -43,8 +43,8 @@ class Evaluated:
         return [one for one in samples if one.call not in self.calls]
 
     def clocked(self, walls: list[float], steps: list[int]) -> Evaluated:
-        """The share by the clock: all by which rows are longer than usual, where the samples allow for that.
-        They count bursts, of which few may have been seen."""
+        """The share by the clock: the excess of long rows over usual ones, within the samples' error. Samples
+        alone count bursts, of which few may have been seen."""
         bursts = [one for one in _longer(walls, steps) if one > 0] if self.share and walls else []
         whole = sum(walls)
         if not bursts or abs(self.share * whole - sum(bursts)) > whole * self._error(mean(bursts)):
@@ -71,7 +71,7 @@ class Evaluated:
 
 
 def _longer(walls: list[float], steps: list[int]) -> list[float]:
-    """By how much rows are longer than usual, as far as that is no chance."""
+    """By how much rows are longer than usual, beyond chance."""
     usual = median(wall / count for wall, count in zip(walls, steps, strict=True))
     spread = median(abs(wall / count - usual) for wall, count in zip(walls, steps, strict=True))
     return [
@@ -133,7 +133,7 @@ def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool
         return False
     stacks = [one.stack for one in group]
     purpose = purpose_of(profile.sources, stacks)
-    # A model of plain functions calls no module: what measures now and then is told by the source alone.
+    # A model of plain functions calls no module: only the source shows that it is measured now and then.
     measures = not modular and purpose.seldom and purpose.what in (BESIDE, MEASURE)
     least = WRITTEN_FORWARDS if purpose.what == LOG else FORWARDS
     if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= least * total):
@@ -143,8 +143,8 @@ def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool
 
 
 def _says_so(sources: list[FunctionSource], place: Location) -> bool:
-    """Whether gradients are off there, or the model is told to evaluate: by the function that is called, or
-    around the training loop's own line."""
+    """Whether gradients are off there, or the model is in eval mode: set by the called function, or around
+    the training loop's own line."""
     source = code.source_at(sources, place)
     if source is None or not code.runs_backward(source):
         return source is not None and code.GRADIENTS_OFF.search(source.text) is not None
