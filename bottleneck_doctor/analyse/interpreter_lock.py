@@ -61,8 +61,8 @@ def background(profile: Profile, loop: Loop | None, workers: int) -> float:
 
 
 def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenario:
-    """The scenario with waits for the lock as Python time instead of sleep or, where threads feed the loop, as
-    their delay of it; another thread's CPU is not the model's.
+    """The scenario with waits for the lock as Python time instead of sleep or, where threads feed the loop,
+    as their delay of it; another thread's CPU is not the model's.
 
     Where the loop fetches for itself, unexplained sleep inside of fetches is treated alike.
     """

@@ -249,7 +249,7 @@ def _loop_lane(
     were not sampled, the step ends with its last event, and the rest is unseen. Unless ``alone``, other
     threads of the process train too, and their sampled steps record events of this thread's other steps.
 
-    Where steps wait for a second loader, time before a second wait that was not sampled is unseen.
+    Where steps wait for a second loader, too, a step without that wait is unseen up to its first event.
     """
     numbered = [one for one in spans if one.what == "wait" and one.batch is not None]
     laid = layered([*spans, *inside])

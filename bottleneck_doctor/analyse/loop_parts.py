@@ -34,7 +34,7 @@ KNOWN = (
     ("loss", "", ("/torch/nn/functional.py",)),
     ("compiled", "", ("/torch/_dynamo/",)),  # a forward pass, where it is no wrapper of something known
 )
-TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (chosen)
+TORN = 0.05  # of the samples: fewer may be torn stacks, since the thread is not stopped (chosen)
 FEWEST = 3  # samples of a line, below which they may be torn (chosen)
 MANY = 10  # samples, from which a single one among them may be torn (chosen)
 OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
@@ -67,7 +67,7 @@ class LoopSample:
 
     @property
     def own(self) -> bool:
-        """Whether hooks know nothing of it."""
+        """Whether no hook times it."""
         return self.part in OWN
 
 
