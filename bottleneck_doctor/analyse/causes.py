@@ -16,8 +16,8 @@ from .step_costs import is_clocked, troubles
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory (chosen)
 INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere (chosen)
 DEVICE_FILLED = 0.7  # NVML busy share, below which a device is underfilled [SageMaker Debugger]
-ODD = 1.1  # what removing a device's trouble gains, from which its plain work is not what is slow (chosen)
-KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are what is slow (chosen)
+ODD = 1.1  # gain of removing a device's problem, from which that is the cause, not its computing (chosen)
+KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are the cause (chosen)
 FUSED = 0.5  # of what calling small operators costs is left where they are merged (chosen)
 CORES_FREE = 1e6
 
@@ -55,7 +55,7 @@ def gain(base: Scenario, change: Change) -> float:
 
 
 def _gain_of(base: Scenario, other: Scenario) -> float:
-    """The same of another scenario; capped, since nothing takes no time at all."""
+    """The same for another scenario; at most 1000, since no step takes zero time."""
     before, after = step_seconds(base), step_seconds(other)
     return min(1e3, before / max(after, before * 1e-3, 1e-12)) if before > 0 else 1.0
 
@@ -122,7 +122,7 @@ def too_many_feeders(base: Scenario) -> bool:
 
 
 # Causes that are removed together: where input and model take turns, or ranks wait for each other, the larger
-# side is the one to look at, into however many causes it divides.
+# side is the bottleneck, however many causes it divides into.
 SIDES = {
     "input": tuple(cause for cause in RESOURCE if cause.startswith("input.")),
     "model": ("model.compute", "host.launch"),
@@ -147,10 +147,10 @@ def side_of(cause: str) -> str:
 
 
 def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dict[str, float]:
-    """The same for what only an accelerator can be short of.
+    """The same for causes that only an accelerator has.
 
-    ``device.compute`` is a cause only where the device is not held up by clocks, other processes or too
-    little work, and does not wait for copies or after readbacks for a third of the step.
+    ``device.compute`` is one only where removing throttling, other processes, low occupancy or allocations
+    gains less than ``ODD``, and copies or readbacks less than ``KEPT_IDLE`` of a free device.
     """
     odd = {cause: gain(base, change) for cause, change in troubles(base, host, view).items()}
     found = {cause: value for cause, value in odd.items() if value >= ODD}

@@ -81,7 +81,7 @@ TELLS: dict[str, Callable[[Report], Fact]] = {
     "bdoc": _environment("bdoc"),
 }
 NAMES = (*REFUSES, *TELLS, "batch-size", "steps")
-# What repeats of one job may still differ in: a seed and a place to write to are arguments.
+# What repeats of one job may differ in: seeds and output folders are arguments.
 OF_ONE_JOB = frozenset({"host", "arguments", "steps", "bdoc"})
 
 

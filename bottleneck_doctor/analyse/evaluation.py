@@ -65,7 +65,7 @@ class Evaluated:
         return replace(loop, table=_less(loop.table, evaluated))
 
     def _error(self, burst_s: float) -> float:
-        """By how much chance may have moved the share: samples of one burst are one, not many."""
+        """Half of the share's 90 % interval; the samples of one burst count as one."""
         count = min(float(self.samples), self.watched_s / burst_s if self.watched_s else inf)
         return Z90 * sqrt(self.share * (1 - self.share) / max(1.0, count)) if self.samples else 0.0
 
@@ -81,7 +81,7 @@ def _longer(walls: list[float], steps: list[int]) -> list[float]:
 
 
 def _less(table: StepTable, seconds: list[float]) -> StepTable:
-    """The steps without so many seconds of what the loop did between its batches."""
+    """The steps without so many seconds of the loop's own time in each row."""
     columns: dict[str, list[Any]] = {name: list(column) for name, column in vars(table).items()}
     for place, taken in enumerate(seconds):
         own = table.wall_s[place] - table.wait_s[place]
@@ -97,7 +97,7 @@ def _less(table: StepTable, seconds: list[float]) -> StepTable:
 
 
 def find_evaluated(profile: Profile, loop: Loop, samples: list[LoopSample]) -> Evaluated:
-    """What the loop evaluates itself, by its samples; nothing where its source was not kept."""
+    """What the loop itself evaluates, by its samples; nothing where its source was not kept."""
     if loop.thread != 0 or not profile.sources:
         return Evaluated()
     groups: dict[Call, list[LoopSample]] = {}

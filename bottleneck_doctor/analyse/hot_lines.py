@@ -193,7 +193,7 @@ def _sending(stacks: list[Stack]) -> float:
 
 
 def _feeds(stacks: list[Stack]) -> bool:
-    """Whether mostly the user's code runs there, or the sending of its results, and no writing."""
+    """Whether a thread mostly runs the user's code or sends its results, and writes nothing."""
     makes = [
         one.running or 0
         for one in stacks
@@ -340,7 +340,7 @@ def users_line(stack: Stack) -> Location | None:
 
 
 def _users(path: list[str]) -> list[tuple[int, str]]:
-    """The user's frames with their places, each line once: a comprehension stands on its caller's."""
+    """The user's frames with their places, each line once: a comprehension is on its caller's line."""
     found: dict[str, tuple[int, str]] = {}
     for place, frame in enumerate(path):
         if LIBRARY.search(frame) is None and "<frozen" not in frame:

@@ -54,7 +54,7 @@ def by_samples(diagnosis: Diagnosis) -> Diagnosis:
     metrics = diagnosis.metrics | {"cpu_busy_fraction": cpu_busy(host)}
     total = sum(seen.values())
     if total < SAMPLES_AT_LEAST:
-        why = f"{total} stack samples of a training thread; {SAMPLES_AT_LEAST} are the least that is judged"
+        why = f"{total} stack samples of a training thread; at least {SAMPLES_AT_LEAST} are needed"
         return replace(diagnosis, metrics=metrics, verdict=replace(diagnosis.verdict, summary=why))
     wait = _share(seen["waiting for data"], total)
     metrics |= {"data_wait_fraction": wait, "exposed_data_wait_fraction": wait}

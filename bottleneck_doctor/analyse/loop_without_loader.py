@@ -19,13 +19,13 @@ from .attribution import attribute
 from .loop_parts import FEWEST, OWN, TORN, LoopSample, samples_in, training_samples  # fmt: skip
 from .steps import SAMPLES_AT_LEAST, Z90
 
-FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (chosen)
+FEW = 5  # samples in the gap at least, where the source shows which lines get a batch (chosen)
 SLIGHT = 0.1  # of the step: without samples, half of so small a gap counts as getting a batch (chosen)
-ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (chosen)
+ELSEWHERE = 0.1  # of the step, by which getting a batch exceeds the gap: it lies elsewhere (chosen)
 NEARLY = 0.8  # of the gap is waiting in queues: the rest is the overhead of sampling (chosen)
-INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (chosen)
+INNER = 0.8  # of the outer loop's samples, from which only the inner loop is judged (chosen)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines the loop rarely waits for a batch
-USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (chosen)
+USUAL = 0.5  # of a part's samples, from which a line is one of that part's (chosen)
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 

@@ -13,11 +13,11 @@ from .host import rate
 from .loop_parts import FEWEST, samples_in
 from .steps import SAMPLES_AT_LEAST
 
-AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (chosen)
-AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (chosen)
+AGAIN_SHARE = 0.3  # of the bytes read were in memory shortly before, from which memory is too small (chosen)
+AGAIN_BYTES_PER_S = 1 << 20  # refaults below this are normal on a busy machine (chosen)
 STALLED = 0.1  # share of time in which some task waits for memory (chosen)
 LOOP_FAULTS_AT_LEAST = 0.2  # pages per step that the loop's own process had to wait for (chosen)
-DEAREST_FAULT_S = 0.02  # a page from a spinning disk, or with the readahead around it (chosen)
+DEAREST_FAULT_S = 0.02  # seconds for a page from a spinning disk, or with its readahead (chosen)
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Shortage:
 
     ``stalled`` and ``reading`` are the kernel's pressure totals (some task waits for memory, for a device) of
     ``scope``; ``again`` is what was read that memory had held shortly before; ``loop_faults`` are pages per
-    step that others than the makers of batches waited for. ``system_share`` is the kernel's part of the job's
-    CPU: reclaiming and mapping pages is most of it where memory is short.
+    step that the job waited for outside of making batches. ``system_share`` is the kernel's part of the
+    job's CPU: where memory is short, it is mostly reclaiming and mapping pages.
     """
 
     stalled: float | None

@@ -316,4 +316,4 @@ def gpu_memory(profile: Profile, device: DeviceView | None) -> Metric:
         return Metric(
             facts.allocator.reserved_bytes / facts.memory_bytes, "share", source="torch's allocator"
         )
-    return Metric(None, "share", source="neither NVML nor torch's allocator was asked")
+    return Metric(None, "share", source="neither NVML nor torch's allocator was read")

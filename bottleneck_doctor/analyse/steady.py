@@ -20,11 +20,11 @@ from .steps import seconds_in, steps_in
 BLOCK_ROWS = 5  # in a block at least
 BLOCKS_AT_MOST = 64
 SLOWEST = 0.1  # of a block's rows, one at least, are left out as stalls (chosen)
-SIDE_BLOCKS = 2  # a level that was seen in fewer is not believed
+SIDE_BLOCKS = 2  # a level needs at least so many blocks
 APART = 1.3  # times the smaller step, from which two levels are two (chosen)
 NEAR = 1 / 16  # of the steps: blocks that are no further apart do not show a line's direction (chosen)
-WAITING = 0.3  # of a step more, or less, spent waiting: a level of its own too (chosen)
-NOISE = (4.0, 3.3)  # median, mean deviations within the levels, which their distance beats: 2.7 standard ones
+WAITING = 0.3  # of a step more, or less, spent waiting is another level, too (chosen)
+NOISE = (4.0, 3.3)  # median, mean deviations: levels differ by more; both are 2.7 standard deviations
 
 
 @dataclass(frozen=True)
@@ -125,15 +125,15 @@ def _exactly(steps: list[Step], near: int, reach: int) -> int:
 
 
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these (chosen)
-UNSETTLED = 1.5  # times what the loop itself takes later: it still warms up (chosen)
+UNSETTLED = 1.5  # times the loop's own later time, from which a step is warm-up (chosen)
 WARMUP_SHARE = 0.34  # of a short run at most, so that some steady steps are left
 EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (chosen)
-NEAR_ROWS = 3  # from the first epoch's end, a change of level is that end
-SLOWER = 1.03  # a step behind the window, of one before it, from which it is slower (chosen)
+NEAR_ROWS = 3  # a change of level so near to the first epoch's end is that end
+SLOWER = 1.03  # times a step before the window, from which one after it is slower (chosen)
 COUNTING = ("", "stacks")  # older profiles name the steps that py-spy sampled
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
 STRETCH_SHARE = 0.1  # of a run at least, for a later phase (chosen)
-STRETCHES_AT_MOST = 3  # a run that changes more often changes all the time (chosen)
+STRETCHES_AT_MOST = 3  # with more, the run alternates between levels (chosen)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ BALANCED = 1.05  # a resource that would gain less is no limit [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (chosen; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (chosen; 0.3 s is the contract's example)
 IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (chosen)
-CROWDED = 1.2  # step time over the step time without workers in the model's way (chosen)
-INSTEAD = 0.5  # of what free preparation would gain, from which they are what is slow (chosen)
+CROWDED = 1.2  # gain without workers that delay the model, from which they are the cause (chosen)
+INSTEAD = 0.5  # of what free preparation would gain, from which shared cores are the cause (chosen)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 SURELY_WIDER = 1.5  # the same, from which confidence is more than low (chosen)
 SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (chosen)
@@ -162,14 +162,14 @@ def decide(
     rests = cause == "host.python" and bound == "latency"
     cause = "input.wait" if rests else cause
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
-        cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
+        cause = "input.oversubscribed"  # a model that is delayed is not known to be slow itself
     if cause == "model.compute" and threads >= WIDER:
         cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
     own = max(helper_threads(base, inputs, host), without_feeders(base))
     shared = shared_out(base) if cause == "input.preprocess" else 1.0
     shared = shared if shared - 1 >= INSTEAD * (causes[cause] - 1) else 1.0
     if cause == "input.preprocess" and max(own, shared) >= CROWDED:
-        cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
+        cause = "input.oversubscribed"  # nor is preparation that its own threads delay
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"
     if cause in ("input.preprocess", "input.wait") and sends(base):

@@ -147,7 +147,7 @@ def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdic
 
 
 UNEXPLAINED = "unexplained"
-LITTLE = 1e-9  # of the run: what rounding leaves is no part of it
+LITTLE = 1e-9  # of the run: less is rounding
 
 
 def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
@@ -192,8 +192,8 @@ def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
 
 
 def life_of(profile: Profile, loop: Loop | None) -> Elapsed | None:
-    """How the life of the process divides that the report is about. What its training loop evaluates without
-    a loader is taken out of the training, as stack samples tell."""
+    """How the time of the reported process divides. What its training loop evaluates without a loader is
+    taken out of the training, by stack samples."""
     life = _told(profile, loop)
     if life is None:
         return None
