@@ -15,7 +15,7 @@ from .steps import SAMPLES_AT_LEAST
 
 SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (chosen)
 TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
-# A model's own output counts as logging, too; the other parts have hooks of their own.
+# Never logging: a forward pass whose result is logged is the model's; the others have hooks of their own.
 ELSEWHERE = ("forward", "checkpoint", *TIMED)
 OWN = ("training", "logging", "checkpoint")  # labels of what a loop does other than getting batches
 
@@ -87,7 +87,7 @@ def _labelled(
 
 
 def _worked(profile: Profile, one: LoopSample, saved: set[tuple[int, str]]) -> LoopSample:
-    """A sample of the loop's own work, labelled as writing where it is that."""
+    """A sample of the loop's own work, labelled checkpoint, logging or training."""
     purpose = purpose_at(profile.sources, one.stack)
     if one.part == "checkpoint" or one.call in saved:
         return replace(one, label="checkpoint", purpose=purpose)

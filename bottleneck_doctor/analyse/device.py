@@ -157,8 +157,8 @@ def _input_s(clock: DeviceClockStep, window: DeviceWindow) -> float:
 
 
 def _host_s(clock: DeviceClockStep, window: DeviceWindow, busy_s: float) -> float:
-    """Seconds that the loop needs to issue a step. Both sources are too high: a window slows the loop, and by
-    its clock a loop far ahead also waits for room in the queue, as it does if the device never waits."""
+    """Seconds that the loop needs to issue a step. Both sources are too high: a window slows the loop, and a
+    loop far ahead, for which the device never waits, also waits for room in the queue by its clock."""
     known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
     idle = window.launch_s + window.sync_s + window.memory_s + window.collective_s
     return without_room(known, busy_s) if idle < WAITING * window.wall_s else known

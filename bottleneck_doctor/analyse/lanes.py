@@ -156,7 +156,7 @@ def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[LanePiece]:
     return [*handing, LanePiece(given, free, "idle")] if same else handing
 
 
-SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # no excerpt holds more; a larger one was not written by bdoc
+SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # more are not drawn; a profile may come from anywhere
 PIECES_AT_MOST = 8000  # that these can come to
 HEARD = ("backward", "optimizer", "exchange", "copy", "sync")  # seen only in sampled steps
 

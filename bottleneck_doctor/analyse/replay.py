@@ -51,7 +51,7 @@ SHORT_S, LONG_S = 1e-3, 0.1
 
 
 def one_thread_longer(threads: float) -> float:
-    """How many times as long large operators take with one thread in place of so many; not measured."""
+    """Estimates how many times as long large operators take with one thread instead of so many."""
     return 1 + DIVIDED * (threads - 1)
 
 
@@ -93,7 +93,7 @@ def _crowd_left(left: float, change: Change, base: Scenario) -> float:
 def _making_left(works: tuple[BatchCost, ...], change: Change, base: Scenario) -> float:
     """How much of the CPU for making batches is left, as a share."""
     if not (base.feeders.seconds or base.crowded or base.shares.spinning):
-        return 1.0  # not used then
+        return 1.0  # unused
     before, after = (sum(one.on_core for one in some) for some in (base.works, works))
     return after / before if before > 0 else change.cpu if base.feeders.count else 1.0
 

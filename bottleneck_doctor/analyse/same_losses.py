@@ -80,7 +80,7 @@ def _judged(own: list[_Apart], ours: list[_Apart], steps: int) -> Parity:
 
 
 def _although(worst: _Apart, own: list[_Apart]) -> str:
-    """Names other batches behind equal losses: a loss that hardly changes hides them, at first."""
+    """Which other batches equal losses hide: the loss may hardly change yet, and differ later."""
     alike = worst.batches in ("same", "unknown")
     by_itself = any(one.batches not in ("same", "unknown") for one in own)
     return "" if alike or by_itself or not own else BATCHES[worst.batches]

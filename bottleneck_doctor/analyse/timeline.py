@@ -113,7 +113,7 @@ LOOSE = 4  # steps to a row, from which the longest row says little of the longe
 FETCHES_AT_LEAST = 4  # in a stretch; of fewer, no mean is drawn
 APART = 0.01  # of the run between two steps is seen as a gap (chosen)
 STRETCHES = 100  # of the run, for what is known of some batches only
-UNREAD = 2  # consecutive rows with readings of other sensors only, whose intervals differ (chosen)
+UNREAD = 2  # consecutive rows of other sensors only, which are read at other instants (chosen)
 
 RATES = (
     ("disk_read_bytes_per_s", "io", "disk_read_bytes"),
