@@ -15,9 +15,9 @@ from .steps import SAMPLES_AT_LEAST
 
 SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (chosen)
 TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
-# What the model says is written out, too; the others have hooks of their own.
+# Never logging: a forward pass whose result is logged is the model's; the others have hooks of their own.
 ELSEWHERE = ("forward", "checkpoint", *TIMED)
-OWN = ("training", "logging", "checkpoint")  # labels of what a loop does beside getting batches
+OWN = ("training", "logging", "checkpoint")  # labels of what a loop does other than getting batches
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ _RECENT: deque[Attribution] = deque(maxlen=4)
 
 
 def attribute(profile: Profile, loop: Loop | None) -> Attribution:
-    """The labelled samples of a loop; its table of steps has no say in them."""
+    """The labelled samples of a loop; they do not depend on its table of steps."""
     if loop is None:
         return Attribution(profile, None)
     for one in _RECENT:
@@ -87,7 +87,7 @@ def _labelled(
 
 
 def _worked(profile: Profile, one: LoopSample, saved: set[tuple[int, str]]) -> LoopSample:
-    """A sample of the loop's own work: writing, if it is any."""
+    """A sample of the loop's own work, labelled checkpoint, logging or training."""
     purpose = purpose_at(profile.sources, one.stack)
     if one.part == "checkpoint" or one.call in saved:
         return replace(one, label="checkpoint", purpose=purpose)
@@ -96,8 +96,8 @@ def _worked(profile: Profile, one: LoopSample, saved: set[tuple[int, str]]) -> L
 
 
 def saving_calls(samples: list[LoopSample]) -> set[tuple[int, str]]:
-    """The calls all of which is a checkpoint: a function that saves also copies weights, renames files and
-    waits for the disk where no hook is. Where the loop was not found, it may be the one around the loop."""
+    """The calls that count as a checkpoint in full: a function that saves also copies weights, renames files
+    and waits for the disk, which no hook times. Where the loop was not found, it may be the one around it."""
     calls: dict[tuple[int, str], list[LoopSample]] = {}
     for one in samples:
         if one.called is not None and one.line:

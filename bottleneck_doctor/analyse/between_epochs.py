@@ -28,12 +28,12 @@ class EpochEnds:
 
 
 NO_ENDS = EpochEnds()
-FEWEST = 10  # samples between epochs, or nothing is said of what is done there (chosen)
-NOISE = 0.02  # of the time, below which rows that cross an epoch are longer by chance (chosen)
+FEWEST = 10  # samples between epochs; with fewer, what is done there is unknown (chosen)
+NOISE = 0.02  # of the time; a smaller excess of the rows that cross an epoch is chance (chosen)
 
 
 def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
-    """By the rows that cross an epoch's end, and no more than hooks saw pass outside of all loops."""
+    """From the rows that cross an epoch's end; at most what hooks timed outside of all loops."""
     life = next((one for one in profile.elapsed if loop is not None and one.pid == loop.pid), None)
     if loop is None or life is None or not loop.loader or len(loop.epochs.t) < 2 or not loop.table.t:
         return NO_ENDS

@@ -1,4 +1,4 @@
-"""What removing each cause would gain: the same replay asked a different question each time."""
+"""What removing each cause would gain: one replay per cause, each with another change."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .step_costs import is_clocked, troubles
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory (chosen)
 INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere (chosen)
 DEVICE_FILLED = 0.7  # NVML busy share, below which a device is underfilled [SageMaker Debugger]
-ODD = 1.1  # what removing a device's trouble gains, from which its plain work is not what is slow (chosen)
-KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are what is slow (chosen)
+ODD = 1.1  # gain of removing a device's problem, from which that is the cause, not its computing (chosen)
+KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are the cause (chosen)
 FUSED = 0.5  # of what calling small operators costs is left where they are merged (chosen)
 CORES_FREE = 1e6
 
-# cause -> the resource whose shortage it is; ``input.wait`` is nobody's: no resource made faster would help
+# cause -> the resource that is short; ``input.wait`` is a latency: no faster resource would help
 RESOURCE = {
     "input.preprocess": "cpu", "input.collate": "cpu", "input.indexing": "cpu", "input.ipc": "cpu",
     "input.worker_startup": "cpu", "input.oversubscribed": "cpu", "input.storage": "io",
@@ -55,7 +55,7 @@ def gain(base: Scenario, change: Change) -> float:
 
 
 def _gain_of(base: Scenario, other: Scenario) -> float:
-    """The same of another scenario; capped, since nothing takes no time at all."""
+    """The same for another scenario; at most 1000, since no step takes zero time."""
     before, after = step_seconds(base), step_seconds(other)
     return min(1e3, before / max(after, before * 1e-3, 1e-12)) if before > 0 else 1.0
 
@@ -111,7 +111,7 @@ def _idle_beside(base: Scenario) -> float:
 
 
 def helper_threads(base: Scenario, inputs: Inputs, host: HostLoad) -> float:
-    """CPU of those that make batches over that of the threads asked to, where others crowd the cores."""
+    """CPU of batch makers over that of their fetching threads, where other threads oversubscribe cores."""
     own = host.helped if base.feeders.count else 1.0
     return max(own, crowding(inputs, base.workers, base.transport.serialise))
 
@@ -122,7 +122,7 @@ def too_many_feeders(base: Scenario) -> bool:
 
 
 # Causes that are removed together: where input and model take turns, or ranks wait for each other, the larger
-# side is the one to look at, into however many causes it divides.
+# side is the bottleneck, however many causes it divides into.
 SIDES = {
     "input": tuple(cause for cause in RESOURCE if cause.startswith("input.")),
     "model": ("model.compute", "host.launch"),
@@ -147,10 +147,10 @@ def side_of(cause: str) -> str:
 
 
 def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dict[str, float]:
-    """The same for what only an accelerator can be short of.
+    """The same for causes that only an accelerator has.
 
-    A device that is held up by clocks, strangers or too little work, or that a third of the step waits for a
-    copy or after a readback, is not yet known to be slow: its plain computing is a cause only elsewhere.
+    ``device.compute`` is one only where removing throttling, other processes, low occupancy or allocations
+    gains less than ``ODD``, and copies or readbacks less than ``KEPT_IDLE`` of a free device.
     """
     odd = {cause: gain(base, change) for cause, change in troubles(base, host, view).items()}
     found = {cause: value for cause, value in odd.items() if value >= ODD}
@@ -172,22 +172,22 @@ def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dic
 
 
 def _is_after_waits(view: DeviceView | None) -> bool:
-    """Whether it is waits that let the device idle. A loop that is free to run ahead would hide the
-    allocator's part, too, and so running ahead gains more than an allocator that is left alone."""
+    """Whether waits are what lets the device idle. Running ahead also hides the allocator's part, so
+    it gains more than removing the allocator's part alone."""
     return view is None or view.beat is None or view.beat.sync_s >= view.beat.memory_s
 
 
 def unmoved(base: Scenario) -> float:
-    """What free moving of batches would gain. Waiting for a core at each wake-up is the cores' shortage: a
-    remedy that moves less wakes less often, but the cause is whoever keeps the cores busy."""
+    """What free moving of batches would gain. The wait for a core at each wake-up is kept: moving less wakes
+    less often, but the cause of that wait is the processes that keep the cores busy."""
     moved = apply(Change(ipc=0), base)
     return _gain_of(base, replace(moved, transport=replace(moved.transport, waking=base.transport.waking)))
 
 
 def uncrowded(base: Scenario, held: float) -> float:
     """What the loop would gain if its own threads and the workers were not in each other's way: the share of
-    the step for which it was held up without a core, as far as that is not the strangers' doing, and as long
-    as workers had one."""
+    the step for which it was ready without a core, less the part of other processes, and at most as long as
+    workers were on a core."""
     crowd = base.workers + base.threads
     if base.workers == 0 or base.threads <= 1.0 or crowd <= base.cores + 0.5:
         return 1.0
@@ -197,20 +197,20 @@ def uncrowded(base: Scenario, held: float) -> float:
 
 
 def without_feeders(base: Scenario) -> float:
-    """What the loop would gain if those that make its batches never had the core that it wants, where they
-    are more than there are cores."""
+    """What the loop would gain if batch makers never took the core that it wants, where there are more
+    makers than cores."""
     return _gain_of(base, replace(base, crowded=0.0)) if too_many_feeders(base) else 1.0
 
 
 def fewer_workers(base: Scenario) -> float:
-    """What the best smaller number of workers would gain where loop and workers crowd the cores."""
+    """What the best smaller number of workers would gain where loop and workers oversubscribe the cores."""
     if base.workers < 2 or base.workers + base.threads <= base.cores + 0.5:
         return 1.0
     return max(gain(base, Change(workers=count)) for count in range(1, base.workers))
 
 
 def shared_out(base: Scenario) -> float:
-    """What workers and threads of the model would gain that are no more than the cores."""
+    """What the best split of the cores between workers and the model's threads would gain."""
     if base.workers == 0 or ceil(base.threads) < 2 or base.workers + base.threads <= base.cores + 0.5:
         return 1.0
     longer = one_thread_longer(base.threads)
@@ -218,7 +218,7 @@ def shared_out(base: Scenario) -> float:
 
 
 def is_indexing(inputs: Inputs, loader: Loader | None) -> bool:
-    """Whether fetching is nothing but picking rows out of memory, one by one."""
+    """Whether fetching only picks rows out of memory, one by one."""
     if loader is None or loader.dataset_kind != "map" or inputs.samples < INDEXING_SAMPLES:
         return False
     if loader.batched_getitems or inputs.decode > 0 or (inputs.opens or 0) > 0:

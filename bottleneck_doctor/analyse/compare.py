@@ -11,14 +11,14 @@ from ..model.report import Metric, Report
 from .conditions import is_fraction
 
 Fact = str | float | None
-# Beyond this many times the steps, caches, warm clocks and schedules make another job of it.
+# With more than this many times the steps, caches, clocks and schedules differ: it is another job.
 STEPS_APART = 4
-# The mean of samples per batch trembles with each epoch's last, short batch.
+# The mean of samples per batch varies with each epoch's last, short batch.
 SAME_BATCH = 0.02
 
 
 def _script(report: Report) -> Fact:
-    """Seen from where it was started: checkouts lie in different folders. Modules and launchers by name."""
+    """Relative to the start folder, since checkouts lie in different ones. Modules and launchers by name."""
     script, command, home = report.run.script, report.run.command, report.run.cwd.rstrip("/") + "/"
     if script:
         return script[len(home) :] if report.run.cwd and script.startswith(home) else script
@@ -62,7 +62,7 @@ def samples_per_step(report: Report) -> float | None:
     return samples / steps if samples and steps else None
 
 
-# In the order in which people look for them. The first lot refuses.
+# In the order in which people look for them. The first group makes runs incomparable.
 REFUSES: dict[str, Callable[[Report], Fact]] = {
     "script": _script,
     "torch": lambda report: report.run.torch,
@@ -81,7 +81,7 @@ TELLS: dict[str, Callable[[Report], Fact]] = {
     "bdoc": _environment("bdoc"),
 }
 NAMES = (*REFUSES, *TELLS, "batch-size", "steps")
-# What repeats of one job may still differ in: a seed and a place to write to are arguments.
+# What repeats of one job may differ in: seeds and output folders are arguments.
 OF_ONE_JOB = frozenset({"host", "arguments", "steps", "bdoc"})
 
 
@@ -147,8 +147,8 @@ LOWER_IS_BETTER = frozenset(
     }
 )
 HIGHER_IS_BETTER = frozenset({"steps_per_s", "samples_per_s", "gpu_busy_fraction", "mfu"})
-# An interval knows the noise inside one run, not between runs: two runs of one script on a quiet machine
-# still differ by about this much. Ours, and also the floor of nsys-ai.
+# An interval covers the noise inside one run, not between runs: two runs of one script on a quiet machine
+# still differ by about this much. Chosen; nsys-ai has the same floor.
 BETWEEN_RUNS = 0.02
 BETWEEN_RUNS_FRACTION = 0.01
 

@@ -1,4 +1,4 @@
-"""Reads what the gate is asked: ``METRIC OP VALUE`` names a state that fails; nonsense is refused."""
+"""Reads the gate's conditions: ``METRIC OP VALUE`` names a state that fails; nonsense is refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LONGEST = 200
 
 
 def parse_condition(text: str, known: Collection[str] = METRIC_NAMES, origin: str = "--fail-if") -> Condition:
-    """The failing state that ``text`` names; ``known`` are the metrics it may speak of."""
+    """The failing state that ``text`` names; ``known`` are the metrics that it may use."""
     found = SHAPE.fullmatch(text[:LONGEST])
     if found is None:
         raise UsageError(f"{origin} {_shown(text)} is not METRIC OP VALUE: write it like {EXAMPLE}")
@@ -79,7 +79,7 @@ def refuse_contradictions(conditions: Iterable[Condition]) -> None:
     for metric, together in by_metric.items():
         if all(any(holds(value, one) for one in together) for value in _candidates(metric, together)):
             said = " and ".join(f"{c.origin} '{c.metric} {c.op} {c.threshold:g}'" for c in together)
-            raise UsageError(f"{said} would fail whatever {metric} is: drop or turn round one of them")
+            raise UsageError(f"{said} would fail whatever {metric} is: drop or reverse one of them")
 
 
 def is_fraction(metric: str) -> bool:

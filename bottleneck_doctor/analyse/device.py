@@ -1,4 +1,4 @@
-"""One view of the accelerator from its own clock, a profiler's window and the driver's samples; pure."""
+"""One view of the accelerator from its own clock, a profiler's window and the driver's samples."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ..model.profile import Profile
 from ..model.run import Gap
 from .steps import mean_in, ratio_interval, share_interval
 
-LOOKS_AT_LEAST = 5  # or the clock has said nothing (chosen)
-PAIR_AT_MOST_S = 5e-6  # for two marks next to each other [CUDA Runtime API: events resolve 0.5 us; ours]
-CAUGHT_UP = 0.9  # of them at least: the loop is what takes the time, or it waits in every step (chosen)
+LOOKS_AT_LEAST = 5  # sampled steps; with fewer, the clock is not used (chosen)
+PAIR_AT_MOST_S = 5e-6  # for two adjacent events [CUDA Runtime API: events resolve 0.5 us; the rest is chosen]
+CAUGHT_UP = 0.9  # of sampled steps at least: the loop takes the time, or waits in every step (chosen)
 WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (chosen)
 SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (chosen)
 NO_ROOM = 0.5  # of the device's time, that such a loop is taken to need: between nothing and all of it
-HIDDEN = 0.5  # of the clock's wait for data idle in the window, or work ran meanwhile (chosen)
+HIDDEN = 0.5  # of the clock's wait for data idle in the window, or kernels ran in that time (chosen)
 
 DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
 
 
 @dataclass(frozen=True)
 class Aside:
-    """What the loop's own steps say beside the looks, in seconds per step. They miss nothing, however rare:
-    ``step_s`` and, of it, ``wait_s`` for data, ``other_s`` saving and logging, ``collect_s`` collecting
-    garbage. ``low`` and ``high`` bound the share of ``wait_s``."""
+    """The loop's clocks over all steady steps, in seconds per step; unlike sampled steps, they miss no rare
+    event. ``step_s`` and, of it, ``wait_s`` for data, ``other_s`` saving and logging, ``collect_s`` garbage
+    collection. ``low`` and ``high`` bound the share of ``wait_s``."""
 
     step_s: float
     wait_s: float = 0.0
@@ -48,7 +48,7 @@ def look_aside(steps: list[Step]) -> Aside:
 
 
 def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> DeviceClockStep | None:
-    """The mean step, from the looks between two instants; None where there are too few."""
+    """The mean step, from the steps sampled between two instants; None where there are too few."""
     table = facts.table
     rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
     if sum(table.looks[row] for row in rows) < LOOKS_AT_LEAST or aside.step_s <= 0:
@@ -93,8 +93,8 @@ def _exposed(
 ) -> tuple[float, float, float]:
     """The exposed wait as a share of the step, with its interval (90 %).
 
-    Looks are few, waits may be rare and long: what looks say is how much of a wait is hidden behind work that
-    was queued, which is never long. All else of the waits that the loop's own clock saw is exposed.
+    Sampled steps are few, and waits may be rare and long. The samples give the part of a wait that is hidden
+    behind queued work, which is never long. The rest of the waits on the loop's clock is exposed.
     """
     table, pair_s = facts.table, _pair_s(facts)
     idle = [max(0.0, table.wait_s[row] - (fetched_s + pair_s) * table.steps[row]) for row in rows]
@@ -111,15 +111,15 @@ def _exposed(
 
 
 def _other_s(table: DeviceTable, rows: list[int], aside: Aside) -> float:
-    """What saving and logging leave the device idle: of all the loop's time in them as much as of that which
-    looks met. A rare one that none met is long, and nothing hides it."""
+    """The device's idle time while the loop saves and logs: the loop's time in them times the idle share in
+    sampled steps. Where none was sampled, all of it: a rare one is long, and nothing hides it."""
     host, device = (sum(column[row] for row in rows) for column in (table.host_other_s, table.other_s))
     return aside.other_s * (min(1.0, device / host) if host > 0 else 1.0)
 
 
 def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceStepBreakdown | None:
-    """All of the mean step; None without a window. That work is left at a step's end proves nothing: the
-    device may have run dry in the middle of it."""
+    """The mean step, divided; None without a window. Work that is left at a step's end does not prove a busy
+    device: its queue may have been empty in the middle of the step."""
     if window is None or window.busy_s <= 0:
         return None
     input_s = _input_s(clock, window)
@@ -129,7 +129,7 @@ def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceStepBre
     parts = {name: getattr(window, name) for name in names}
     scale = min(1.0, left / max(sum(parts.values()), 1e-12))
     parts = {name: scale * value for name, value in parts.items()}
-    # Steps in a window are slower: what it did not see of waits is none of theirs, the loop was away.
+    # Idle time beyond the window's parts counts as launching: the loop issued no work.
     parts["launch_s"] += left - sum(parts.values())
     return DeviceStepBreakdown(
         window.steps,
@@ -149,16 +149,16 @@ def is_always_ahead(clock: DeviceClockStep) -> bool:
 
 
 def _input_s(clock: DeviceClockStep, window: DeviceWindow) -> float:
-    """What ``next`` itself gives the device to do is no waiting: more than fits beside the kernels is theirs,
-    where the window hardly saw the device idle for data."""
+    """The wait for data, without the kernels that ``next`` itself launches: these are the window's busy time
+    beyond the rest of the step, where the window hardly saw the device idle for data."""
     beyond = window.busy_s - clock.rest_s
     idle = window.input_s / window.wall_s < HIDDEN * clock.input_s / clock.wall_s
     return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
 
 
 def _host_s(clock: DeviceClockStep, window: DeviceWindow, busy_s: float) -> float:
-    """What the loop needs to issue a step. Both sources say too much: a window slows it, and by its own clock
-    a loop far ahead also waits for room in the queue. A device that never waits for it shows that it does."""
+    """Seconds that the loop needs to issue a step. Both sources are too high: a window slows the loop, and a
+    loop far ahead, for which the device never waits, also waits for room in the queue by its clock."""
     known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
     idle = window.launch_s + window.sync_s + window.memory_s + window.collective_s
     return without_room(known, busy_s) if idle < WAITING * window.wall_s else known
@@ -223,8 +223,8 @@ def _filled(facts: DeviceFacts, driver: DriverView, beat: DeviceStepBreakdown | 
 
 
 def _settled(facts: DeviceFacts, beat: DeviceStepBreakdown | None) -> DeviceFacts:
-    """A loop that is slower under a profiler leaves the device idle for longer after each wait than it does
-    alone: of all that, each call keeps its part."""
+    """Scales the window's idle time after each blocking call to the clock's: under a profiler the loop is
+    slower and leaves the device idle for longer."""
     window = facts.window
     if beat is None or window is None or facts.syncs is None or window.sync_s <= 0:
         return facts
@@ -233,7 +233,7 @@ def _settled(facts: DeviceFacts, beat: DeviceStepBreakdown | None) -> DeviceFact
 
 
 def find_gaps(view: DeviceView | None) -> list[Gap]:
-    """What is not known of the accelerator, and why."""
+    """What is unknown about the accelerator, and why."""
     if view is None:
         return []
     facts = view.facts
@@ -248,7 +248,7 @@ def find_gaps(view: DeviceView | None) -> list[Gap]:
 
 
 def view_driver(series: Series, prefix: str, begin: float, end: float) -> DriverView:
-    """What NVML said of one device while it was busy, between two instants."""
+    """NVML's readings of one device while it was busy, between two instants."""
     readings = _readings(series, prefix, begin, end)
     busy = [one for one in readings if one.get("busy_share", 1.0) >= BUSY and not one.get("clocks_idle")]
     once = {name: value for one in _readings(series, prefix, 0.0, end) for name, value in one.items()}
@@ -273,7 +273,7 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
 
 
 def _readings(series: Series, prefix: str, begin: float, end: float) -> list[Reading]:
-    """One dictionary per instant at which the device said anything, without the prefix."""
+    """One dictionary per instant with a reading of the device, names without the prefix."""
     mine = {name.removeprefix(prefix): row for name, row in series.values.items() if name.startswith(prefix)}
     rows = []
     for place, t in enumerate(series.t):
@@ -289,8 +289,8 @@ def _mean(readings: list[Reading], name: str) -> float | None:
 
 
 def _usual(readings: list[Reading], name: str) -> float | None:
-    """The most frequent value: between bursts cards lower the link for an instant, which no mean forgives. A
-    clock has no such levels, and a mean of it is what kernels run at."""
+    """The most frequent value: between bursts cards lower the link for an instant, which distorts a mean.
+    Clocks have no such levels: their mean is what kernels run at."""
     return max(multimode(one[name] for one in readings if name in one), default=None)
 
 
@@ -307,8 +307,8 @@ def _link(gen: float | None, width: float | None, once: Reading) -> float | None
 
 
 def _shared(readings: list[Reading]) -> dict[str, float | None]:
-    """Strangers on the device. In a container the driver's process numbers are not ours: where it names no
-    process of the job, strangers cannot be told from it."""
+    """Other processes on the device. In a container the driver's process ids may be the host's: where none
+    of them is the job's, its processes and others cannot be distinguished, and nothing is returned."""
     if not any(one.get("job_processes", 0.0) >= 1 for one in readings):
         return {}
     found = {

@@ -44,7 +44,7 @@ from .whole_run import evaluations_of, judge_whole, measure_whole
 
 
 def diagnose(profile: Profile) -> Diagnosis:
-    """Everything that can be concluded without naming a finding. Total: any valid profile has a diagnosis."""
+    """All conclusions of a profile but its findings. Total: any valid profile has a diagnosis."""
     loop = choose_loop(profile)
     loader = loader_of(profile, loop)
     gap = judge_gap(profile, loop) if loop is not None and not loop.loader else None
@@ -79,7 +79,7 @@ def _window(loop: Loop | None, loader: Loader | None) -> SteadyWindow:
 
 
 def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step]) -> Diagnosis:
-    """The diagnosis of one stretch of steps, without what is told of all of them."""
+    """The diagnosis of one stretch of steps, without what is judged over all stretches."""
     begin, end = span_of(steps)
     workers = loader.num_workers if loader is not None else 0
     table = steady_fetches(profile, loop, loader)
@@ -135,7 +135,7 @@ def _evaluation(profile: Profile, loop: Loop | None) -> Diagnosis | None:
 
 
 def _forward_only(step: Step) -> Step:
-    """An evaluation's step: what its row saw of training, between two passes, is no part of it."""
+    """An evaluation's step, without the training between two passes."""
     rest = step.compute + step.backward + step.optimizer
     return replace(step, backward=0.0, optimizer=0.0, compute=rest)
 
@@ -144,12 +144,12 @@ def _model_error(scenario: Scenario | None, step_s: float) -> float:
     """How far the replay of the run as it was lies from what was measured."""
     if scenario is None or step_s <= 0:
         return 1.0
-    fitted = 0.5 * scenario.transport.transfer / step_s  # a number chosen to fit proves nothing by fitting
+    fitted = 0.5 * scenario.transport.transfer / step_s  # a fitted parameter always fits
     return max(fitted, abs(step_seconds(scenario) / step_s - 1))
 
 
 def _workers_part(profile: Profile, loop: Loop | None, scenario: Scenario | None) -> float:
-    """The workers' part in a crowd that keeps the loop from its core, beside surplus threads of the model."""
+    """The workers' part of what keeps the loop from its core; the rest is surplus threads of the model."""
     if scenario is None or not scenario.workers:
         return 1.0
     surplus = max(0.0, (torch_threads(profile, loop) or 1) - scenario.cores)
@@ -166,13 +166,13 @@ def _noise(steps: list[Step]) -> float:
 
 
 def _share(part_s: float | None, whole_s: float) -> float | None:
-    """None of what no clock tells: a share of nothing, or of less than a nanosecond."""
+    """None for a share of zero, or of less than a nanosecond, which no clock measures."""
     return part_s / whole_s if part_s is not None and whole_s >= 1e-9 else None
 
 
 def _overhead(profile: Profile, main: Diagnosis) -> Overhead:
-    """What watching cost this run. CPU time of other processes delays a training as far as
-    the training keeps all cores busy."""
+    """The overhead of ``bdoc`` in this run. CPU time of other processes delays a training in proportion
+    to how busy it keeps all cores."""
     cost, cores = profile.cost, main.host.job_cores
     busy = 1.0 if cores is None else min(1.0, cores / main.host.cores)
     beside = busy * ((cost.supervisor_cpu_s or 0.0) + cost.stacks_cpu_s)

@@ -18,7 +18,7 @@ BLOCKS_AT_LEAST = 8
 
 def find_drift(steps: list[Step]) -> Drift | None:
     """The growth over the steady window of the CPU time of the loop's thread outside of the loader, or, where
-    that was not measured, of its wall time; None where it does not grow steadily, or the work itself does."""
+    that was not measured, of its wall time; None where it does not grow steadily, or the work grows."""
     counts = [step.steps for step in steps]
     if not steps or _has_more_to_do(steps, counts):
         return None

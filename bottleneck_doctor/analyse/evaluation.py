@@ -43,8 +43,8 @@ class Evaluated:
         return [one for one in samples if one.call not in self.calls]
 
     def clocked(self, walls: list[float], steps: list[int]) -> Evaluated:
-        """The share by the clock: all by which rows are longer than usual, where the samples allow for that.
-        They count bursts, of which few may have been seen."""
+        """The share by the clock: the excess of long rows over usual ones, within the samples' error. Samples
+        alone count bursts, of which few may have been seen."""
         bursts = [one for one in _longer(walls, steps) if one > 0] if self.share and walls else []
         whole = sum(walls)
         if not bursts or abs(self.share * whole - sum(bursts)) > whole * self._error(mean(bursts)):
@@ -65,13 +65,13 @@ class Evaluated:
         return replace(loop, table=_less(loop.table, evaluated))
 
     def _error(self, burst_s: float) -> float:
-        """By how much chance may have moved the share: samples of one burst are one, not many."""
+        """Half of the share's 90 % interval; the samples of one burst count as one."""
         count = min(float(self.samples), self.watched_s / burst_s if self.watched_s else inf)
         return Z90 * sqrt(self.share * (1 - self.share) / max(1.0, count)) if self.samples else 0.0
 
 
 def _longer(walls: list[float], steps: list[int]) -> list[float]:
-    """By how much rows are longer than usual, as far as that is no chance."""
+    """By how much rows are longer than usual, beyond chance."""
     usual = median(wall / count for wall, count in zip(walls, steps, strict=True))
     spread = median(abs(wall / count - usual) for wall, count in zip(walls, steps, strict=True))
     return [
@@ -81,7 +81,7 @@ def _longer(walls: list[float], steps: list[int]) -> list[float]:
 
 
 def _less(table: StepTable, seconds: list[float]) -> StepTable:
-    """The steps without so many seconds of what the loop did between its batches."""
+    """The steps without so many seconds of the loop's own time in each row."""
     columns: dict[str, list[Any]] = {name: list(column) for name, column in vars(table).items()}
     for place, taken in enumerate(seconds):
         own = table.wall_s[place] - table.wait_s[place]
@@ -97,7 +97,7 @@ def _less(table: StepTable, seconds: list[float]) -> StepTable:
 
 
 def find_evaluated(profile: Profile, loop: Loop, samples: list[LoopSample]) -> Evaluated:
-    """What the loop evaluates itself, by its samples; nothing where its source was not kept."""
+    """What the loop itself evaluates, by its samples; nothing where its source was not kept."""
     if loop.thread != 0 or not profile.sources:
         return Evaluated()
     groups: dict[Call, list[LoopSample]] = {}
@@ -133,7 +133,7 @@ def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool
         return False
     stacks = [one.stack for one in group]
     purpose = purpose_of(profile.sources, stacks)
-    # A model of plain functions calls no module: what measures now and then is told by the source alone.
+    # A model of plain functions calls no module: only the source shows that it is measured now and then.
     measures = not modular and purpose.seldom and purpose.what in (BESIDE, MEASURE)
     least = WRITTEN_FORWARDS if purpose.what == LOG else FORWARDS
     if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= least * total):
@@ -143,8 +143,8 @@ def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool
 
 
 def _says_so(sources: list[FunctionSource], place: Location) -> bool:
-    """Whether gradients are off there, or the model is told to evaluate: by the function that is called, or
-    around the training loop's own line."""
+    """Whether gradients are off there, or the model is in eval mode: set by the called function, or around
+    the training loop's own line."""
     source = code.source_at(sources, place)
     if source is None or not code.runs_backward(source):
         return source is not None and code.GRADIENTS_OFF.search(source.text) is not None

@@ -1,4 +1,4 @@
-"""The CI gate: holds reports against thresholds and a baseline, and knows when it cannot say."""
+"""The CI gate: compares reports with thresholds and a baseline, or reports why it cannot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_PER_STEP = frozenset({"startup_s"})
 
 
 def silence(name: str, report: Report) -> str:
-    """Why nothing can be said of the metric; empty when something can."""
+    """Why the metric cannot be judged; empty where it can."""
     metric = report.metrics.get(name)
     if metric is None or metric.value is None or not math.isfinite(metric.value):
         return f"{name} was not measured{f': {metric.source}' if metric and metric.source else ''}"
@@ -39,7 +39,7 @@ def silence(name: str, report: Report) -> str:
 
 
 def _saw_too_little(report: Report) -> bool:
-    """Whether the verdict is out for want of steps; for other reasons a metric may still be well measured."""
+    """Whether too few steps are why the verdict is inconclusive; otherwise a metric may be well measured."""
     if report.verdict.bound != "inconclusive":
         return False
     step = report.metrics.get("step_time_s")
@@ -85,7 +85,7 @@ class MeasuredChange:
 def change_between(base: Sequence[Measured], new: Sequence[Measured]) -> MeasuredChange:
     """The change of the geometric mean from one side to the other; each side has at least one run.
 
-    A run counts by how sure it is of itself: a disturbed one neither moves the mean nor hides a change.
+    Runs are weighted by their own error: a disturbed one neither moves the mean nor hides a change.
     """
     assert base and new and all(run.value > 0 for run in (*base, *new))
     noise, freedom = _between(base, new)
@@ -126,9 +126,9 @@ def quantile_95(freedom: float) -> float:
 
 
 def _between(base: Sequence[Measured], new: Sequence[Measured]) -> tuple[float, float]:
-    """The noise between runs beside the one within them, and the degrees of freedom of that estimate.
+    """The noise between runs in addition to the noise within them, and the estimate's degrees of freedom.
 
-    By moments, as DerSimonian and Laird (1986) do for studies that are not equally sure of themselves.
+    By moments, as DerSimonian and Laird (1986) do for studies of unequal precision.
     """
     shown = room = 0.0
     for side in (base, new):
@@ -157,8 +157,8 @@ def _weighted(side: Sequence[Measured], weights: list[float]) -> float:
 # Where no limit is given. Smaller ones would fail for drifts of the machine that no repeat shows, larger ones
 # leave too little room below a regression of 10 %: both rates are in docs/ci.md.
 DEFAULT_LIMIT = 0.03
-# How far not to trust the part of a step that other programs cost, of its logarithm: a crowded core also has
-# cold caches. With 2 % between runs it explains the scatter of a job that so lost up to 73 % of its steps.
+# Error of the correction for other programs' part of a step, as a share of its logarithm: a shared core also
+# has cold caches. With 2 % between runs it explains the scatter of a job that lost up to 73 % of its steps.
 CORRECTION_ERROR = 0.03
 # A gate should see a regression of a tenth, or of twice what it tolerates where that is more.
 WANTED = 0.10
@@ -271,7 +271,7 @@ def check(
 
 
 def judge(report: Report, conditions: Sequence[Condition]) -> Outcome:
-    """Every condition against the report. An excess outweighs ignorance, ignorance outweighs a pass."""
+    """Every condition against the report. A failed one outweighs an unknown one, which outweighs a pass."""
     judgements = [_judged(report, condition) for condition in conditions]
     return Outcome(worst(judgement.status for judgement in judgements), judgements)
 

@@ -1,4 +1,4 @@
-"""What the machine and strangers did during the steady window, from cumulative counters."""
+"""Load of the machine by other processes during the steady window, from cumulative counters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..model.report import Metric
 from .replay import step_seconds
 from .steps import mean_interval, seconds_in, steps_in
 
-DISK_BUSY = 0.5  # share of time with a request in flight, below which nobody is in anybody's way (chosen)
-OURS_AT_LEAST = 0.7  # of the traffic; less, and the disks are shared (chosen)
-LITTLE_BYTES_PER_S = 5e6  # of strangers' traffic disturbs no disk (chosen)
+DISK_BUSY = 0.5  # share of time with a request in flight; below it, users do not delay each other (chosen)
+OURS_AT_LEAST = 0.7  # the job's share of the traffic; below it, the disks are shared (chosen)
+LITTLE_BYTES_PER_S = 5e6  # of other processes' traffic do not slow a disk (chosen)
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Disks:
 
     @property
     def strangers_bytes_per_s(self) -> float:
-        """What the job did not cause."""
+        """Traffic of other processes."""
         return max(0.0, self.all_bytes_per_s - self.job_bytes_per_s)
 
     @property
@@ -40,7 +40,7 @@ class Disks:
 
     @property
     def shared(self) -> bool:
-        """Whether strangers take so much of busy disks that the job must notice."""
+        """Whether other processes take so much of busy disks that the job slows down."""
         large = self.strangers_bytes_per_s >= LITTLE_BYTES_PER_S and self.job_share < OURS_AT_LEAST
         return large and self.busy >= DISK_BUSY
 
@@ -61,15 +61,15 @@ def measure_disks(profile: Profile, begin: float, end: float) -> Disks | None:
 
 
 SOURCE = "time between batches less the run queue behind other programs"
-CROWDED_OUT = "steps were hardly anything but waiting for cores that other programs used"
+CROWDED_OUT = "steps were almost entirely waiting for cores that other programs used"
 
 
 def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad) -> Metric | None:
-    """The step time in seconds as if strangers had left the cores alone; None where that was not measured, no
-    value where they left so little that nothing can be said of the job.
+    """The step time in seconds without other processes on the cores; None where that was not measured, no
+    value where waiting for them is nearly all of the step.
 
-    Where workers make the batches, the loop's wait is stretched as their fetches are. What the job would have
-    waited for its own threads stays in: only as much of the queue goes as strangers added to its length.
+    Where workers make the batches, the loop's wait is stretched as their fetches are. The job's wait for its
+    own threads stays in: only the part of the run queue that other processes added is taken off.
     """
     walls = seconds_in(steps)
     if walls <= 0 or host.foreign_cores is None or all(step.queue is None for step in steps):
@@ -81,7 +81,7 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad)
     # A row's queue may belong to the step before it: no single row is held to be above zero.
     left = [step.wall - theirs * queue for step, queue in zip(steps, queues, strict=True)]
     value, low, high = mean_interval(left, [float(step.steps) for step in steps])
-    if low <= 0:  # whatever is left of such steps says nothing
+    if low <= 0:  # too little is left of such steps to judge
         return Metric(None, "s", source=CROWDED_OUT)
     return Metric(value, "s", low, high, steps_in(steps), SOURCE)
 
@@ -93,7 +93,7 @@ def _queue(step: Step, workers: int, stretched: float) -> float:
 
 
 def _theirs(lost: float, host: HostLoad) -> float:
-    """The strangers' part of the queue: how much of what was wanted beyond the cores they brought."""
+    """Other processes' share of the run queue: their cores over all demand beyond the allowed cores."""
     foreign = strangers(host)
     if foreign <= 0:
         return 0.0
@@ -113,7 +113,7 @@ def pool_cpu(inputs: Inputs, serialise: float) -> float:
 
 def crowding(inputs: Inputs, workers: int, serialise: float) -> float:
     """CPU that a batch costs its whole worker over that of the fetching thread alone, where several workers'
-    pools crowd the cores; 1 where they do not: idle cores may well be used by a pool."""
+    pools oversubscribe the cores; 1 where they do not: a pool may use idle cores."""
     pool = pool_cpu(inputs, serialise)
     if workers < 2 or inputs.cpu <= 0 or inputs.wall <= 0:
         return 1.0
@@ -139,9 +139,9 @@ def busy_workers(scenario: Scenario) -> float:
     return min(scenario.workers, batch / step_seconds(scenario))
 
 
-FOREIGN_NOISE_CORES = 0.08  # our own supervisor and the kernel's housekeeping stay below this (chosen)
+FOREIGN_NOISE_CORES = 0.08  # bdoc's supervisor and kernel threads stay below this (chosen)
 
-LEAST_CORES = 0.01  # a quota may be that small; none at all could not have run
+LEAST_CORES = 0.01  # cores: the smallest quota that is believed
 OVERLAP = 0.5  # of the steady window, for which another process trains too, to share the cores (chosen)
 
 
@@ -161,7 +161,7 @@ def rate(series: Series, name: str, begin: float, end: float) -> float | None:
 
 
 def measure_host(profile: Profile, begin: float, end: float, device: DeviceView | None = None) -> HostLoad:
-    """Cores in use by the job and by strangers, disks, throttling; how often its device ran a kernel."""
+    """Cores used by the job and by other processes, disks, throttling; how often its device ran a kernel."""
     series, cores = profile.series, max(LEAST_CORES, profile.machine.cores)
     busy = rate(series, "cpu_busy_s", begin, end)
     job = rate(series, "job_cpu_s", begin, end)
@@ -225,6 +225,6 @@ def _training(profile: Profile, begin: float, end: float) -> set[int]:
 
 
 def strangers(host: HostLoad) -> float:
-    """Cores' worth of other people's work that competes with the job; they may live where it may not go."""
+    """Cores used by other processes in competition with the job; some may run where the job may not."""
     elsewhere = max(0.0, host.cores_online - host.cores)
     return max(0.0, (host.foreign_cores or 0.0) - elsewhere)

@@ -16,7 +16,7 @@ from ..source.frames import is_ours, is_queued, is_users, parse_frame
 from .loop_without_loader import gap_stacks
 from .steps import SAMPLES_AT_LEAST
 
-LISTED = 20  # of each role's own and of its library functions: what a person reads, and no profile grows with
+LISTED = 20  # of each role's own and of its library functions: a readable list of bounded size
 LEAST = 0.005  # of the samples, below which a function is noise at the few hundred that a window takes
 
 Key = tuple[str, str]  # function, file
@@ -31,7 +31,7 @@ class SampleCounts:
     total: Counter[Key] = field(default_factory=Counter)
     lines: dict[Key, Counter[int]] = field(default_factory=dict)
     users: set[Key] = field(default_factory=set)
-    looked: Counter[Key] = field(default_factory=Counter)  # own samples, where it was seen who slept
+    looked: Counter[Key] = field(default_factory=Counter)  # own samples, where thread states were sampled
     awake: Counter[Key] = field(default_factory=Counter)
 
 
@@ -80,7 +80,7 @@ def _count(tally: SampleCounts, stack: Stack) -> None:
 
 
 def _listed(tally: SampleCounts, role: str) -> list[HotFunction]:
-    if not tally.samples:  # stacks that only the look at awake threads has met
+    if not tally.samples:  # stacks that only the samples of awake threads contain
         return []
     found = [_function(tally, key, role) for key, _ in tally.own.most_common()]
     found = [one for one in found if one.own_share >= LEAST]
@@ -91,7 +91,7 @@ def _listed(tally: SampleCounts, role: str) -> list[HotFunction]:
 def _function(tally: SampleCounts, key: Key, role: str) -> HotFunction:
     function, file = key
     (line, _), *_ = tally.lines[key].most_common(1)
-    looked = tally.looked[key]  # at other instants than the samples: chance may let it see a little more
+    looked = tally.looked[key]  # taken at other instants than the samples: chance may make it a little more
     return HotFunction(
         function=function,
         location=Location(file, line, function),
@@ -124,7 +124,7 @@ WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/loggin
 SENDS = re.compile(r"(\w+\.)?(put|send|send_bytes|dumps|_sendback_result) \(.*/(multiprocessing|concurrent)/")
 PUTS = re.compile(r"(\w+\.)?put \(.*/queues?\.py:")
 QUEUED = 0.1  # of the loop's samples in a queue, from which it is fed by threads (chosen)
-MAKES = 0.5  # of the looks, from which a thread is one of those (chosen)
+MAKES = 0.5  # of the samples, from which a thread is one of those (chosen)
 BUSY = 0.3  # of a core, from which one is a feeder (chosen)
 
 
@@ -146,7 +146,7 @@ NOBODY = Feeders()
 
 
 def find_feeders(profile: Profile, pid: int) -> Feeders:
-    """Of the training process ``pid``; none where nobody saw which threads run."""
+    """Of the training process ``pid``; none where thread states were not sampled."""
     pools = _below(profile, pid)
     main = [one for one in profile.stacks if one.pid == pid and "Main" in one.thread]
     looks = sum(one.count for one in main)
@@ -193,8 +193,7 @@ def _sending(stacks: list[Stack]) -> float:
 
 
 def _feeds(stacks: list[Stack]) -> bool:
-    """Whether it is the user's code that mostly runs there, or the sending of what that gave, and no
-    writing."""
+    """Whether a thread mostly runs the user's code or sends its results, and writes nothing."""
     makes = [
         one.running or 0
         for one in stacks
@@ -235,15 +234,15 @@ LIBRARY = re.compile(
     r"|/(bottleneck_doctor)/agent/"
 )
 OURS = "bottleneck_doctor"
-MOST = 0.5  # of the samples: the deepest line that still holds as much is the one to look at (chosen)
-# Parts of a library that belong to another one that people know.
+MOST = 0.5  # of the samples: the deepest line that still holds as much is the hottest (chosen)
+# Modules shown under the name of a library that people know.
 KNOWN_AS = {"_compression": "gzip, bz2 or lzma", "sre_compile": "re", "sre_parse": "re", "zipfile": "zip"}
 
 
 @dataclass(frozen=True)
 class LineShare:
     """A line of the user's: the shares of the making of batches, and of the CPU for it, that pass in it or
-    below it. ``cpu_share`` is None where nobody saw which threads slept."""
+    below it. ``cpu_share`` is None where thread states were not sampled."""
 
     location: Location
     share: float
@@ -276,8 +275,8 @@ def hot_lines(profile: Profile, loader: Loader | None, loop: Loop | None = None)
 
 
 def least_cpu_share(line: LineShare, inputs: Inputs) -> float:
-    """The share of a batch's CPU that a line has. Where nobody saw who slept, the least that it can have:
-    all the sleep that the kernel's books know of is charged to the line."""
+    """The line's share of a batch's CPU. Where thread states were not sampled, its lower bound: all sleep in
+    the kernel's accounting is charged to the line."""
     if line.cpu_share is not None:
         return line.cpu_share
     asleep = inputs.storage + inputs.network + inputs.wait
@@ -341,7 +340,7 @@ def users_line(stack: Stack) -> Location | None:
 
 
 def _users(path: list[str]) -> list[tuple[int, str]]:
-    """The user's frames with their places, each line once: a comprehension stands on its caller's."""
+    """The user's frames with their places, each line once: a comprehension is on its caller's line."""
     found: dict[str, tuple[int, str]] = {}
     for place, frame in enumerate(path):
         if LIBRARY.search(frame) is None and "<frozen" not in frame:

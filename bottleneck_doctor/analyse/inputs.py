@@ -20,7 +20,7 @@ from .steps import seconds_in, span_of, steps_in
 
 
 def making_of(profile: Profile, loader: Loader | None) -> Making:
-    """What hooks found about this loader; an empty one where nothing was."""
+    """What hooks recorded of this loader's batches; an empty one where they recorded nothing."""
     key = loader.key if loader is not None else ""
     return next((one for one in profile.makings if one.loader == key), Making(key))
 
@@ -34,17 +34,17 @@ def epoch_draws_s(making: Making, loop: Loop | None) -> float:
 STORAGE = ("storage", "fault")
 NETWORK = ("network", "remote")
 WAITS = ("sleep", "lock", "pipe", "poll", "other")
-MADE = "made"  # a wait for a thread that computes what is waited for
-READ_MARK_BYTES = 4096  # bytes from storage per batch below which nothing was read to speak of
-BUCKET_S = 0.5  # of looks: one that ended in the stretch began before it, or lies in it whole
+MADE = "made"  # a wait for a thread of the same process that computes the batch
+READ_MARK_BYTES = 4096  # bytes from storage per batch; less counts as no read
+BUCKET_S = 0.5  # length of a bucket of samples: one that ends in the stretch may begin before it
 NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
 OPENING = 3.0  # times what other batches cost, from which a new worker's first is part of its start (chosen)
 
 
 @dataclass(frozen=True)
 class BlockedSplit:
-    """How blocked time divides, from ``samples`` observations outside; 0 = judged by bytes alone. ``made`` is
-    waiting for a thread of the same process that computes the batch, None where nobody looked at that one."""
+    """How blocked time divides, by ``samples`` taken from outside; 0 = judged by bytes alone. ``made`` is
+    waiting for a thread of the same process that computes the batch, None where that one was not sampled."""
 
     storage: float
     network: float
@@ -57,8 +57,8 @@ UNSEEN = BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
 
 
 def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> FetchTable | None:
-    """The fetch table of one loader. ``background`` is what other threads of its process burn all the time,
-    in cores: no part of any fetch."""
+    """The fetch table of one loader. ``background`` is the cores that other threads of its process always
+    use: they are no part of a fetch."""
     table = next((table for table in profile.fetches if table.loader == key), None)
     if table is None or not background:
         return table
@@ -67,8 +67,8 @@ def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> Fe
 
 
 def steady_fetches(profile: Profile, loop: Loop | None, loader: Loader | None) -> FetchTable | None:
-    """What the loop's loader fetches in a steady epoch: without what other threads burn meanwhile, and
-    without what new workers open."""
+    """The loader's fetches in a steady epoch, without the CPU of unrelated threads of the process and without
+    what new workers open."""
     if loader is None:
         return None
     table = fetches_of(profile, loader.key, background(profile, loop, loader.num_workers))
@@ -112,8 +112,8 @@ def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:
 
 
 def looks_at(profile: Profile, loader: str, pid: int, begin: float, end: float) -> Counter[str]:
-    """What threads that fetch for a loader were seen in between two instants or, without one, the training
-    loop's thread of a process."""
+    """Samples, by state, between two instants: of the threads that fetch for a loader or, without one, of a
+    process's training loop."""
     seen: Counter[str] = Counter()
     for blocked in profile.blocked:
         if blocked.loader == loader and (loader or blocked.pid == pid):
@@ -126,7 +126,7 @@ def looks_at(profile: Profile, loader: str, pid: int, begin: float, end: float) 
 def split_blocked(
     profile: Profile, table: FetchTable, rows: list[int], begin: float, end: float
 ) -> BlockedSplit:
-    """Shares of blocked time by class: what sleeping threads were seen in, else what the byte counts say."""
+    """Shares of blocked time by class: from samples of sleeping threads, else from byte counts."""
     known = shares_of(looks_at(profile, table.loader, 0, begin - BUCKET_S, end))
     if known is not None:
         return known
@@ -208,8 +208,8 @@ def _off_core(table: FetchTable, place: int) -> float:
 
 
 def _reading(table: FetchTable, place: int) -> float:
-    """The kernel's CPU for what came from storage: all of its own, but for pages mapped anew and for the copy
-    out of the page cache, which stay where the data is in memory."""
+    """The kernel's CPU for reads from storage: all of its CPU except for mapping pages and for copying out of
+    the page cache, which remain when the data is in memory."""
     if (table.storage_bytes[place] or 0) < READ_MARK_BYTES:
         return 0.0
     system, faults = table.system_s[place], table.minor_faults[place] if table.minor_faults else None
@@ -220,8 +220,8 @@ def _reading(table: FetchTable, place: int) -> float:
 def _pooled(table: FetchTable, place: int, split: BlockedSplit) -> float:
     """CPU that other threads of the process spent for the fetching thread while it waited for them.
 
-    Only in a lock can it wait for them. While it sleeps in anything else, what others burn is none of the
-    batch's: OpenMP's threads, for one, spin for a while after each operator of the model.
+    It waits for them only in a lock. While it sleeps in anything else, their CPU does not belong to the
+    batch: OpenMP's threads, for example, spin for a while after each operator of the model.
     """
     waits = split.waits.get("lock", 0.0) + split.waits.get("other", 0.0) if split.samples else 1.0
     return max(0.0, min(_off_core(table, place) * waits, table.other_cpu_s[place]))
@@ -266,18 +266,18 @@ def works_of(table: FetchTable, split: BlockedSplit, rows: list[int]) -> tuple[B
 
 
 KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (chosen, measured 0.7 to 0.9)
-SAMPLES_AT_LEAST = 50  # from outside, below which the share of time asleep is a guess (chosen)
+SAMPLES_AT_LEAST = 50  # samples from outside; with fewer, the share of time asleep is a guess (chosen)
 
 
 def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> BlockedSplit:
-    """How the blocked time of a loop's thread divides, by looks from outside."""
+    """How the blocked time of a loop's thread divides, by samples from outside."""
     seen = looks_at(profile, "", loop.pid, begin - BUCKET_S, end)
     return shares_of(seen) or UNSEEN
 
 
 def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> float:
-    """How far the share of time in which the loop's thread slept, by its own clocks, lies from that seen from
-    outside; 0 where either is not known."""
+    """The difference between the loop's share of time awake by its own clocks and by samples from outside;
+    0 where either is unknown."""
     if loop is None or not steps:
         return 0.0
     begin, end = span_of(steps)
@@ -291,9 +291,9 @@ def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> floa
 
 
 def with_feeders(split: BlockedSplit, busy: float, processes: bool) -> BlockedSplit:
-    """Waiting in a lock for busy feeders, or at the pipe of one that is a process, is the making of batches:
-    CPU, as far as they have any. The thread that wakes the loop may itself wait for those that compute: looks
-    at it alone see too little of that."""
+    """Waiting in a lock for busy feeders, or at the pipe of a feeder process, counts as making batches, up to
+    the share of time that feeders are on a core. The thread that wakes the loop may itself wait for those
+    that compute: samples of it alone are too low."""
     waits = {one: split.waits.get(one, 0.0) for one in (("lock", "pipe") if processes else ("lock",))}
     asleep, seen = sum(waits.values()), split.made or 0.0
     made = max(seen, busy * (asleep + seen))

@@ -14,8 +14,8 @@ from .hot_lines import users_line
 from .loop_cpu import is_library
 from .steps import SAMPLES_AT_LEAST
 
-OTHERS_RUN = 0.3  # of the time another Python thread is on a core, or nobody holds the lock (chosen)
-NEAR = 3  # innermost frames that say what a thread waits for: a wait is called, it calls little (chosen)
+OTHERS_RUN = 0.3  # of the time another Python thread is on a core; else the lock is free (chosen)
+NEAR = 3  # innermost frames that show what a thread waits for: a wait calls little (chosen)
 WORKS = 0.1  # of its samples found it running: a line that works, not one that sleeps (chosen)
 ASIDE = (
     "/torch/serialization.py", "/logging/", "/torch/distributed/", "/selectors.py", "/threading.py",
@@ -35,8 +35,8 @@ class LockWait:
 
 
 def lock_wait(profile: Profile, loop: Loop | None) -> LockWait | None:
-    """None where it was not seen. In lines where the loop's thread sometimes runs, its other samples are
-    waits: for a lock, where another Python thread is busy meanwhile."""
+    """The loop's wait for the lock; None without samples of thread states. Samples off a core, in lines where
+    the thread sometimes runs, are waits: for the lock, if another Python thread is busy."""
     if loop is None or loop.thread != 0:
         return None
     mine = [one for one in profile.stacks if one.pid == loop.pid and one.role == "trainer"]
@@ -55,16 +55,16 @@ def lock_wait(profile: Profile, loop: Loop | None) -> LockWait | None:
 
 
 def background(profile: Profile, loop: Loop | None, workers: int) -> float:
-    """Cores that other Python threads of a process that fetches for itself are on, whatever is fetched."""
+    """Cores used by other Python threads of a process that fetches for itself, between fetches too."""
     seen = lock_wait(profile, loop) if workers == 0 else None
     return seen.others if seen is not None and seen.share > 0 else 0.0
 
 
 def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenario:
-    """Time without the lock is the interpreter's, not sleep, or that of threads which feed the loop; and
-    another thread's CPU is not the model's.
+    """The scenario with waits for the lock as Python time instead of sleep or, where threads feed the loop,
+    as their delay of it; another thread's CPU is not the model's.
 
-    Where the loop fetches for itself, so are sleeps inside of fetches that nothing explains.
+    Where the loop fetches for itself, unexplained sleep inside of fetches is treated alike.
     """
     seen = lock_wait(profile, loop)
     if seen is None or seen.share <= 0:
@@ -79,9 +79,9 @@ def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenari
     )
     works = tuple(replace(work, wait=work.wait * (1 - share)) for work in base.works) if alone else base.works
     busy = min(1.0, seen.others)
-    # A log that sleeps waits for the thread that writes it, not for a disk.
+    # Logging that sleeps waits for the thread that writes, not for a disk.
     stored = base.shares.stored * (1 - busy)
-    beside = base.strangers + busy  # it wants a core as strangers do
+    beside = base.strangers + busy  # it wants a core as other processes do
     crowded = sum(waits) / len(waits) if makers else 0.0
     return replace(
         base,

@@ -142,8 +142,8 @@ def _lane(
 
 
 def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[LanePiece]:
-    """What a worker did between two fetches. It takes the next order as soon as there is one, so what is not
-    handing over is having none. A new process in its place says nothing of the time before."""
+    """What a worker did between two fetches. It takes the next task as soon as there is one, so time that is
+    not handing over is idle. Of the time before a new process in its place, nothing is known."""
     if later is not None and later.number > one.number + 1:
         return [LanePiece(one.end, later.begin, "unseen")]
     free = later.begin if later is not None else float("inf")
@@ -156,9 +156,9 @@ def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[LanePiece]:
     return [*handing, LanePiece(given, free, "idle")] if same else handing
 
 
-SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # no more are kept; a profile may come from anywhere
+SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # more are not drawn; a profile may come from anywhere
 PIECES_AT_MOST = 8000  # that these can come to
-HEARD = ("backward", "optimizer", "exchange", "copy", "sync")  # seen only in steps that are looked at
+HEARD = ("backward", "optimizer", "exchange", "copy", "sync")  # seen only in sampled steps
 
 
 def lanes_of(diagnosis: Diagnosis) -> Lanes | None:
@@ -245,11 +245,11 @@ def _own_fetches(excerpt: Excerpt, split: BlockedSplit, waits: dict[int, LanePie
 def _loop_lane(
     excerpt: Excerpt, spans: list[LanePiece], inside: list[LanePiece], alone: bool
 ) -> list[LanePiece]:
-    """The loop's time without gaps. What no hook saw of a step is computing; where steps followed that were
-    not looked at, the step ends with what was last heard of it, and the rest is unseen. Unless ``alone``,
-    other threads of the process train too, whose steps make us hear of this one's that were not looked at.
+    """The loop's time without gaps. Time of a step that no hook saw is computing; where steps followed that
+    were not sampled, the step ends with its last event, and the rest is unseen. Unless ``alone``, other
+    threads of the process train too, and their sampled steps record events of this thread's other steps.
 
-    Where steps wait for a second loader, one whose second wait nobody looked at did not compute meanwhile.
+    Where steps wait for a second loader, too, a step without that wait is unseen up to its first event.
     """
     numbered = [one for one in spans if one.what == "wait" and one.batch is not None]
     laid = layered([*spans, *inside])
@@ -281,8 +281,8 @@ def _waits_again(within: list[LanePiece]) -> bool:
 
 
 def _last(within: list[LanePiece], begin: float, alone: bool) -> float:
-    """Until when a step that others followed unseen is known to have gone on; what was heard after another
-    loader was looked at belongs to a later one."""
+    """The last known instant of a step that unsampled steps followed; events after the next wait for a loader
+    belong to a later step."""
     heard = [one for one in within if one.what in HEARD]
     first = next((one for one in heard if one.what == "optimizer"), None)
     if first is not None:

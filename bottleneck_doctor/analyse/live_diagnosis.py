@@ -1,4 +1,4 @@
-"""What can be said of a training while it runs: watched from its start, or looked at without hooks."""
+"""Diagnoses a training while it runs: from hooks since its start, or from stack samples alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .steady import WARMUP_SHARE
 from .steps import Z90
 from .verdict import NO_GAINS, STEPS_AT_LEAST
 
-SAMPLES_AT_LEAST = 100  # of a training's thread, below which a share is known to 8 points at best
+SAMPLES_AT_LEAST = 100  # of a training's thread; with fewer, a share is known to 8 percentage points at best
 CLEARLY = 1.5  # times the second side, from which confidence is more than low (chosen)
 AWAKE = 0.5  # of the samples of who makes batches, from which that is a matter of CPU
 SLEEPS = {
@@ -54,7 +54,7 @@ def by_samples(diagnosis: Diagnosis) -> Diagnosis:
     metrics = diagnosis.metrics | {"cpu_busy_fraction": cpu_busy(host)}
     total = sum(seen.values())
     if total < SAMPLES_AT_LEAST:
-        why = f"{total} stack samples of a training thread; {SAMPLES_AT_LEAST} are the least that is judged"
+        why = f"{total} stack samples of a training thread; at least {SAMPLES_AT_LEAST} are needed"
         return replace(diagnosis, metrics=metrics, verdict=replace(diagnosis.verdict, summary=why))
     wait = _share(seen["waiting for data"], total)
     metrics |= {"data_wait_fraction": wait, "exposed_data_wait_fraction": wait}
@@ -81,7 +81,7 @@ def _verdict(profile: Profile, trainer: int | None, seen: Counter[str], total: i
     shares = ", ".join(f"{name} {count / total:.0%}" for name, count in seen.most_common() if count)
     why = f"of {total} samples of the training thread: {shares}; steps were not timed"
     if side != "waiting for data" and profile.machine.gpus:
-        why += ", nor what the accelerator does meanwhile"
+        why += ", and the accelerator was not measured"
         return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)
     cause = _why_late(profile, trainer) if side == "waiting for data" else CAUSES[side]
     bound = RESOURCE[cause] or "io"  # what is written to a disk, or over a network
@@ -90,7 +90,7 @@ def _verdict(profile: Profile, trainer: int | None, seen: Counter[str], total: i
 
 
 def _why_late(profile: Profile, trainer: int | None) -> str:
-    """Whether whoever makes batches computes, or what it sleeps in."""
+    """The cause of late batches: their makers compute, or what they sleep in."""
     stacks = [one for one in profile.stacks if any(FETCH in frame for frame in one.frames)]
     workers = [one for one in stacks if one.role == "worker"]
     makers = workers or [one for one in stacks if one.pid == trainer]
@@ -110,8 +110,8 @@ def _why_late(profile: Profile, trainer: int | None) -> str:
 
 ABREAST = 0.9  # of the furthest one's steps: the others are no ranks of the same training (chosen)
 STALLED_S = 10.0  # without a batch, and
-STALLED_STEPS = 10  # times a step's usual time: then something hangs, or evaluates, or saves (chosen)
-ENOUGH_STEPS = ceil(STEPS_AT_LEAST / (1 - WARMUP_SHARE))  # of a run, for a verdict that can say anything
+STALLED_STEPS = 10  # times a step's usual time: then the loop hangs, evaluates or saves (chosen)
+ENOUGH_STEPS = ceil(STEPS_AT_LEAST / (1 - WARMUP_SHARE))  # of a run, for a verdict
 
 
 def ranks_of(progress: Sequence[Progress]) -> list[Progress]:
@@ -137,5 +137,5 @@ def pace(before: Iterable[Progress], after: Sequence[Progress]) -> tuple[float |
 
 
 def is_stalled(silent_s: float, step_s: float | None) -> bool:
-    """Whether no batch came for so long that it is worth saying."""
+    """Whether no batch came for so long that it is reported."""
     return silent_s > max(STALLED_S, STALLED_STEPS * (step_s or 0.0))

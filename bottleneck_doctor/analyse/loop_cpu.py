@@ -26,8 +26,8 @@ from .loop_parts import LoopSample, samples_in
 from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (chosen, measured: 0.85 to 0.95)
-ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more was no step like them (chosen)
-DISTURBED = 0.5  # of its CPU time, off its core: a profiled step that cannot tell all pauses (chosen)
+ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more is not like them (chosen)
+DISTURBED = 0.5  # of its CPU time off its core: the profiled step's pauses are uncertain (chosen)
 DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (chosen)
 # times the step's CPU at most, for parts from which time without a core was taken off (chosen)
 ADDS_UP = 1.25
@@ -83,7 +83,7 @@ def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     measured, left_over = anatomy.short_s + priced * true, own - python - anatomy.beyond_s * true
     launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
     if anatomy.operators < CROWD:
-        launch = 0.0  # any small model consists of small operators: a few of them are no ailment
+        launch = 0.0  # any small model consists of small operators: a few of them are no problem
     # Operators that are called by lines which nothing trained needs are no part of the model.
     apart = [one for one in samples if one.own and one.purpose.what in (MEASURE, BESIDE)]
     running, total = (sum(one.stack.running or 0 for one in some) for some in (apart, samples))
@@ -92,7 +92,7 @@ def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
 
 
 def _is_like(anatomy: DispatchBreakdown, own: float) -> bool:
-    """Whether the profiled step was like the steady ones, and lost its core not too often to say where."""
+    """Whether the profiled step was like the steady ones, and rarely enough without a core to be divided."""
     least, most = ALIKE
     if not least * own <= anatomy.cpu_s <= most * (own + PROFILED_S * anatomy.operators):
         return False
@@ -123,7 +123,7 @@ def _python_at_least(anatomy: DispatchBreakdown) -> float:
 def awake(anatomy: DispatchBreakdown) -> DispatchBreakdown:
     """The same step without the time that the thread slept or had no core.
 
-    Where it did so nobody saw; a slice without a core is longer than most operators, and so is a sleep: the
+    The instants are not recorded. Sleeps and slices without a core are longer than most operators, so the
     time is taken off the longest spans, the longest first.
     """
     left = max(0.0, anatomy.wall_s - anatomy.cpu_s)
@@ -152,7 +152,7 @@ def own_cpu_s(steps: list[Step], stored: float) -> float:
 
 
 def host_cpu_s(step: Step, stored: float, collect_s: float) -> float:
-    """The CPU of what the host does in a step beside training: of writing, as far as it does not sleep."""
+    """CPU seconds of a step's host work other than training: writing, without its sleep, and collection."""
     return (1 - stored) * (step.checkpoint + step.logging) + collect_s
 
 
@@ -171,9 +171,9 @@ def _long_s(profile: Profile, loop: Loop, anatomy: DispatchBreakdown, samples: l
 
 
 def witnessed(profile: Profile, loop: Loop) -> float:
-    """The largest share of the loop's own CPU that its stacks allow Python to have; all without stacks.
+    """The upper bound of Python's share of the loop's own CPU by its stacks; 1 without stacks.
 
-    Compiled code runs no operators that the profiler knows: there stacks must say that it was Python.
+    Compiled code runs no operators that the profiler sees: there, without stacks, it is 0.
     """
     samples = attribute(profile, loop).own
     held = _in_python(profile, samples)
@@ -229,18 +229,18 @@ def _picks_elements(profile: Profile, stack: Stack) -> bool:
 
 
 def _is_numpys(profile: Profile, stack: Stack) -> bool:
-    """Whether its innermost function of the user's computes with NumPy and has no word of torch."""
+    """Whether the user's innermost function computes with NumPy and does not mention torch."""
     place = next(reversed(users_path(stack.frames)), None)
     source = code.source_at(profile.sources, place) if place is not None else None
     return source is not None and NUMPYS.search(source.text) is not None and not TENSORS.search(source.text)
 
 
 def is_library(frame: str) -> bool:
-    """Whether a frame is torch's own, code that it generated, or ours."""
+    """Whether a frame is torch's, code that it generated, or bdoc's."""
     return TORCHS.search(frame) is not None
 
 
-SHARE = 0.05  # of the loop's samples, below which a few of them are chance (chosen)
+SHARE = 0.05  # of the loop's samples; fewer are chance (chosen)
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class Logged:
 
 
 def logged(profile: Profile, loop: Loop | None) -> Logged:
-    """What stacks prove; nothing from a few samples, or where no source is kept."""
+    """What the loop writes, by its stack samples; nothing where these are too few or rarely in it."""
     seen = attribute(profile, loop)
     total, writing = samples_in(seen.own), [one for one in seen.own if one.label == "logging"]
     count = samples_in(writing)
@@ -281,8 +281,8 @@ def with_written(profile: Profile, loop: Loop | None, steps: list[Step]) -> list
 def _moved(steps: list[Step], part: str, share: float) -> list[Step]:
     """The steps with such a share of what no other hook times in a part, as far as its own did not see it.
 
-    A look at the stacks takes a core, and threads that compute together wait for it: parts that compute hold
-    more samples than time. Hooks know the time of some."""
+    Sampling stacks takes a core, and threads that compute together wait for it: parts that compute have
+    more samples than time. Hooks time some of them."""
     rest, hooked = seconds_in(steps, "compute"), seconds_in(steps, part)
     more = min(1.0, max(0.0, share * (rest + hooked) - hooked) / rest) if rest > 0 else 0.0
     if not more:

@@ -34,10 +34,10 @@ KNOWN = (
     ("loss", "", ("/torch/nn/functional.py",)),
     ("compiled", "", ("/torch/_dynamo/",)),  # a forward pass, where it is no wrapper of something known
 )
-TORN = 0.05  # of the samples: fewer may be torn stacks, since nobody stops the thread (chosen)
+TORN = 0.05  # of the samples: fewer may be torn stacks, since the thread is not stopped (chosen)
 FEWEST = 3  # samples of a line, below which they may be torn (chosen)
 MANY = 10  # samples, from which a single one among them may be torn (chosen)
-OWN = ("user", "line")  # parts that only the user's source can name: a function of his, or the loop's line
+OWN = ("user", "line")  # parts that only the user's source can name: a function, or the loop's line
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LoopSample:
 
     @property
     def own(self) -> bool:
-        """Whether hooks know nothing of it."""
+        """Whether no hook times it."""
         return self.part in OWN
 
 
@@ -106,13 +106,13 @@ def _data_lines(samples: list[LoopSample], body: LoopBody | None) -> list[tuple[
     needs = {place: set(feed.needs) for place, feed in enumerate(feeds)}
     needed_by = {place: {other for other in needs if place in needs[other]} for place in needs}
     models = _calling(samples, body)
-    known = models | {len(feeds) - 1}  # of a small model not every call is seen
+    known = models | {len(feeds) - 1}  # not every call of a small model is sampled
     upstream, downstream = _closure(known, needs), _closure(models, needed_by)
     found = upstream - downstream - known
-    # What is made of a batch that the model also gets as it is belongs to the step, as it does with a loader.
+    # What is computed from a batch that the model also takes as it is belongs to the step, as with a loader.
     for given in [needs[model] & found for model in models]:
         found -= {place for place in given if (_closure({place}, needs) & given) - {place}}
-    # So does what is made of a batch for the loss alone, such as what a detector shall have found.
+    # So do targets that are computed from a batch for the loss alone, such as a detector's.
     asked = _closure(models, needs)
     found -= {place for place in found - asked if needs[place] & found & asked}
     if not models:

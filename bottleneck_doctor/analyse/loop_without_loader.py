@@ -19,13 +19,13 @@ from .attribution import attribute
 from .loop_parts import FEWEST, OWN, TORN, LoopSample, samples_in, training_samples  # fmt: skip
 from .steps import SAMPLES_AT_LEAST, Z90
 
-FEW = 5  # the same where the source tells which lines get a batch: then the gap is mostly one thing (chosen)
-SLIGHT = 0.1  # of the step: a gap that may as well hold no batch, if nobody saw; half of it is taken (chosen)
-ELSEWHERE = 0.1  # of the step more than the gap, seen to get a batch: it is not got there (chosen)
-NEARLY = 0.8  # of the gap that queues take, from which the rest of it is the looks' own (chosen)
-INNER = 0.8  # of the samples of the loop around it: the inner loop is all that matters (chosen)
-TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines no batch is waited for, mostly
-USUAL = 0.5  # of the samples of one of these: that is its line, however short it takes (chosen)
+FEW = 5  # samples in the gap at least, where the source shows which lines get a batch (chosen)
+SLIGHT = 0.1  # of the step: without samples, half of so small a gap counts as getting a batch (chosen)
+ELSEWHERE = 0.1  # of the step, by which getting a batch exceeds the gap: it lies elsewhere (chosen)
+NEARLY = 0.8  # of the gap is waiting in queues: the rest is the overhead of sampling (chosen)
+INNER = 0.8  # of the outer loop's samples, from which only the inner loop is judged (chosen)
+TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines the loop rarely waits for a batch
+USUAL = 0.5  # of a part's samples, from which a line is one of that part's (chosen)
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 
@@ -33,7 +33,7 @@ APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part o
 class InputGap:
     """When a loop gets its batch: in ``share`` of the gap before the model is called, and in ``beside`` of
     the rest of the step; the interval of both, as shares of the whole step; and the line that does it.
-    ``busy`` is what getting it has of the loop's time on a core, where clocks do not tell that."""
+    ``busy`` is its share of the loop's time on a core, where no clock measured that."""
 
     share: float
     low: float
@@ -67,7 +67,7 @@ def judge_gap(profile: Profile, loop: Loop) -> InputGap:
     beside, loose = _share(samples_in(data) - inside, later) if later else (0.0, 0.0)
     own = [one for one in samples if one.label != "evaluation"]
     if not timed or _is_elsewhere(loop.table, samples, of_step, inside) or _measured_before(own, data):
-        # samples alone can tell
+        # only samples show it
         share, spread = _share(samples_in(data), samples_in(samples))
         return InputGap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
     measured = _late_share(loop.table, samples, data, end)
@@ -84,7 +84,7 @@ def judge_gap(profile: Profile, loop: Loop) -> InputGap:
             share = min(1.0, 0.5 / (samples_in(samples) + 1) / max(of_step, 1e-12))
         return InputGap(share, 0.0, of_step + most, _hottest(data), beside)
     # A function that trains may do more before the model or after the backward pass: an update by hand, say.
-    # As much of it is in the gap as the clock says more than the samples of other lines do.
+    # Its part in the gap is the gap's time by the clock beyond the samples of other lines.
     within = [one for one in samples if one.part in OWN and one.line in trains]
     hidden = samples_in(one for one in within if len(one.stack.frames) > one.depth + 1)
     more = min(hidden, max(0, round(of_step * samples_in(samples)) - samples_in(early)))
@@ -116,8 +116,8 @@ def _innermost(one: LoopSample) -> tuple[str, int] | None:
 
 
 def _is_elsewhere(table: StepTable, samples: list[LoopSample], of_step: float, inside: int) -> bool:
-    """Whether the timed gap is not where the batch is got: a measure calls the model before, or the batch is
-    got in a closure that the optimizer calls, of whose many passes looks meet one gap."""
+    """Whether the batch is got outside of the timed gap: a metric calls the model before, or the optimizer
+    calls a closure that gets it, of whose many passes a sampled step times one gap."""
     seen, spread = _share(inside, samples_in(samples))
     closures = not any(table.optimizer_s) and any(one.part == "optimizer" for one in samples)
     return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
@@ -138,8 +138,8 @@ def _measured_before(samples: list[LoopSample], data: list[LoopSample]) -> bool:
 def _late_share(
     table: StepTable, samples: list[LoopSample], data: list[LoopSample], last: int
 ) -> float | None:
-    """The share of the step beside the gap in which a batch is got between the model's return and the
-    backward pass; None where no data line lies there, or nobody timed it."""
+    """The share of the step outside of the gap in which a batch is got between the model's return and the
+    backward pass; None where no data line lies there, or it was not timed."""
     rows = zip(table.late_s, table.gap_s, table.wall_s, strict=True) if table.late_s else ()
     timed = [(late, wall - (gap or 0.0)) for late, gap, wall in rows if late is not None]
     late_s, rest_s = sum(late for late, _ in timed), sum(rest for _, rest in timed)
@@ -208,7 +208,7 @@ def got_s(profile: Profile, loop: Loop) -> float:
 
 def _waits(profile: Profile, loop: Loop, gap: InputGap) -> list[float]:
     """Seconds of each row in which the loop gets its batch: by the gap or, where queues are nearly all of
-    that, in queues alone. Looks that tell the gap lengthen it; queues are timed in every step."""
+    that, in queues alone. Sampling a step lengthens its gap; queues are timed in every step."""
     rows = [(timed or 0.0, wall) for timed, wall in zip(loop.table.gap_s, loop.table.wall_s, strict=True)]
     by_gap = [gap.share * timed + gap.beside * max(0.0, wall - timed) for timed, wall in rows]
     share = _queued_for_data(profile, loop)
@@ -217,7 +217,7 @@ def _waits(profile: Profile, loop: Loop, gap: InputGap) -> list[float]:
 
 
 def _queued_for_data(profile: Profile, loop: Loop) -> float:
-    """The share of what the loop's thread waits in queues that is for batches; all, if nobody saw any."""
+    """The batches' share of the loop's wait in queues, by stack samples; 1 where no sample is in a queue."""
     seen = attribute(profile, loop)
     waiting, data = (
         samples_in(one for one in some if is_queued(one.stack.frames[one.depth :]))
@@ -244,7 +244,7 @@ def _total(column: list[float | None]) -> float:
 
 
 def _running(part: Iterable[LoopSample], whole: Iterable[LoopSample]) -> float | None:
-    """The part's share of the samples that were running; None where nobody saw which were."""
+    """The part's share of the samples that were running; None where none is known to be."""
     one, all_of_it = (sum(sample.stack.running or 0 for sample in some) for some in (part, whole))
     return one / all_of_it if all_of_it else None
 

@@ -13,11 +13,11 @@ from .host import rate
 from .loop_parts import FEWEST, samples_in
 from .steps import SAMPLES_AT_LEAST
 
-AGAIN_SHARE = 0.3  # of the bytes that the job reads were in memory shortly before: it is too small (chosen)
-AGAIN_BYTES_PER_S = 1 << 20  # less than this comes again on any busy machine (chosen)
+AGAIN_SHARE = 0.3  # of the bytes read were in memory shortly before, from which memory is too small (chosen)
+AGAIN_BYTES_PER_S = 1 << 20  # refaults below this are normal on a busy machine (chosen)
 STALLED = 0.1  # share of time in which some task waits for memory (chosen)
 LOOP_FAULTS_AT_LEAST = 0.2  # pages per step that the loop's own process had to wait for (chosen)
-DEAREST_FAULT_S = 0.02  # a page from a spinning disk, or with the readahead around it (chosen)
+DEAREST_FAULT_S = 0.02  # seconds for a page from a spinning disk, or with its readahead (chosen)
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Shortage:
 
     ``stalled`` and ``reading`` are the kernel's pressure totals (some task waits for memory, for a device) of
     ``scope``; ``again`` is what was read that memory had held shortly before; ``loop_faults`` are pages per
-    step that others than the makers of batches waited for. ``system_share`` is the kernel's part of the job's
-    CPU: reclaiming and mapping pages is most of it where memory is short.
+    step that the job waited for outside of making batches. ``system_share`` is the kernel's part of the
+    job's CPU: where memory is short, it is mostly reclaiming and mapping pages.
     """
 
     stalled: float | None
@@ -41,7 +41,7 @@ class Shortage:
 
 
 def measure_shortage(profile: Profile, inputs: Inputs, begin: float, end: float, step_s: float) -> Shortage:
-    """What the counters say of a stretch of time."""
+    """The counters' growth over a stretch of time, as rates."""
     series = profile.series
     faults = rate(series, "job_major_faults", begin, end)
     system, cpu = rate(series, "job_system_s", begin, end), rate(series, "job_cpu_s", begin, end)
@@ -58,9 +58,9 @@ def measure_shortage(profile: Profile, inputs: Inputs, begin: float, end: float,
 
 
 def is_short(shortage: Shortage) -> bool:
-    """Whether memory is too small for what the job keeps using. Machine-wide signs alone do not convict it:
-    the job must itself wait for pages, or be pressed against a limit of its own. Data that is read anew in
-    each epoch is no sign: a page cache that is full is in order."""
+    """Whether memory is too small for what the job keeps using. Machine-wide signs alone do not suffice: the
+    job must itself wait for pages, or be at a limit of its own. Data that is read again in each epoch is no
+    sign: a full page cache is normal."""
     again = shortage.again_bytes_per_s or 0.0
     thrashes = again >= max(AGAIN_BYTES_PER_S, AGAIN_SHARE * (shortage.job_read_bytes_per_s or 0.0))
     presses = (shortage.stalled or 0.0) >= STALLED
@@ -98,8 +98,8 @@ READ_S_PER_BYTE = 2e-10  # of the kernel's CPU, to copy what the page cache hold
 
 
 def paging_s(system: float | None, faults: float | None, fault_s: float | None = None) -> float:
-    """Of so many seconds of kernel CPU, with so many minor faults, what mapping pages took: all of it, unless
-    that is too much for them. ``fault_s`` is what a page was timed to take on this machine."""
+    """Seconds of kernel CPU ``system`` that mapping pages took in so many minor faults: all of it, unless
+    that is too much for them. ``fault_s`` is the measured time per page on this machine."""
     if system is None or faults is None or faults < PAGES_AT_LEAST:
         return 0.0
     if fault_s:
@@ -116,7 +116,7 @@ def fetched_paging_s(inputs: Inputs, shared_bytes: float = 0.0) -> float:
 
 
 def made_paging_s(steps: list[Step]) -> float:
-    """The same for a batch that the loop makes itself, where nobody counts: by its share of the CPU."""
+    """The same for a batch that the loop makes itself, where faults are not counted apart: by CPU share."""
     return fmean(_making(step) * paging_s(step.system, step.faults) for step in steps) if steps else 0.0
 
 

@@ -69,7 +69,7 @@ def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:
     files: dict[int, str] = {}
     for one in ranks:
         if one.rank is None:
-            raise UsageError(f"{one.file}: no launcher and no process group told which rank it was")
+            raise UsageError(f"{one.file}: no launcher and no process group gave its rank")
         if one.rank in files:
             raise UsageError(f"rank {one.rank} is in {files[one.rank]} and in {one.file}: two trainings?")
         files[one.rank] = one.file

@@ -22,7 +22,7 @@ UNSEEN = "no training step was seen"
 
 
 def environment(profile: Profile) -> dict[str, str | float | None]:
-    """Names and plain values, in the order of reading; None where nobody could tell."""
+    """Names and plain values, in the order of reading; None where unknown."""
     machine = profile.machine
     trainers = [process for process in profile.processes if process.role == "trainer"]
     trainer = trainers[0] if trainers else Process(0, 0, "trainer", 0.0)
@@ -68,7 +68,7 @@ def data_wait(steps: list[Step], loose: tuple[float, float] | None = None) -> Me
 def measure(
     main: Diagnosis, stretches: list[list[Step]], loose: tuple[float, float] | None = None
 ) -> dict[str, Metric]:
-    """All metrics that the contract promises; ``value`` is None where nothing was measured.
+    """All metrics of the contract; ``value`` is None where nothing was measured.
 
     The data wait is that of all ``stretches`` of the steady window: the verdict is about one phase of them.
     """
@@ -148,8 +148,8 @@ def _startup(main: Diagnosis) -> Metric:
     return Metric(max(0.0, first), "s", n=1, source="run start to first batch")
 
 
-# Dense operations a second, in 10^12, by the name that torch tells, from the vendor's data sheets. Cards of
-# the same chip with less power (PCIe, NVL) have other peaks, and parts (MIG) less yet.
+# Dense operations a second, in 10^12, by the device name in torch, from the vendor's data sheets. Cards of
+# the same chip with less power (PCIe, NVL) have lower peaks, and MIG instances lower ones still.
 PEAKS: dict[str, dict[str, float]] = {
     r"NVIDIA H200": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
     r"NVIDIA H100 80GB HBM3": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
@@ -215,7 +215,7 @@ def operations(one: Product | Convolution) -> float:
     return (2 if one.backward else 1) * once * one.calls
 
 
-LEAST = 0.02  # of the step: shorter waits are not worth a word (chosen)
+LEAST = 0.02  # of the step: shorter waits are not shown (chosen)
 CLOCK, WINDOW = "the accelerator's clock", "torch.profiler window"
 
 IDLE = (
@@ -263,7 +263,7 @@ def _told(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
         peak = facts.allocator.peak_bytes / facts.memory_bytes
         yield Evidence("peak of its memory", "device_peak_share", peak, "torch's allocator")
     loss = clock_loss(view)
-    if loss is not None:  # power and clock are worth a word only where something holds the clock down
+    if loss is not None:  # power and clock are shown only where something holds the clock down
         yield Evidence("clock, of the highest", "clock_share", loss, "NVML, while busy")
         if driver.power_share is not None:
             yield Evidence("power, of the limit", "power_share", driver.power_share, "NVML, while busy")
@@ -287,7 +287,7 @@ def exposed_wait(device: DeviceView) -> Metric:
 
 
 def gpu_busy(device: DeviceView | None) -> Metric:
-    """Some kernel was running: by the accelerator's clock and a profiler's window, else by NVML's word."""
+    """Some kernel was running: by the accelerator's clock and a profiler's window, else by NVML."""
     if device is None:
         return Metric(None, "share", source=UNUSED)
     if device.beat is not None and device.beat.wall_s > 0:
@@ -302,7 +302,7 @@ def gpu_busy(device: DeviceView | None) -> Metric:
 
 
 def gpu_memory(profile: Profile, device: DeviceView | None) -> Metric:
-    """The most that was in use, by everybody as NVML sees it, else by torch's allocator."""
+    """The peak of memory in use, of all processes by NVML, else of torch's allocator."""
     if device is None:
         return Metric(None, "share", source=UNUSED)
     facts = device.facts
@@ -316,4 +316,4 @@ def gpu_memory(profile: Profile, device: DeviceView | None) -> Metric:
         return Metric(
             facts.allocator.reserved_bytes / facts.memory_bytes, "share", source="torch's allocator"
         )
-    return Metric(None, "share", source="neither NVML nor torch's allocator was asked")
+    return Metric(None, "share", source="neither NVML nor torch's allocator was read")

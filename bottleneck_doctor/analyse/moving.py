@@ -21,16 +21,16 @@ HANDED_OUT_S = 2e-4
 PICKLED_S_PER_BYTE = 6e-10
 # To hand one over, both sides together, where these hold (chosen: 0.48 ms where they are 1.8 times as much).
 HANDED_S = 2.7e-4
-# times at most; more says something else about the machine than what handing over takes (chosen)
+# times at most; a larger ratio has causes other than handing over (chosen)
 SLOWER = 3.0
 
 
 def moving_of(
     payload: Payload, steps: list[Step], workers: int, handed_s: float | None
 ) -> tuple[float, float, float]:
-    """CPU seconds per batch, of the loop, of the worker, and of the latter what passes beside its next fetch:
-    as measured with workers; without, by what is in a batch and what it took to hand a descriptor over on
-    this machine, ``handed_s``."""
+    """CPU seconds per batch: of the loop, of the worker, and the worker's part that overlaps its next fetch.
+    Measured with workers; without, estimated from a batch's contents and ``handed_s``, the measured time to
+    hand over a descriptor on this machine."""
     pickled = PICKLED_S_PER_BYTE * payload.other_bytes
     receive = RECEIVED_S + RECEIVED_TENSOR_S * payload.tensors + pickled
     hand_out = HANDED_OUT_S * payload.tensors

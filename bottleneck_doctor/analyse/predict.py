@@ -1,4 +1,4 @@
-"""Turns a Change into a predicted speedup with the interval that the model has earned."""
+"""Turns a Change into a predicted speedup, with an interval from the replay's measured error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..model.diagnosis import Change, Diagnosis, Scenario
 from ..model.report import Speedup
 from .replay import SETTINGS, apply, step_seconds
 
-WORTH = 1.03  # a remedy that brings less is not said, nor a what-if believed (chosen)
+WORTH = 1.03  # a remedy that brings less is not reported, nor is a what-if used (chosen)
 
 CLOSE_ENOUGH = 1.03  # the smallest worker count within 3 % of the best is taken (chosen)
 WORKERS_AT_MOST = 32
@@ -31,7 +31,7 @@ class LoaderSetting:
 
 
 def candidates(scenario: Scenario) -> list[int]:
-    """Worker counts worth asking about: every small one, then steps up to where waiting could be hidden."""
+    """Worker counts worth a replay: every small one, then steps up to where waiting could be hidden."""
     blocked = sum(work.storage + work.network + work.wait for work in scenario.works)
     busy = sum(work.on_core for work in scenario.works)
     reach = 2 * scenario.cores + (4 * scenario.cores + 12) * blocked / max(blocked + busy, 1e-12)
@@ -72,14 +72,14 @@ def best_split(scenario: Scenario, longer: float) -> tuple[int, int]:
 
 
 def split_change(scenario: Scenario, workers: int, threads: int, longer: float) -> Change:
-    """So many workers beside so many threads, whose computing takes longer by Amdahl's law."""
+    """A change to so many workers and threads; computing takes longer by Amdahl's law."""
     shared = (longer - 1) / (1 - 1 / scenario.threads)
     compute = longer - shared * (1 - 1 / threads)
     return Change(workers=workers, threads=float(threads), compute=compute, startup=0.0)
 
 
 def doubled(scenario: Scenario) -> float:
-    """Speedup that twice the workers would bring: the honest answer to the usual advice."""
+    """Speedup that twice the workers would bring, which is the usual advice."""
     more = max(2, 2 * scenario.workers)
     return step_seconds(scenario) / max(step_after(scenario, Change(workers=more)), 1e-12)
 
@@ -101,8 +101,8 @@ def step_after(scenario: Scenario, change: Change) -> float:
 def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Speedup:
     """Speedup of the steady step; the interval widens with the replay's misfit and with the effect's size.
 
-    Where strangers hold cores, the interval also spans what happens when they leave; and what the replay
-    cannot explain of the measured step may go with the change, or stay.
+    Where other processes use cores, the interval includes the case that they end. The part of the measured
+    step that the replay cannot explain may go with the change, or stay.
     """
     scenario = diagnosis.scenario
     assert scenario is not None, "a prediction needs a steady window"
@@ -119,7 +119,7 @@ def speedup_of(scenario: Scenario, change: Change) -> float:
     """Step time over predicted step time."""
     speedup = step_seconds(scenario) / max(step_after(scenario, change), 1e-12)
     same = all(getattr(change, name) is None for name in SETTINGS)
-    works = change.straggler == 1.0  # who only waits for a slower rank disturbs nothing
+    works = change.straggler == 1.0  # waiting for a slower rank disturbs nothing
     return relieved(speedup) if same and works and scenario.workers == 0 else speedup
 
 
@@ -140,7 +140,7 @@ def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: floa
 
 
 def widened(diagnosis: Diagnosis, low: float, likely: float, high: float, basis: str) -> Speedup:
-    """The interval with the model's own error around it, however the three numbers were come by."""
+    """The interval, widened by the model's own error."""
     error = max(FLOORS[basis], min(1.0, diagnosis.model_error))
     size = SMALL + (1 - SMALL) * min(1.0, abs(log(max(likely, 1e-9))) / log(2))
     width = exp(error * size)

@@ -14,12 +14,12 @@ from ..model.profile import Profile
 from .ranks import all_ranks, exchanging, kept, longest_loops, shared_edges, stretched
 
 COLUMNS_AT_MOST = 96
-ROWS_AT_MOST = 32  # what one reads at a glance; of more ranks those furthest from the median one
+ROWS_AT_MOST = 32  # of more ranks, those furthest from the median one are drawn
 
 
 def rank_map(profile: Profile) -> RankMap | None:
-    """None of one rank, where steps cannot be aligned, or where no loop was seen asleep in an exchange: on an
-    accelerator a kernel waits in its place, and all ranks look alike."""
+    """None for one rank, where steps cannot be aligned, or where no loop slept in an exchange: on an
+    accelerator a kernel waits instead of the loop, and all ranks look alike."""
     ranks = all_ranks(profile)
     if len(ranks) < 2 or not any(any(one.exchange_s) for one in ranks):
         return None

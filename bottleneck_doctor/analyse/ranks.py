@@ -24,8 +24,8 @@ from .host import measure_host
 
 SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
 COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
-COMPARED_AT_LEAST = 8  # aligned stretches, or nothing is said about who waits for whom (chosen)
-TOGETHER = 0.8  # of the longest rank's profiled step, or they do not wait for each other (chosen)
+COMPARED_AT_LEAST = 8  # aligned stretches; with fewer, ranks are not compared (chosen)
+TOGETHER = 0.8  # of the longest rank's profiled step; a rank below it does not wait for that one (chosen)
 SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [analyse/steady.py]
 
 
@@ -107,15 +107,15 @@ def all_ranks(profile: Profile) -> list[RankSteps]:
 
 
 def watched_ranks(profile: Profile) -> list[RankSteps]:
-    """The longest loop of each rank that one run watched, with how busy its machine was meanwhile; of all
-    processes where no rank is known."""
+    """The longest loop of each rank in one run, with its machine's load during that loop; of all processes
+    where no rank is known."""
     loops = [with_host(profile, one) for one in longest_loops(profile).values()]
     known = {one.rank: one for one in loops if one.rank is not None}  # the longest: they come by length
     return list(known.values()) or loops
 
 
 def rank_steps(profile: Profile, one: Loop) -> RankSteps:
-    """A loop's rows as far as ranks are compared by them."""
+    """The columns of a loop by which ranks are compared."""
     waiting = "wait_s" if one.loader else "gap_s"
     return RankSteps(
         one.pid,
@@ -132,7 +132,7 @@ def rank_steps(profile: Profile, one: Loop) -> RankSteps:
 
 
 def with_host(profile: Profile, one: Loop) -> RankSteps:
-    """The same with its profiled steps, and with how busy its machine was from the time it had set out."""
+    """The same with its profiled steps, and with its machine's load after its first steps."""
     table = one.table
     ends = zip(table.t, accumulate(table.steps), strict=True)
     begin = next((t for t, steps in ends if steps >= SET_OUT), table.t[0])
@@ -176,7 +176,7 @@ def windows(profile: Profile) -> dict[int, DeviceWindow]:
 
 
 def world_size(profile: Profile) -> int:
-    """How many ranks there are on all machines, as far as any process knows."""
+    """How many ranks there are on all machines, by the largest number that a process reports."""
     known = [one.world_size or 1 for one in profile.processes]
     return max(known, default=1)
 
@@ -201,13 +201,13 @@ def pick_place(ranks: Sequence[RankSteps], data_s: Sequence[float]) -> int:
 
 def exchange_shares(profile: Profile, pid: int | None) -> tuple[float, float]:
     """The parts of a rank's exchanges that are the exchange itself, and waiting for slower ranks; all of it
-    the exchange where that cannot be told. What is left is waiting for ranks that had no core."""
+    the exchange where ranks cannot be compared. The rest is waiting for ranks that had no core."""
     balance = compare(profile) if pid is not None else None
     return balance.shares(pid) if balance is not None and pid is not None else (1.0, 0.0)
 
 
 def _behind(waits: list[float], busy: list[float], least: list[float], most: list[float]) -> float:
-    """What a rank slept beyond the least, as far as another had more to do in the same stretch."""
+    """Seconds that a rank slept beyond the least, at most what another had more to do in the stretch."""
     return sum(
         min(slept - fewest, longest - own)
         for slept, own, fewest, longest in zip(waits, busy, least, most, strict=True)
@@ -230,12 +230,12 @@ def _busy(one: RankSteps) -> list[float]:
 
 
 def _steps(one: Loop) -> int:
-    """In all, those too that no sampled step accounts for."""
+    """All steps, including those without a row."""
     return max(one.steps, sum(one.table.steps))
 
 
 def shared_edges(ranks: Sequence[RankSteps], most: int = COMPARED_AT_MOST) -> list[int]:
-    """Step numbers at which every rank's rows begin anew, as far apart as the limit asks for."""
+    """Step numbers at which a row of every rank ends; thinned to at most ``most`` stretches."""
     shared = set.intersection(*(set(accumulate(one.steps)) for one in ranks))
     edges = sorted(edge for edge in shared if edge > SET_OUT)
     return edges[:: -(-len(edges) // most) or 1]
@@ -268,8 +268,8 @@ THROTTLED = 0.05  # of its quota's periods used up: that is why it had no core (
 
 
 def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
-    """The slowest first. None where that cannot be told: steps cannot be aligned, or no loop was seen asleep
-    in an exchange (an accelerator waits in its place)."""
+    """The slowest first. None where steps cannot be aligned, or no loop slept in an exchange (an accelerator
+    waits instead of the loop)."""
     edges = shared_edges(ranks) if len(ranks) > 1 else []
     keep = kept(ranks, edges) if len(edges) > 1 else []
     if len(keep) < COMPARED_AT_LEAST or not any(any(one.exchange_s) for one in ranks):

@@ -11,7 +11,7 @@ from ..model.fetches import FetchTable
 from ..model.loops import Loop
 from ..model.profile import Profile
 
-BATCHES_AT_LEAST = 4  # sampled in an epoch, or it says nothing
+BATCHES_AT_LEAST = 4  # sampled in an epoch; with fewer, it is not judged
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ UNSURE = ("unsure", "unseen")
 @dataclass(frozen=True)
 class Reads:
     """How the data set's reads are served. ``pace``: limit (a control group's), device (the disk gives all it
-    can), latency (each read's own), unsure (large reads, nobody asked for more), unseen (no counters).
+    can), latency (each read's own), unsure (large reads, no more requested), unseen (no counters).
     ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk."""
 
     pace: str
@@ -111,19 +111,19 @@ def is_mapped(inputs: Inputs) -> bool:
 
 
 def is_overread(inputs: Inputs, reads: Reads) -> bool:
-    """Whether the kernel reads far around each fault: what keeps the disk busy then is not the data set."""
+    """Whether the kernel reads far around each fault: then readahead is what keeps the disk busy."""
     return is_mapped(inputs) and (reads.each_bytes or 0.0) >= OVERREAD_BYTES
 
 
 def streams_of(reads: Reads) -> float | None:
-    """How many reads the storage serves at once before each gets slower; None = more than anyone asks for."""
+    """How many reads the storage serves at once before each gets slower; None = more than are requested."""
     if reads.pace == "latency":
         return None
     return 2 * reads.readers if reads.pace in UNSURE else reads.readers
 
 
 def are_small_files(inputs: Inputs) -> bool:
-    """Each sample is a small file of its own: their number is what costs, wherever they lie."""
+    """Whether each sample is a small file of its own: then the number of files sets the cost."""
     opens = inputs.opens or 0.0
     each_bytes = (inputs.read_bytes or 0.0) / max(opens, 1e-9)
     return opens >= OPENS_PER_SAMPLE * max(1.0, inputs.samples) and each_bytes < LARGE_READ_BYTES

@@ -9,8 +9,8 @@ The model (one consumer, W workers, K = W x prefetch task slots):
   ``streams`` parallel streams of the storage when that is known;
 * the loop receives in order, pays ``hand_over``, and takes its turn; receiving takes some wake-ups, of the
   loop and of the worker that hands out descriptors, and each waits for a core where none is free; handing
-  them out takes a core of its own (``serving``), beside the worker's next batch;
-* an accelerator works through what turns give it, one after the other, beside the loop; the loop goes on
+  them out takes a core of its own (``serving``), in parallel with the worker's next batch;
+* an accelerator executes the turns' work in order, in parallel with the loop; the loop goes on
   once no more than ``ahead`` turns' worth is left: step = max(host + wait, device).
 
 One file, so that its accuracy can be published and guarded.
@@ -37,22 +37,21 @@ STEP_COST_PARTS = tuple(one.name for one in fields(StepCost))
 DIVIDED = 0.5
 BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to search
 LITTLE = 1e-12
-SETTLES = 4  # times, and what the cores are asked for is within some percent of what they give
+SETTLES = 4  # iterations, after which demand is within some percent of the cores
 SHARED = 0.5  # of its core is left to a worker that shares it with one thread of the model
 # Of their speed is left to the model's threads where one of them shares its core, and where two do (chosen,
 # on two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42,
-# 0.41, and 0.16 of a detector with batch norms; trainings of others are promised right with 0.2, and not with
-# 0.3)
+# 0.41, and 0.16 of a detector with batch norms; predictions of other trainings fit with 0.2, not with 0.3)
 TOGETHER = (0.42, 0.2)
 # The same where an operator lasts for many slices of the scheduler, which even out what its threads get
-# (chosen, of products and convolutions beside one or two busy processes: 0.21 to 0.31 and 0.02 to 0.26 up to
-# 1.3 ms, 0.42 and 0.34 of 10 ms, 0.49 and 0.43 of 26 ms, 0.56 and 0.49 of 0.1 s)
+# (chosen, of products and convolutions with one or two other busy processes: 0.21 to 0.31 and 0.02 to 0.26
+# up to 1.3 ms, 0.42 and 0.34 of 10 ms, 0.49 and 0.43 of 26 ms, 0.56 and 0.49 of 0.1 s)
 TOGETHER_LONG = (0.55, 0.47)
 SHORT_S, LONG_S = 1e-3, 0.1
 
 
 def one_thread_longer(threads: float) -> float:
-    """Times as long as large operators take with one thread in place of so many, where nobody timed it."""
+    """Estimates how many times as long large operators take with one thread instead of so many."""
     return 1 + DIVIDED * (threads - 1)
 
 
@@ -83,7 +82,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
 
 
 def _crowd_left(left: float, change: Change, base: Scenario) -> float:
-    """How much of the makers' demand for cores is left beside the model."""
+    """The share of the makers' demand for cores that still delays the model."""
     makers = base.feeders.count or (base.workers if change.workers is None else change.workers)
     threads = base.threads if change.threads is None else change.threads
     if makers == 0 or threads <= 1 or makers + threads <= (change.cores or base.cores) + 0.5:
@@ -94,13 +93,13 @@ def _crowd_left(left: float, change: Change, base: Scenario) -> float:
 def _making_left(works: tuple[BatchCost, ...], change: Change, base: Scenario) -> float:
     """How much of the CPU for making batches is left, as a share."""
     if not (base.feeders.seconds or base.crowded or base.shares.spinning):
-        return 1.0  # nobody asks
+        return 1.0  # unused
     before, after = (sum(one.on_core for one in some) for some in (base.works, works))
     return after / before if before > 0 else change.cpu if base.feeders.count else 1.0
 
 
 def _scaled(parts: tuple[Part, ...], change: Change, names: tuple[str, ...]) -> tuple[Part, ...]:
-    """The parts with their costs scaled; most questions leave most costs alone, and there are thousands."""
+    """The parts with their costs scaled; most changes scale few costs, and there are thousands of parts."""
     factors = attrgetter(*names)(change)
     if not parts or all(factor == 1.0 for factor in factors):
         return parts
@@ -110,20 +109,20 @@ def _scaled(parts: tuple[Part, ...], change: Change, names: tuple[str, ...]) -> 
 
 def step_seconds(scenario: Scenario) -> float:
     """Mean seconds per step, the restart of the pipeline at each epoch included."""
-    used = BATCHES + scenario.workers * max(1, scenario.prefetch)  # the replay never comes to the others
+    used = BATCHES + scenario.workers * max(1, scenario.prefetch)  # the replay uses no more
     if len(scenario.works) > used:
         scenario = replace(scenario, works=scenario.works[:used])
     return max(scenario.feeders.seconds, scenario.limited, _step_seconds(scenario) + scenario.crowded)
 
 
 def cost_seconds(scenario: Scenario) -> float:
-    """Mean seconds of a turn beside workers, from its batch to its end."""
+    """Mean seconds of a turn while workers run, from its batch to its end."""
     pipeline = _Pipeline(scenario)
     arrivals = pipeline.run()
     return pipeline.turned / len(arrivals)
 
 
-@lru_cache(maxsize=512)  # a report asks 30 different questions, each several times
+@lru_cache(maxsize=512)  # a report replays 30 different changes, each several times
 def _step_seconds(scenario: Scenario) -> float:
     arrivals = _serial(scenario) if scenario.workers == 0 else _Pipeline(scenario).run()
     count = len(arrivals)
@@ -159,18 +158,18 @@ def _serial(scenario: Scenario) -> list[float]:
 
 
 def _asleep(scenario: Scenario, cost: StepCost) -> float:
-    """What of a turn passes without a core, checkpoints and logging apart."""
+    """Seconds of a turn without a core, checkpoints and logging excluded."""
     exchange = 0.0 if cost.device else cost.comm + cost.straggler - _exchanging(scenario, cost)
     return cost.idle + cost.memory + cost.allocating + exchange
 
 
 def _exchanging(scenario: Scenario, cost: StepCost) -> float:
-    """For how long threads of the exchange want a core, while the loop sleeps."""
+    """Seconds for which threads of the exchange want a core, while the loop sleeps."""
     return 0.0 if cost.device else cost.comm * scenario.shares.exchanging
 
 
 def _accelerated(cost: StepCost) -> float:
-    """What the accelerator goes through for a turn; with one, ranks wait for each other on it."""
+    """Seconds of the accelerator for a turn; ranks wait for each other on it."""
     exchange = cost.comm + cost.straggler if cost.device else 0.0
     return cost.copying + cost.device + exchange
 
@@ -178,7 +177,7 @@ def _accelerated(cost: StepCost) -> float:
 def cpu_stretch(scenario: Scenario, demand: float) -> float:
     """How much longer CPU work takes than alone, when the job asks for ``demand`` cores.
 
-    Among strangers the job gets its fair share of the cores or what they leave, whichever is more.
+    With other processes, the job gets its fair share of the cores or what they leave, whichever is more.
     """
     fair = (demand + scenario.strangers) / scenario.cores
     left = demand / max(scenario.cores - scenario.strangers, 0.05 * scenario.cores)
@@ -200,7 +199,7 @@ def _together(shared: float, operator_s: float) -> float:
 
 @dataclass
 class _Job:
-    """A batch in somebody's hands: what is left of it, its shares of CPU and storage, the cores it wants,
+    """A batch in progress: what is left of it, its shares of CPU and storage, the cores it wants,
     and what its wake-ups cost where no core is free."""
 
     batch: int
@@ -224,7 +223,7 @@ class _Job:
 @dataclass(frozen=True)
 class _Load:
     """How much slower CPU work, that of a turn on several cores and storage reads run than alone; ``full`` is
-    the chance that whoever wakes finds no core free."""
+    the chance that a thread that wakes finds no core free."""
 
     cpu: float
     cost: float
@@ -243,7 +242,7 @@ class _Pipeline:
         self.given = [0] * scenario.workers  # batches that a worker has, or that wait for the loop
         self.next_task = self.next_place = 0
         self.received = 0
-        self.serving: list[_Job] = []  # descriptors being handed out, for which nobody waits
+        self.serving: list[_Job] = []  # descriptors being handed out; the loop does not wait for them
         self.cost: _Job | None = None
         self.device = 0.0  # when the accelerator will have done all that it was given
         self.hold = 0.0  # until when the loop must wait for it
@@ -328,7 +327,7 @@ class _Pipeline:
             self._finish(self.cost)
 
     def _finish(self, cost: _Job) -> None:
-        """The loop is through with its turn; it may have to wait for the accelerator."""
+        """The loop ends its turn; it may have to wait for the accelerator."""
         if self.hold > self.now + 1e-9:
             self.cost = _Job(cost.batch, 1.0, 0.0, 0.0, self.hold - self.now)
         else:
@@ -337,7 +336,7 @@ class _Pipeline:
             self.cost = None
 
     def _load(self, busy: list[_Job]) -> _Load:
-        """What the cores and the storage are asked for at this instant."""
+        """The demand for cores and storage at this instant."""
         scenario, cost = self.scenario, self.cost
         workers = demand = sum([job.computing for job in busy])
         if cost is not None:
@@ -354,8 +353,8 @@ class _Pipeline:
         return _Load(cpu, together, read_stretch(scenario, reading), full)
 
     def _stretch(self, demand: float, busy: list[_Job]) -> float:
-        """How much longer CPU work takes: whoever gets a part of a core asks for it a larger part of its
-        time, so that the cores do no more than they can."""
+        """How much longer CPU work takes: a job with part of a core wants it for a larger part of its time,
+        so demand is solved for until it fits the cores."""
         jobs = busy if self.cost is None else [*busy, self.cost]
         stretch = cpu_stretch(self.scenario, demand)
         for _ in range(SETTLES):

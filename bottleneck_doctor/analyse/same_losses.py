@@ -13,7 +13,7 @@ from ..model.run import Losses, Trial
 # A sum in another order, or a fused kernel, differs by some units of single precision's 6e-8 at the first
 # step, which training then amplifies; another precision (TF32, bfloat16) by 1e-4 and more at once.
 LAST_DIGITS = 1e-5
-# Runs of the script itself that differ hide a change that is not this many times larger.
+# A change counts only if it is this many times larger than the script's own variation.
 CLEARLY_MORE = 30.0
 # Batches that may be on their way where noting ends: eight workers with two each, as loaders mostly have.
 IN_FLIGHT = 16
@@ -80,7 +80,7 @@ def _judged(own: list[_Apart], ours: list[_Apart], steps: int) -> Parity:
 
 
 def _although(worst: _Apart, own: list[_Apart]) -> str:
-    """Equal losses on other batches: a loss that hardly moves yet hides them, and later ones may not."""
+    """Which other batches equal losses hide: the loss may hardly change yet, and differ later."""
     alike = worst.batches in ("same", "unknown")
     by_itself = any(one.batches not in ("same", "unknown") for one in own)
     return "" if alike or by_itself or not own else BATCHES[worst.batches]
@@ -142,5 +142,5 @@ def _batches(one: Sequence[int], other: Sequence[int]) -> str:
     if common >= max(count - IN_FLIGHT, count / 2):
         return "order"
     labels = [number >> LABELS for number in one]
-    known = len(set(labels)) > count / 2  # batches can be told apart by them
+    known = len(set(labels)) > count / 2  # labels distinguish batches
     return "redrawn" if known and labels == [number >> LABELS for number in other] else "other"

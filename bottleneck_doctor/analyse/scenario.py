@@ -38,8 +38,8 @@ from .steps import mean_in, seconds_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
-SLICES = 4.0  # times as long as usual at most, until whoever wakes gets a core (chosen)
-TELLS = 1.01  # times the replayed step at least, or the number has no say in it (chosen)
+SLICES = 4.0  # times as long as usual at most, until a thread that wakes gets a core (chosen)
+TELLS = 1.01  # times the replayed step at least; below it, the parameter has no effect (chosen)
 SIBLING = 0.25  # of a core is what its second hardware thread adds (chosen: no machine at hand has siblings)
 FREE = 0.2  # of the measured turn at least is computing, not interference (chosen)
 
@@ -55,7 +55,7 @@ def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario
 
 
 def _moved(base: Scenario, measured: float) -> Scenario:
-    """What the replay lacks is the loop waiting for the worker's other threads to send.
+    """Attributes what the replay lacks to the loop's wait for the worker's other threads to send.
 
     An epoch's first batch is moved like all others: that is no cost of beginning an epoch.
     """
@@ -75,7 +75,7 @@ def _transferred(base: Scenario, measured: float) -> Scenario:
 
 
 def _woken(base: Scenario, measured: float) -> Scenario:
-    """Where workers keep the cores busy, what lacks is waiting for a core at each wake-up."""
+    """Attributes what the replay lacks to waiting for a busy core at each wake-up."""
     most = SLICES * base.transport.waking
     return _slowed(
         base, measured, lambda value: _with_transport(base, waking=value), base.transport.waking, most
@@ -83,8 +83,8 @@ def _woken(base: Scenario, measured: float) -> Scenario:
 
 
 def _turned(base: Scenario, own: float) -> Scenario:
-    """Where the loop computes on cores that workers also want, its threads spin for each other: the replay of
-    its turns, which adds that time, is to give the measured one."""
+    """Scales the turns' computing so that their replay gives the measured time: threads of a loop that shares
+    cores with workers spin for each other, which the replay adds."""
     longest = own + base.transport.hand_over + base.sampling
     if base.threads <= 1.0 or cost_seconds(base) <= longest:
         return base
@@ -92,14 +92,14 @@ def _turned(base: Scenario, own: float) -> Scenario:
 
 
 def _sped(base: Scenario, measured: float) -> Scenario:
-    """What makes the replayed step longer than the measured one, too."""
+    """The same where the replayed step is longer than the measured one."""
     if base.threads <= 1.0 or step_seconds(base) <= measured:
         return base
     return _slowed(_scaled(base, FREE), measured, lambda value: _scaled(base, value), FREE, 1.0)
 
 
 def _scaled(base: Scenario, left: float) -> Scenario:
-    """So much of what the turns compute is left; of what was seen to spin, that is no longer in it."""
+    """The scenario with the share ``left`` of the turns' computing; what is removed is taken off spinning."""
     costs = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.costs)
     shares = replace(base.shares, spinning=max(0.0, 1 - (1 - base.shares.spinning) / left))
     return replace(base, costs=tuple(costs), shares=shares)
@@ -113,7 +113,7 @@ def _slowed(
         return base
     most = step_seconds(at(high))
     if most <= measured:
-        # What changes nothing explains nothing.
+        # A parameter without effect explains nothing.
         return at(high) if most > TELLS * step_seconds(base) else base
     return at(_halved(low, high, lambda value: step_seconds(at(value)) > measured))
 
@@ -128,14 +128,14 @@ def _halved(low: float, high: float, is_too_much: Callable[[float], bool]) -> fl
 
 ASLEEP_S = 2e-4  # of the loop, while it receives a batch (chosen: 34 recorded runs)
 RELEASE_S = 8e-6  # to map a tensor, touch it first and unmap it, while the loop works with it (measured)
-MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is worth a doubt (chosen)
+MANY_TENSORS = 32  # in a batch, or this many bytes pickled: moving it is fitted (chosen)
 BULKY_PIPE_BYTES = 1e6
-WAKE_S = 1e-3  # until whoever wakes gets a core where all are busy: a third of a slice of EEVDF (chosen)
-# In an exchange, of its own threads one after the other (chosen: their run-queue wait on two crowded cores
-# was 3.6 ms a step in place of 1.9)
+WAKE_S = 1e-3  # until a thread that wakes gets a core where all are busy: a third of an EEVDF slice (chosen)
+# In an exchange, of its own threads one after the other (chosen: on two oversubscribed cores they waited
+# 3.6 ms a step for a core instead of 1.9)
 EXCHANGE_WAKES = 2
 DELAY_S = 2e-4  # from a finished batch to a woken loop (chosen)
-COLLAPSED = 0.5  # of the model's CPU is spun: that is more than the replay of a crowd explains (chosen)
+COLLAPSED = 0.5  # of the model's CPU is spent spinning: more than a replay of oversubscription gives (chosen)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
 
@@ -197,7 +197,7 @@ def build_scenario(
 
 
 def capacity(machine: Machine, cores: float) -> float:
-    """What so many of a machine's cores compute when all are busy, in cores that are busy alone."""
+    """What so many logical cores compute when all are busy, in units of one that is busy alone."""
     physical = machine.physical_cores
     if physical is None or cores <= physical:
         return cores
@@ -212,7 +212,7 @@ def _beside(
     steps: list[Step],
     threads: float,
 ) -> Beside:
-    """What is known beside the steps' own clocks, tensors from other processes apart."""
+    """What is known in addition to the steps' own clocks, without tensors from other processes."""
     stored = _stored_share(profile, loop)
     return Beside(
         accelerated=host.accelerated,
@@ -227,13 +227,13 @@ def _beside(
 
 
 def _works(works: tuple[BatchCost, ...], steps: list[Step], crowd: float) -> tuple[BatchCost, ...]:
-    """What batches cost alone, though makers crowd the cores; of a loop without a loader, the waits."""
+    """What batches cost without oversubscribed makers; of a loop without a loader, its waits."""
     alone = tuple(replace(work, cpu=work.cpu * crowd) for work in works)
     return alone or own_works(steps, UNSEEN, 0.0)
 
 
 def _workers(loop: Loop | None, loader: Loader | None) -> int:
-    """Those of the loader; a background thread that feeds the loop is one, in the loop's own process."""
+    """The loader's workers; a background thread that feeds the loop counts as one."""
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
@@ -253,7 +253,7 @@ def _is_bulky(payload: Payload) -> bool:
 
 
 def _on_device(base: Scenario, device: DeviceView, steps: list[Step]) -> Scenario:
-    """The scenario with an accelerator that works beside the loop."""
+    """The scenario with an accelerator that works in parallel with the loop."""
     undivided = device.clock is not None and device.beat is None
     return replace(base, ahead=runs_ahead(device, fmean([step.wait for step in steps])), undivided=undivided)
 
@@ -268,7 +268,7 @@ def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[St
 
 
 def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) -> Scenario:
-    """The scenario with those who make its batches beside it."""
+    """The scenario with feeders that make its batches in parallel."""
     step_s = mean_in(steps)
     taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
     feeding = step_s * feeders.cores / feeders.count
@@ -293,19 +293,19 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, 
     """On how many cores the loop computes: process CPU over loop-thread CPU, fetches apart; at most on its
     part of those that several trainers share."""
     mine, inside, everything = (seconds_in(steps, part) for part in ("cpu", "wait_cpu", "process_cpu"))
-    if workers == 0:  # nor is what a fetch's own helper threads compute, or OpenMP's spin meanwhile
+    if workers == 0:  # CPU of a fetch's helper threads, or of OpenMP spinning during it, is not the loop's
         everything -= inputs.other_cpu * steps_in(steps)
     if mine <= 0 or everything <= 0:
         return 1.0
     if _exchanges_beside(profile, steps):
         return 1.0
     ratio = (everything - inside) / mine
-    most = profile.machine.affinity_cores or profile.machine.cores  # a quota stops threads, it forbids none
+    most = profile.machine.affinity_cores or profile.machine.cores  # a quota allows more
     return max(1.0, min(most / trainers, ratio)) if ratio >= THREADS_MARK else 1.0
 
 
 def _exchanges_beside(profile: Profile, steps: list[Step]) -> bool:
-    """Whether what the process computes beside the loop is the exchange: its own threads add up gradients."""
+    """Whether CPU of the process outside of the loop's thread is the exchange: its threads sum gradients."""
     single = all(one.torch_threads == 1 for one in profile.processes if one.role == "trainer")
     return single and any(step.exchange for step in steps)
 

@@ -20,11 +20,11 @@ from .steps import seconds_in, steps_in
 BLOCK_ROWS = 5  # in a block at least
 BLOCKS_AT_MOST = 64
 SLOWEST = 0.1  # of a block's rows, one at least, are left out as stalls (chosen)
-SIDE_BLOCKS = 2  # a level that was seen in fewer is not believed
+SIDE_BLOCKS = 2  # a level needs at least so many blocks
 APART = 1.3  # times the smaller step, from which two levels are two (chosen)
-NEAR = 1 / 16  # of the steps: blocks that are no further apart say nothing of a line's direction (chosen)
-WAITING = 0.3  # of a step more, or less, spent waiting: a level of its own too (chosen)
-NOISE = (4.0, 3.3)  # median, mean deviations within the levels, which their distance beats: 2.7 standard ones
+NEAR = 1 / 16  # of the steps: blocks that are no further apart do not show a line's direction (chosen)
+WAITING = 0.3  # of a step more, or less, spent waiting is another level, too (chosen)
+NOISE = (4.0, 3.3)  # median, mean deviations: levels differ by more; both are 2.7 standard deviations
 
 
 @dataclass(frozen=True)
@@ -125,15 +125,15 @@ def _exactly(steps: list[Step], near: int, reach: int) -> int:
 
 
 WARMUP_STEPS = 10  # lazy imports, allocator and thread pools settle within these (chosen)
-UNSETTLED = 1.5  # times what the loop itself takes later: it still warms up (chosen)
-WARMUP_SHARE = 0.34  # of a short run at most: better few steady steps than none
+UNSETTLED = 1.5  # times the loop's own later time, from which a step is warm-up (chosen)
+WARMUP_SHARE = 0.34  # of a short run at most, so that some steady steps are left
 EARLY = 0.34  # of a run at most is its beginning, unless the first epoch is longer (chosen)
-NEAR_ROWS = 3  # from the first epoch's end, a change of level is that end
-SLOWER = 1.03  # a step behind the window, of one before it, from which it is slower (chosen)
-COUNTING = ("", "stacks")  # older profiles say which steps py-spy looked at
+NEAR_ROWS = 3  # a change of level so near to the first epoch's end is that end
+SLOWER = 1.03  # times a step before the window, from which one after it is slower (chosen)
+COUNTING = ("", "stacks")  # older profiles name the steps that py-spy sampled
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
 STRETCH_SHARE = 0.1  # of a run at least, for a later phase (chosen)
-STRETCHES_AT_MOST = 3  # a run that changes more often changes all the time (chosen)
+STRETCHES_AT_MOST = 3  # with more, the run alternates between levels (chosen)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def split_at_window(window: SteadyWindow, table: StepTable) -> tuple[SteadyWindo
 
 def _warmup_of(steps: list[Step], slots: int) -> int:
     """How many steps are warm-up: until workers have filled their queue and the loop's own work has settled.
-    A batch that is waited for long is no warm-up: of a cold first epoch nothing is lost."""
+    A long wait for a batch is no warm-up, so that a cold first epoch is kept."""
     at_most = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * steps_in(steps)))
     usual = median(step.wall - step.wait for step in steps) if steps else 0.0
     warmup, seen = min(2 * slots, at_most), 0
@@ -234,7 +234,7 @@ def _warmup_of(steps: list[Step], slots: int) -> int:
 def cuts_of(steps: list[Step], epoch: int) -> list[int]:
     """Where the level changes for good; ``epoch`` is the row at which the first epoch ends.
 
-    Levels that come and go are the run's rhythm: then only a beginning apart from all the rest is cut off.
+    Where levels alternate, only a beginning apart from all the rest is cut off.
     """
     least, length = max(SEGMENT_STEPS, int(STRETCH_SHARE * len(steps))), len(steps)
     kept: list[int] = []
@@ -368,10 +368,10 @@ def _label(judged: list[Diagnosis], place: int, main: int, beginning: bool) -> s
 
 
 def _saying_so(main: Diagnosis, phase: Phase, phases: int, beginning: bool) -> Diagnosis:
-    """A bottleneck that changes in mid-run is said where it cannot be overlooked."""
+    """Adds to the verdict that the bottleneck changes in mid-run."""
     if phases <= (2 if beginning else 1):
         return main
     said = (
-        f"{main.verdict.summary}; so it was in steps {phase.from_step} to {phase.to_step}, not in all others"
+        f"{main.verdict.summary}; this holds for steps {phase.from_step} to {phase.to_step}, not all others"
     )
     return replace(main, verdict=replace(main.verdict, summary=said))

@@ -18,7 +18,7 @@ HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the
 
 @dataclass(frozen=True)
 class Beside:
-    """What is known of the loop's time beside the steps' own clocks.
+    """What is known of the loop's time in addition to the steps' own clocks.
 
     ``shares`` of time asleep in exchanges are the exchange itself and slower ranks; the rest waits for ranks
     without a core. ``release`` is what a step pays for tensors that came from another process: moving, too.
@@ -45,7 +45,7 @@ def costs_of(steps: list[Step], beside: Beside) -> tuple[StepCost, ...]:
 def cost_of(step: Step, beside: Beside) -> StepCost:
     """Split the loop's own time into its kinds of CPU and idle; waiting for a core belongs to none.
 
-    With an accelerator the thread's CPU clock says nothing: waiting for a device spins. Its own clock does.
+    With an accelerator the thread's CPU clock is not used, since waiting for a device spins.
     """
     queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
     collect = _collecting(step, queue)
@@ -118,19 +118,19 @@ DRAINED = 0.02  # of the step idle after waits, from which these do empty the de
 OFTEN = 0.5  # blocking calls a step, from which it may (chosen)
 SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (chosen)
 EXPOSED = 0.9  # of it, from which nothing of it is hidden behind work that was queued (chosen)
-LEAST = 0.1  # of the device's time left by one cure: nobody would believe more (chosen)
+LEAST = 0.1  # of the device's time left by one cure: a larger promise is not credible (chosen)
 SLOWED = 0.1  # of busy readings with a reason for low clocks (chosen)
 CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow (chosen)
 FILLED = 0.5  # of the multiprocessors with work while busy, below which the device is underfilled (chosen)
-LOWERED = 0.98  # of the card's own power limit, below which somebody has lowered it (chosen)
+LOWERED = 0.98  # of the card's own power limit; below it, a user has lowered it (chosen)
 WORKING = 10  # NVML readings of a busy device, at least: 5 s (chosen)
 
 
 def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool = True) -> float:
     """1.0 where the loop leaves work queued on the device when it goes on, 0.0 where it waits for all of it.
 
-    ``syncs``/``copies`` False: asked as if the calls that read values back, or copies, did not block. The
-    count of blocking calls proves nothing: that the device was idle for a batch, or after the call, does.
+    ``syncs``/``copies`` False: as if calls that read values back, or copies, did not block. Blocking calls
+    alone do not prove that it waits: the device must have been idle for a batch, or after the call.
     """
     beat, facts = view.beat, view.facts
     if beat is None:
@@ -154,8 +154,8 @@ def device_cost(
     held: float = 0.0,
     behind: float = 0.0,
 ) -> StepCost:
-    """The turn of a loop whose device's clock was read: nothing of it is guessed from the thread's CPU clock,
-    since waiting for a device spins. ``held`` is the share of its time in which the loop had no core: that
+    """The turn of a loop whose device's clock was read. The thread's CPU clock is not used, since waiting for
+    a device spins. ``held`` is the share of its time in which the loop had no core: that
     is the replay's to add. ``behind`` is the share of its exchanges that it waits for slower ranks."""
     return StepCost(
         compute=0.0,

@@ -37,18 +37,18 @@ def share_interval(rows: list[Step], part: str) -> tuple[float, float, float]:
 
 
 def span_of(rows: list[Step]) -> tuple[float, float]:
-    """From when to when the steps were taken; nothing of no steps."""
+    """First and last instant of the steps; zeros without steps."""
     return (rows[0].t - rows[0].wall, rows[-1].t) if rows else (0.0, 0.0)
 
 
 def mean_in(rows: Iterable[Step], part: str = "wall") -> float:
-    """Mean seconds of a step, or of a part of it; 0 of nothing."""
+    """Mean seconds of a step, or of a part of it; 0 without steps."""
     rows = list(rows)
     count = steps_in(rows)
     return seconds_in(rows, part) / count if count else 0.0
 
 
-SAMPLES_AT_LEAST = 20  # or a share of them is a guess: 90 % intervals are wider than 0.18 (chosen)
+SAMPLES_AT_LEAST = 20  # of fewer, a share is a guess: 90 % intervals are wider than 0.18 (chosen)
 
 Z90 = 1.65  # standard errors of a share, for its 90 % interval
 RESAMPLES = 200
@@ -107,12 +107,12 @@ CLOCK_PARTS = (
 )  # fmt: skip
 
 NAMED_AT_MOST = 6  # parts of the undivided part, and
-NAMED_AT_LEAST = 0.02  # of the step each: the others are one part together (chosen)
+NAMED_AT_LEAST = 0.02  # of the step each: smaller parts are shown as one (chosen)
 BETWEEN = "between epochs"
 OTHERS = "other lines of the loop"
 CALLS = 0.2  # of a line's samples outside of the model: a function that does more than call it (chosen)
 UNTIMED = ("forward", "loss", "zero_grad", "user", "line")
-LITTLE = 1e-5  # of the step: what rounding leaves is no part of it
+LITTLE = 1e-5  # of the step: less is rounding
 
 
 def budget_of(
@@ -122,10 +122,10 @@ def budget_of(
     samples: list[LoopSample],
     between: float = 0.0,
 ) -> list[BudgetPart]:
-    """The step as the accelerator lived it where its clock was read, else as the loop's thread did.
+    """The parts of a step: by the accelerator's clock where it was read, else by the loop's thread.
 
-    A thread's forward pass on a device is only the time to queue it. ``samples`` are those of the loop's
-    thread, without the ones in which it got its batch; ``between`` is the share of time between epochs.
+    On a device, the thread's forward pass is only the time to queue kernels. ``samples`` are of the loop's
+    thread, without those in which it got its batch; ``between`` is the share of time between epochs.
     """
     if device is None or device.clock is None:
         return _named(_without(divide(steps), between), samples)

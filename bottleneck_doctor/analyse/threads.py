@@ -32,7 +32,7 @@ def making_threads(
 ) -> float:
     """CPU of all threads over that of the loop's own, where the hottest line of the making is torch's.
 
-    1 elsewhere: there the ratio only says that OpenMP's threads keep a core while they wait for work."""
+    1 elsewhere: there the ratio only shows that OpenMP's threads keep a core while they wait for work."""
     if not _is_torchs(profile, loop, loader):
         return 1.0
     if inputs.cpu > 0 and inputs.other_cpu > 0:
@@ -53,7 +53,7 @@ def _is_torchs(profile: Profile, loop: Loop | None, loader: Loader | None) -> bo
 
 STEPS_AT_LEAST = 12  # that were timed one by one (chosen)
 TOGETHER = 0.75  # of all pairs of steps: both passes grow, there is more to do (chosen; 0.5 is chance)
-QUEUED = 0.1  # of the step without a core, below which nobody is in the way (chosen)
+QUEUED = 0.1  # of the step without a core; below it, makers do not delay the loop (chosen)
 
 
 def spinning_share(
@@ -65,7 +65,7 @@ def spinning_share(
     A step with more to do takes longer in both passes, and then nothing is known; one that spins, in one.
     """
     threads = torch_threads(profile, loop) or 1
-    surplus = threads > base.cores + 0.5  # they are in each other's way
+    surplus = threads > base.cores + 0.5  # they delay each other
     if not makers or threads == 1 or surplus or makers + threads <= base.cores + 0.5:
         return 0.0
     single = [step for step in steps if step.steps == 1 and step.cpu and step.backward > 0]
@@ -83,13 +83,13 @@ LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (chosen
 LARGE_SHARE = 0.5  # of the profiled CPU (chosen)
 IDLE_CORES = 0.8  # that lay idle, or there is nothing to compute on (chosen)
 EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (chosen; with a busy neighbour below zero)
-NEIGHBOUR_CORES = 0.25  # taken by strangers, from which all threads wait for the slowest (chosen)
-HELD = 0.1  # share of the step for which a crowd of threads has no core (chosen)
-MOST_HELD = 0.8  # of the step that we are ready to promise back (chosen)
+NEIGHBOUR_CORES = 0.25  # used by other processes, from which all threads wait for the slowest (chosen)
+HELD = 0.1  # share of the step for which too many threads keep each other from a core (chosen)
+MOST_HELD = 0.8  # of the step at most is predicted as saved (chosen)
 MODEL = ("forward", "loss", "backward", "optimizer")
-SURPLUS = 0.5  # threads above the cores that are a crowd (chosen)
-# What each surplus thread per core adds to a large operator, whose threads wait for the last; and what a
-# crowd costs where operators are so large that this is little (chosen, measured: two cores, 3 to 32 threads).
+SURPLUS = 0.5  # threads above the cores, from which they are too many (chosen)
+# What each surplus thread per core adds to a large operator, whose threads wait for the last; and their cost
+# where operators are so large that this is little (chosen, measured: two cores, 3 to 32 threads).
 DELAY_S = (2e-4, 8e-4, 2e-3)
 DELAYED_AT_MOST = (0.5, 0.8, 0.95)  # of the operators' time
 CROWD = (1.0, 1.2, 1.4)
@@ -97,7 +97,7 @@ CROWD = (1.0, 1.2, 1.4)
 
 @dataclass(frozen=True)
 class Threads:
-    """How the threads stand: ``few``, ``many`` or ``""`` (as they should be, or not known).
+    """Whether the model has too ``few`` or too ``many`` threads; ``""`` if neither, or not known.
 
     ``wanted`` is the better number, ``factor`` the cautious, likely and hopeful speedup that it brings; where
     that is a guess, ``most`` is what it brings if threads share all of the work evenly.
@@ -143,10 +143,10 @@ def _crowd(
     profile: Profile,
     loop: Loop | None,
 ) -> Threads:
-    """Each parallel region waits for threads that wait for a core: the time held up or asleep meanwhile is
-    what they cost, and what they spin away, which no clock tells from computing.
+    """Each parallel region waits for threads that wait for a core. Surplus threads cost the time in which the
+    loop is held up or asleep, and their spinning, which no clock distinguishes from computing.
 
-    Strangers and workers on the same cores would hold up one thread as well; they are left their part.
+    Other processes and workers on the same cores would delay a single thread, too: their part is left out.
     """
     surplus = (known.count or 1) * ranks - host.cores
     beside = strangers(host) + busy_workers(scenario)
@@ -165,7 +165,7 @@ def _crowd(
         gained = [1 / (1 - own * one) for one in waits]
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
         factor = low, likely, high
-    if divided or slept:  # what threads spin away besides no clock tells
+    if divided or slept:  # no clock measures what threads spin
         most = max(factor[2], 1 / (1 - own * DELAYED_AT_MOST[-1]))
     return Threads("many", known.count, wanted, known.idle, known.large, factor, most)
 
@@ -184,8 +184,8 @@ def asleep_share(profile: Profile, loop: Loop | None) -> float:
 
 
 def resting_share(profile: Profile, loop: Loop | None) -> float:
-    """The share of the same in what the loop's own lines call, such as a request to a server. Of sleep in
-    locks nothing: it may be for other threads of the model."""
+    """The share of the same in what the loop's own lines call, such as a request to a server. Sleep in locks
+    is left out: it may be for other threads of the model."""
     looks = looks_at(profile, "", loop.pid, -inf, inf) if loop is not None else Counter[str]()
     asleep = looks.total() - looks["running"]
     locked = looks["lock"] / asleep if asleep >= SAMPLES_AT_LEAST else 1.0
@@ -212,13 +212,13 @@ def _delayed(operators: list[Operator], surplus: float) -> list[float]:
 
 
 def torch_threads(profile: Profile, loop: Loop | None) -> int | None:
-    """``torch.get_num_threads()`` of the loop's process, None where it was not asked."""
+    """``torch.get_num_threads()`` of the loop's process, None where it was not recorded."""
     mine = [one.torch_threads for one in profile.processes if loop is not None and one.pid == loop.pid]
     return next((count for count in mine if count), None)
 
 
 def idle_cores(host: HostLoad) -> float | None:
-    """Whole-machine idleness is not ours to have: what the job may use, less what it and strangers used."""
+    """Idle cores of those that the job may use: less what it and other processes used."""
     if host.job_cores is None or host.foreign_cores is None:
         return None
     return max(0.0, host.cores - host.job_cores - host.foreign_cores)

@@ -110,10 +110,10 @@ def _joined(marks: list[Mark], pixel: float) -> list[Mark]:
 
 POINTS_AT_MOST = 1000  # a screen shows no more
 LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (chosen)
-FETCHES_AT_LEAST = 4  # in a stretch, or their mean says nothing
+FETCHES_AT_LEAST = 4  # in a stretch; of fewer, no mean is drawn
 APART = 0.01  # of the run between two steps is seen as a gap (chosen)
 STRETCHES = 100  # of the run, for what is known of some batches only
-UNREAD = 2  # rows in a row that hold other sensors' readings only: their clocks are not the same (chosen)
+UNREAD = 2  # consecutive rows of other sensors only, which are read at other instants (chosen)
 
 RATES = (
     ("disk_read_bytes_per_s", "io", "disk_read_bytes"),
@@ -135,7 +135,7 @@ Rates = dict[str, list[float | None]]
 
 
 def course_of(diagnosis: Diagnosis) -> Timeline:
-    """Curves of everything that was measured, and marks of what happened meanwhile."""
+    """Curves of everything that was measured, and marks of events in that time."""
     steps = steps_of(diagnosis.loop.table) if diagnosis.loop is not None else []
     duration = diagnosis.profile.run.duration_s
     curves = [*_step_curves(steps, duration), *_worker_curve(diagnosis, steps), *_machine_curves(diagnosis)]
@@ -145,8 +145,8 @@ def course_of(diagnosis: Diagnosis) -> Timeline:
 
 
 def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
-    """Means of the steps that ended in each stretch, and the longest of them: that is known where few share a
-    row, or the part of a long run that was seen closely would look rough beside a smooth rest."""
+    """The mean of the steps that ended in each stretch, and the longest where few steps share a row: else the
+    finely sampled part of a long run would look rough next to a smooth rest."""
     mean, high = Curve("step_time_s", "step"), Curve("step_time_high_s", "step")
     wait = Curve("data_wait_share", "wait")
     length = max(duration, steps[-1].t if steps else 0.0)
@@ -167,8 +167,8 @@ def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
 
 
 def _lift(curve: Curve, begin: float, end: float, value: float | None) -> None:
-    """Lift the pen over an evaluation, a checkpoint or a sleep: no step went on there that a line could join.
-    What stands alone between two of them still is a line."""
+    """Interrupts the line at an evaluation, a checkpoint or a pause: no step ran there. A single point
+    between two of them is still drawn as a line."""
     curve.t.extend([begin, (begin + end) / 2, end])
     curve.value.extend([curve.value[-1], None, value])
 

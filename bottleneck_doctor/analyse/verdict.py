@@ -21,30 +21,30 @@ from .causes import (
 from .replay import step_seconds
 from .step_costs import is_clocked
 
-BALANCED = 1.05  # a resource that would gain less limits nothing [contract]
+BALANCED = 1.05  # a resource that would gain less is no limit [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (chosen; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (chosen; 0.3 s is the contract's example)
 IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (chosen)
-CROWDED = 1.2  # step time over the step time without workers in the model's way (chosen)
-INSTEAD = 0.5  # of what free preparation would gain, from which they are what is slow (chosen)
+CROWDED = 1.2  # gain without workers that delay the model, from which they are the cause (chosen)
+INSTEAD = 0.5  # of what free preparation would gain, from which shared cores are the cause (chosen)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 SURELY_WIDER = 1.5  # the same, from which confidence is more than low (chosen)
 SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (chosen)
-# Of a model's own computing, and of the pages that it maps: a smaller one still computes and allocates, an
-# input may go altogether (chosen).
+# The share of a model's own computing, and of the pages that it maps, that can be saved: a smaller one still
+# computes and allocates, while an input's cost may vanish (chosen).
 SPARED, PARTLY = 0.85, ("model", "host.memory")
-# The same of writing beside a model, from which it is the cause: without it the model is quicker, too (of six
+# The same of writing next to a model, from which it is the cause: without it the model is faster, too (of six
 # near ties, four were writing's by measurement: 0.81 and more; two the model's: 0.65 and less).
 DISTURBS = 0.75
 CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first (chosen)
 # What a second side saves of what the first does, weighed by SPARED, from which confidence is medium at most,
 # and low: of 180 trainings composed by seed 3 % were wrong below, 19 % between, and 36 % above.
 NEAR, NEARER = 0.5, 0.7
-ALIKE = 0.85  # of the same, from which both are told (chosen)
+ALIKE = 0.85  # of the same, from which both are named (chosen)
 
 WRITES = ("host.checkpoint", "host.logging")
 NO_GAINS: dict[str, float | None] = {"cpu": None, "io": None, "gpu": None, "comm": None}  # nothing replayed
-# Judged below, beside the cause that they would be mistaken for.
+# Judged below, together with the cause that they would be mistaken for.
 APART = ("input.oversubscribed", "model.threads")
 
 SENTENCES = {
@@ -85,15 +85,15 @@ RESTS = (
     "not help"
 )
 
-# The same causes where only the driver was asked: it cannot say who waits for whom.
+# The same causes where only the driver was read: it does not show who waits for whom.
 UNCLOCKED = {
     "device.compute": "the loop's own time outweighs the data's, and the driver sees the accelerator busy; "
     "whether with much work or with many small kernels is not known without its own clock",
     "device.underfilled": "the loop's own time outweighs the data's, and the driver often sees no kernel on "
-    "the accelerator; who keeps it waiting is not known without its own clock",
+    "the accelerator; what keeps it waiting is not known without its own clock",
 }
 
-# And where its own clock was, but nobody saw what it did in between; or where nobody was asked at all.
+# The same with its own clock but without a profiler's window; and where nothing was measured.
 UNDIVIDED = (
     "the accelerator hardly waits for data; whether it computes all that time, or also waits to be given "
     "work, is not known without a profiler's window"
@@ -102,7 +102,7 @@ AHEAD = (
     "the accelerator finishes each step before the next kernels are issued; its own time per "
     "step is not known without a profiler window"
 )
-UNASKED = "the loop's own time outweighs the data's; what the accelerator does meanwhile was not measured"
+UNASKED = "the loop's own time outweighs the data's; what the accelerator does in that time was not measured"
 
 
 @dataclass(frozen=True)
@@ -162,14 +162,14 @@ def decide(
     rests = cause == "host.python" and bound == "latency"
     cause = "input.wait" if rests else cause
     if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
-        cause = "input.oversubscribed"  # a slow model that is held up is not yet known to be slow
+        cause = "input.oversubscribed"  # a model that is delayed is not known to be slow itself
     if cause == "model.compute" and threads >= WIDER:
         cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
     own = max(helper_threads(base, inputs, host), without_feeders(base))
     shared = shared_out(base) if cause == "input.preprocess" else 1.0
     shared = shared if shared - 1 >= INSTEAD * (causes[cause] - 1) else 1.0
     if cause == "input.preprocess" and max(own, shared) >= CROWDED:
-        cause = "input.oversubscribed"  # nor is preparation that threads of its own hold up
+        cause = "input.oversubscribed"  # nor is preparation that its own threads delay
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"
     if cause in ("input.preprocess", "input.wait") and sends(base):
@@ -206,7 +206,7 @@ def _bound_of(cause: str, base: Scenario) -> str:
 
 
 def bound_of_writing(stored: float) -> str:
-    """Logging and saving that mostly sleep wait for what is written to; else they compute it."""
+    """``io`` where logging and saving mostly sleep, as the written-to device is slow; else ``cpu``."""
     return "io" if stored >= 0.5 else "cpu"
 
 
@@ -233,7 +233,7 @@ def _beside(cause: str, base: Scenario, waits: float, device: DeviceView | None)
 
 
 def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
-    """What can be said of a device whose step could not be divided; empty where that changes nothing."""
+    """What is known of a device whose step could not be divided; empty where that changes nothing."""
     read = device is not None and device.clock is not None
     if read and cause == "host.launch":
         return AHEAD

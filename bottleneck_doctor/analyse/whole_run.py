@@ -20,7 +20,7 @@ from .causes import gains
 from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
 HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced (chosen)
-SURE = 2.0  # times the training's steps, from which there is no doubt about what takes the time (chosen)
+SURE = 2.0  # times the training's steps, from which confidence is medium instead of low (chosen)
 CAUSE = "host.evaluation"
 STARTING, SAVING = "input.worker_startup", "host.checkpoint"
 THREADS = "model.threads"  # set for the process: evaluation computes with the same
@@ -119,7 +119,7 @@ def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
     if own.bound == "inconclusive":
         guess = main.verdict.bound if main.verdict.bound != "inconclusive" else _most(evaluation or main)
         return replace(main.verdict, bound=guess, cause=CAUSE, summary=SENTENCES[CAUSE], confidence="low")
-    if evaluation is None and not main.host.accelerated:  # the loop's own calls of the model: they compute
+    if evaluation is None and not main.host.accelerated:  # the loop itself calls the model: computing
         return replace(own, bound="cpu", cause=CAUSE, summary=SENTENCES[CAUSE])
     if evaluation is None or own.cause == "none" or own.cause.startswith(COMPUTING):
         bound = own.bound if own.bound != "balanced" else main.verdict.bound
@@ -129,13 +129,13 @@ def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
 
 
 def _most(diagnosis: Diagnosis) -> str:
-    """The resource that would gain most, however few steps say so."""
+    """The resource that would gain most, from however few steps."""
     known = gains(diagnosis.scenario, diagnosis.host) if diagnosis.scenario is not None else {}
     return max(known, key=lambda name: known[name] or 0.0, default="cpu")
 
 
 def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdict:
-    """What is beside the steps and takes more than they do; of a run without it, that much would be left."""
+    """The verdict for a part outside of the steps that takes more than they do, and the gain without it."""
     stored = main.scenario.shares.stored if main.scenario is not None else 0.0
     bound = bound_of_writing(stored) if cause == SAVING else "cpu"
     rest = whole.steps_s + whole.evaluation_s + whole.starting_s + whole.checkpoint_s
@@ -147,7 +147,7 @@ def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdic
 
 
 UNEXPLAINED = "unexplained"
-LITTLE = 1e-9  # of the run: what rounding leaves is no part of it
+LITTLE = 1e-9  # of the run: less is rounding
 
 
 def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
@@ -192,8 +192,8 @@ def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
 
 
 def life_of(profile: Profile, loop: Loop | None) -> Elapsed | None:
-    """How the life of the process divides that the report is about. What its training loop evaluates without
-    a loader is taken out of the training, as stack samples tell."""
+    """How the time of the reported process divides. What its training loop evaluates without a loader is
+    taken out of the training, by stack samples."""
     life = _told(profile, loop)
     if life is None:
         return None
@@ -202,7 +202,7 @@ def life_of(profile: Profile, loop: Loop | None) -> Elapsed | None:
 
 
 def _told(profile: Profile, loop: Loop | None) -> Elapsed | None:
-    """What the process told; of a profile without it, what its tables tell."""
+    """The times that the process reported; for a profile without them, those from its tables."""
     if loop is None:
         return max(profile.elapsed, key=lambda one: one.training_s, default=None)
     told = next((one for one in profile.elapsed if one.pid == loop.pid), None)

@@ -169,11 +169,11 @@ def test_batches_of_another_size_are_compared_by_the_sample() -> None:
 def test_a_run_that_strangers_crowded_out_says_nothing_of_the_job() -> None:
     """Its time cannot be corrected, and as it stands it is theirs: neither a failure nor a pass."""
     theirs = timed(0.5)
-    gone = Metric(None, "s", source="steps were hardly anything but waiting")
+    gone = Metric(None, "s", source="steps were almost entirely waiting")
     theirs = replace(theirs, quality=replace(theirs.quality, uncontended_step=gone))
     regression = held(FIVE, [*FIVE[1:], theirs])
     assert (regression.status, regression.change) == (3, None)
-    assert regression.why == "steps were hardly anything but waiting in 4.json"
+    assert regression.why == "steps were almost entirely waiting in 4.json"
 
 
 def runs(*values: float, error: float = 0.001) -> list[Measured]:

@@ -308,7 +308,7 @@ def test_a_change_in_mid_run_gives_two_phases_and_the_last_is_the_verdict() -> N
     assert [phase.verdict.cause for phase in diagnosis.phases] == ["input.preprocess", "input.storage"]
     assert diagnosis.phases[0].to_step == diagnosis.phases[1].from_step == pytest.approx(300, abs=12)
     assert diagnosis.verdict.bound == "io"
-    assert "so it was in steps" in diagnosis.verdict.summary
+    assert "this holds for steps" in diagnosis.verdict.summary
     assert diagnosis.quality.steady_steps == pytest.approx(300, abs=12)
 
 
