@@ -71,8 +71,8 @@ def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
 def settle(
     gaps: list[Gap], drivers: Drivers, devices: list[DeviceFacts], processes: list[Process]
 ) -> list[Gap]:
-    """The gaps without the doubt about numbers, where names have settled it or nobody uses a GPU; and with
-    one about a GPU that the driver was not asked about."""
+    """Drop the doubt about GPU numbering where UUIDs settle it or no process trains on CUDA; add ``HIDDEN``
+    where NVML reported no series for a GPU that the training uses."""
     used = any(process.device == "cuda" for process in processes)
     named = bool(devices) and all(plain(one.uuid) in drivers.by_uuid for one in devices)
     hidden = bool(drivers.by_uuid) and any(one.uuid and one.driver is None for one in devices)

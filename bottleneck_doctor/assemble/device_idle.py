@@ -1,9 +1,9 @@
 """Whose each idle moment of the device is: what the loop did from its last kernel to the next one's launch.
 
-An idle device waits for the host if the next kernel was launched after the last one had ended. Then what the
-launching thread and the loop's thread did meanwhile says why; time with no name of its own is that of issuing
-work, or, when a call that waits for the device was what let it run dry, that call's. If the next kernel was
-queued already, the pause is the device's own.
+An idle device waits for the host if the next kernel was launched after the last one had ended. What the
+launching thread and the loop's thread did in the gap then says why; time that no operator or mark covers
+counts as issuing work, or goes to the synchronizing call that let the device run out of work. If the next
+kernel was queued already, the gap is the device's own.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def share_out(
 
 def _awaited(copies: list[DeviceWork], first: float, last: float, call: RuntimeCall | None) -> list[Stretch]:
     """The copies to the device that the kernel at the gap's end waited for: it was launched before the last
-    of them ended, and begins right behind it. What a prefetching stream copies meanwhile is nobody's wait."""
+    of them ended, and begins right after it. No kernel waits for the copies of a prefetching stream."""
     place = bisect_right(copies, last, key=lambda one: one.end)
     newest = copies[place - 1] if place else None
     if newest is None or last - newest.end > BEHIND_US or (call is not None and call.begin > newest.end):

@@ -19,8 +19,8 @@ Span = tuple[int, int]  # nanoseconds on CLOCK_MONOTONIC
 
 @dataclass(frozen=True)
 class SampledStep:
-    """One step that was looked at: it stands for ``steps``. Times in nanoseconds: ``wall`` and ``wait`` by
-    the device, ``host`` and ``host_wait`` by the loop's thread. ``got`` is when the batch was there."""
+    """One sampled step, which stands for ``steps``. Times in nanoseconds: ``wall`` and ``wait`` by the
+    device's clock, ``host`` and ``host_wait`` by the loop's thread. ``got`` is when the batch arrived."""
 
     row: Row
     steps: int
@@ -73,11 +73,11 @@ def _of_loaders(log: ProcessLog, iterations: list[Iteration]) -> Iterator[tuple[
 
 
 def _look(row: Row, iteration: Iteration, place: int, arrival: SampledArrival) -> SampledStep:
-    """The first batch of an iterator is always looked at, and stands for itself. What building the iterator
-    took is its wait, too, and idleness of the device as far as its first wait was.
+    """The first batch of an iterator is always sampled, and stands for itself. The time to build the iterator
+    counts as its wait, too, and as idle time of the device in the same share as the first wait.
 
-    Between its first mark and the loop's wait the agent prepares its look. Meanwhile the device works off
-    what is queued, or idles: either way it idles that much longer than it would have without us.
+    Between its first mark and the loop's wait the agent prepares its sample. In that time the device works
+    off what is queued, or idles: either way it idles that much longer than without bdoc.
     """
     before = iteration.arrivals[place - 1].next.arrivals if place else 0
     waited, built = max(1, arrival.next.duration), 0 if place else iteration.build
@@ -163,7 +163,7 @@ def _host(rows: list[Row]) -> int:
 
 
 def read_copies(log: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] | None:
-    """Copies to the device by line, largest first; None where nobody listened."""
+    """Copies to the device by line, largest first; None where no sampled step recorded copies."""
     whole = sum(look.steps for look in looks if look.heard)
     if not whole:
         return None

@@ -221,9 +221,9 @@ def _passes(mine: list[Iteration], tails: dict[int, int]) -> Iterator[TimedSpan]
 
 
 def _tails(mine: list[Iteration], told: ExitFact, until: int) -> dict[int, int]:
-    """What a pass without an end took after its last batch that was looked at: as many steps as lie between
-    two looks, and not into the next pass. Where the process counted its batches, as many as it counted, each
-    pass having the share of them that it has room for."""
+    """Nanoseconds of each pass without a recorded end after its last sampled batch: as many steps as lie
+    between two samples, but not into the next pass. Where the process counted its batches, the steps left
+    over are shared among the passes by the room each has."""
     left = [one for one in mine if one.end is None and one.arrivals]
     begins = sorted(one.begin for one in mine)
     rooms: dict[int, tuple[float, float]] = {}

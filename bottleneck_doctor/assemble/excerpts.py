@@ -93,7 +93,7 @@ def batch_of(deals: Deals, pid: int, begin: int, number: int) -> int | None:
     return deal.batch(number) if deal is not None else None
 
 
-STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to be told apart on a screen (chosen)
+STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to distinguish on a screen (chosen)
 STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
 TRIED_AT_MOST = 4000  # of a long run not every place is tried
 LOOKS_AT_LEAST = 4  # or the lanes would be gaps with specks in them
@@ -118,7 +118,7 @@ class ExcerptRange:
 
     @property
     def looks(self) -> int:
-        """Steps in it that were looked at closely."""
+        """Sampled steps in it."""
         return self.last - self.first
 
     @property
@@ -189,7 +189,7 @@ def _typical(track: _Track, warmup: int) -> tuple[float, float]:
 
 
 def _oddness(one: ExcerptRange, waiting: float, pace: float) -> float:
-    """How unlike the rest of the loop a stretch is, how much of it nobody saw, and how little it shows."""
+    """A stretch's distance from the loop's medians, plus penalties for unsampled and for few steps."""
     off = min(1.0, abs(one.wall / one.steps / pace - 1))
     unseen = 1 - one.looks / one.steps
     short = max(0.0, 1 - one.steps / STEPS_AIMED_AT)

@@ -103,14 +103,14 @@ def read_hot_files(
 
 
 def _told(touched: _Touched, log: ProcessLog) -> None:
-    """What the agent said."""
+    """Add the files that the agent reported."""
     for file in log.told(FileFact):
         touched.mounts.setdefault(file.path, "")
         touched.direct = touched.direct or file.direct
 
 
 def _seen(touched: _Touched, sample: Sample) -> None:
-    """What was seen from outside."""
+    """Add a file that the supervisor saw among the process's descriptors."""
     path = str(sample.values.get("path"))
     touched.mounts[path] = str(sample.values.get("fstype", ""))
     touched.sizes[path] = int(float(sample.values.get("bytes", 0)))
@@ -241,7 +241,7 @@ def _count(value: int) -> int | None:
 
 
 def read_payload(key: str, fetchers: list[Fetcher]) -> Payload | None:
-    """Means over the batches whose content or serialisation was looked at."""
+    """Means over the batches whose content or serialisation was sampled."""
     batches = rows_of(fetchers, wire.CONTENT)
     pickles = [row for fetcher in fetchers for row in fetcher.log.of(wire.PICKLE)]
     if not batches:

@@ -114,7 +114,7 @@ class Iteration:
     def batches(self) -> int:
         """How many batches arrived, as far as is known."""
         last = self.end if self.end is not None else self.arrivals[-1].next if self.arrivals else None
-        return max(0, last.arrivals) if last is not None else 0  # whoever wrote the row
+        return max(0, last.arrivals) if last is not None else 0  # a damaged row may hold a negative count
 
     @property
     def finish(self) -> int:

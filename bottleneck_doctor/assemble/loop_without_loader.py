@@ -162,7 +162,7 @@ def _hooked(marks: Marks, begin: int, end: int) -> int:
 
 @dataclass(frozen=True)
 class Unseen:
-    """The gaps of the steps that were not looked at."""
+    """Estimates the gaps of unsampled steps."""
 
     on: PartEstimate
     off: PartEstimate
@@ -206,10 +206,10 @@ def _append(
     gap = _gap(one, unseen)
 
     def share(nanoseconds: int) -> float:
-        """Of parts: the steps between two looks are taken to be like the first of them."""
+        """Seconds of a part: the steps between two samples are taken to be like the first of them."""
         return max(0, min(nanoseconds * one.steps, wall)) * S
 
-    closures = marks.passes.between(begin, end)  # an optimizer that calls its closure is no part beside it
+    closures = marks.passes.between(begin, end)  # counted as backward passes, not again as optimizer
     system, faults = used_between(marks, begin, end)
     append(
         table,

@@ -51,8 +51,8 @@ class PartEstimate:
 def estimate_rows(
     column: list[float] | list[float | None], own: list[float], steps: list[int], counted: Iterable[int]
 ) -> None:
-    """Estimate a part in the rows of several steps, of which one was looked at, by what these took as a whole
-    (``own``). Where that tells nothing of the part, all of them are taken to be like the one."""
+    """Estimate a part in rows of several steps, of which one was sampled, from their total time (``own``).
+    Where that does not predict the part, all steps of the row are taken to be like the sampled one."""
     places = list(counted)
     single = [place for place in places if steps[place] == 1]
     several = [place for place in places if steps[place] > 1]
@@ -166,7 +166,7 @@ def asleep(row: Row) -> int:
 
 @dataclass(frozen=True)
 class Gone:
-    """Time that belongs to no step: evaluation, and what our own close looks took."""
+    """Time that belongs to no step: evaluation, and what sampling took."""
 
     evaluation: Sums
     looks: Sums
@@ -185,8 +185,8 @@ class ArrivalPoint:
 def line_up(iterations: list[Iteration]) -> list[ArrivalPoint]:
     """All arrivals of a loop in order, with the steps and the wait since the previous one.
 
-    ``next`` counts arrivals and wait per iteration; what an exhausted iterator cost at its end, its last
-    steps that were not looked at, and what building the next one took belong to the row that spans the two.
+    ``next`` counts arrivals and wait per iteration. The row that spans two iterators holds the wait at the
+    end of the exhausted one, its last unsampled steps, and the time to build the next one.
     """
     points: list[ArrivalPoint] = []
     left_over = unseen = 0
@@ -215,7 +215,7 @@ def tabulate(points: list[ArrivalPoint], marks: Marks, gone: Gone, others: Sums,
 
 
 def _estimate(table: StepTable, column: list[float] | list[float | None]) -> None:
-    """A part's time in rows of several steps, of which one was looked at, by what these took as a whole."""
+    """Estimate a part in rows of several steps, of which one was sampled, from their total time."""
     own = [
         wall - wait - saved - logged for wall, wait, saved, logged
         in zip(table.wall_s, table.wait_s, table.checkpoint_s, table.logging_s, strict=True)

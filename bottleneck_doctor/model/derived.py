@@ -56,11 +56,11 @@ class DeviceStepBreakdown:
 
 @dataclass(frozen=True)
 class DriverView:
-    """What the driver (NVML) said during the steady window: means over readings of a busy device.
+    """What the driver (NVML) reported in the steady window: means over readings of a busy device.
 
     ``kernel_share`` is NVML's utilisation: time in which some kernel was resident, however small. ``slowed``
     maps a clock event reason to the share of busy readings that showed it. ``our_share`` is this job's part
-    of what all processes kept busy, ``None`` where the driver's process numbers are not ours.
+    of what all processes kept busy, ``None`` if NVML names no process of the job (another pid namespace).
     ``sm_active_share`` is that of multiprocessors with work, over all the time and not only while busy.
     """
 

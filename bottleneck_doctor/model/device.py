@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """What marks on the device's timeline say of the steps that were looked at; rows inside of an
-    instrument's window are left out.
+    """Sampled steps, timed by marks on the device's timeline; rows inside an instrument's window are left
+    out.
 
     A row stands for ``steps`` steps up to the instant ``t``, by ``looks`` of them; all else are sums over
     these steps, in seconds. ``wall_s`` is the device's time from the loop's asking for a batch to its asking
@@ -178,8 +178,8 @@ class TorchSettings:
 @dataclass(frozen=True)
 class DeviceFacts:
     """What was measured of the device that one training process (``pid``) uses: ``kind`` and ``index`` by
-    torch's numbering, ``driver`` by the driver's series (``gpu0_``...), ``None`` where it cannot be told
-    which of them it is.
+    torch's numbering, ``driver`` by the driver's series (``gpu0_``...), ``None`` if which of them
+    it is cannot be determined.
 
     ``loader`` is whose loop the table is about, empty where there was none. ``least_pair_s`` is the shortest
     time between the two marks around a wait for data: marks themselves take that long. ``silent`` says why

@@ -49,8 +49,8 @@ class Step:
 
 @dataclass(frozen=True)
 class BatchCost:
-    """What one batch costs whoever fetches it, in seconds net of waiting for a core. ``reading`` is the
-    kernel's CPU for reads from storage: a core's time, and yet gone once the data is in memory."""
+    """What the process that fetches one batch spends on it, in seconds net of waiting for a core. ``reading``
+    is the kernel's CPU for reads from storage: it uses a core, but ends once the data is in memory."""
 
     cpu: float
     collate: float = 0.0
@@ -76,8 +76,8 @@ class StepCost:
     an accelerator included; the others are host work with hooks of their own.
 
     Where the accelerator's own clock was read, ``device`` and ``copying`` are its computing and its waiting
-    for copies. It begins them ``lead_in`` (host work right after a wait for the device) and ``allocating``
-    (the driver allocating device memory) after the turn begins, and the loop does the rest beside it.
+    for copies. They begin ``lead_in`` (host work right after a wait for the device) plus ``allocating`` (the
+    driver allocating device memory) after the step begins; the loop's other work runs in parallel.
     """
 
     compute: float
@@ -237,7 +237,7 @@ class Inputs:
     outside observations the split of blocked time rests (0 = none, the split is then a guess). ``containers``
     are HDF5, zip, tar and Parquet files opened, ``container``/``container_cpu`` what opening them takes.
     ``reading`` is the part of ``cpu`` that is the kernel's for reads from storage. ``minor_faults`` are pages
-    newly mapped, None where nobody counted.
+    newly mapped, None if not counted.
     """
 
     batches: int = 0
@@ -362,7 +362,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Finding:
-    """An ailment that was found, with its evidence and cures, best first."""
+    """A problem that was found, with its evidence and its remedies, best first."""
 
     id: str
     cause: str

@@ -25,7 +25,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Difference:
-    """Something in which two runs differ beside what is measured; ``refuses``: no gate may overlook it."""
+    """A difference between two runs other than their speed; ``refuses``: not compared unless allowed."""
 
     what: str
     base: str | float
@@ -99,7 +99,7 @@ class Regression:
     the machine cost; the seconds of neither side hold them. ``noise``: the standard deviation between runs as
     a share, ``assumed`` where no side has repeats. ``sees`` is the smallest change that would have failed 95
     times of 100; ``repeats`` as many runs a side as would show ``wanted``, None where too many. ``why`` says
-    why nothing can be said, ``differences`` what else differs and, where that is why, ``refused``.
+    why there is no result, ``differences`` what else differs; ``refused`` if the reason lies in these.
     """
 
     status: int

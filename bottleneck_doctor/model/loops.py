@@ -184,7 +184,7 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Passes:
-    """Backward passes of one process that were looked at; medians, in seconds.
+    """Sampled backward passes of one process; medians, in seconds.
 
     ``local_s`` is the time until this rank's own gradients were finished, ``exchange_s`` what it then slept
     until the pass returned, ``exchange_cpu_s`` its CPU time in between (copying gradients back).

@@ -127,7 +127,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class ReportedFinding:
-    """An ailment that was found. severity: primary, secondary, notice."""
+    """A problem that was found. severity: primary, secondary, notice."""
 
     id: str
     cause: str

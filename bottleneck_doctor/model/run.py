@@ -19,8 +19,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class Run:
-    """How the training was started and how it ended; ``pid`` is the process that was launched, or looked at
-    while it ran, if ``attached``."""
+    """How the training was started and how it ended; ``pid`` is the process that was launched or, if
+    ``attached``, the running one that bdoc attached to."""
 
     command: list[str]
     script: str | None
@@ -84,7 +84,7 @@ class Process:
 @dataclass(frozen=True)
 class Startup:
     """Seconds of consecutive stretches: the launch until Python runs, until torch is imported, importing
-    torch, until the first loader is built, until its first batch. Of the stretches beside torch's own,
+    torch, until the first loader is built, until its first batch. Of the stretches other than ``torch_s``,
     ``imports_s`` went into importing other modules and ``torch_late_s`` into what torch imports later on,
     with the first optimizer for example.
     """
@@ -202,7 +202,7 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A process, told from a later one with the same pid by when it began (clock ticks since boot)."""
+    """A process; when it began (clock ticks since boot) sets it apart from a later one with its pid."""
 
     pid: int
     began: int
@@ -210,8 +210,8 @@ class Lifetime:
 
 @dataclass(frozen=True)
 class Announcement:
-    """What a run leaves in its folder for whoever looks for it. ``place`` is the boot and the namespace in
-    which its pids mean anything; ``training`` is None until the script was started."""
+    """What a run writes into its folder so that other processes find it. Its pids are valid in ``place``, a
+    boot and a pid namespace; ``training`` is None until the script was started."""
 
     supervisor: Lifetime
     place: str

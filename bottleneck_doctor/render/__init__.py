@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever only asks for the formats needs none of it
+if TYPE_CHECKING:  # importing only the names of the formats loads none of it
     from ..model.picture import Picture
     from ..model.report import Report
 

@@ -217,7 +217,7 @@ def _regression(gate: Gate) -> Iterator[Annotation]:
 
 
 def _conditions(gate: Gate, workspace: str) -> Iterator[Annotation]:
-    """What failed, at the line that is most to blame; what cannot be said, at no line."""
+    """A failed condition, at the line most to blame; one without a result, at no line."""
     for one in gate.checked:
         for judgement in one.outcome.judgements:
             text = f"{_whose(one, gate)}{judgement_text(judgement)}"
@@ -272,7 +272,7 @@ def _place(location: Location | None, report: Report, workspace: str) -> tuple[s
     file = os.path.normpath(os.path.join(report.run.cwd, location.file))
     seen = os.path.relpath(file, workspace) if os.path.isabs(file) and workspace else file
     outside = os.path.isabs(seen) or seen.split(os.sep)[0] == os.pardir
-    # A name with control signs or undecodable bytes cannot be said in a log without doing something there.
+    # Control characters or undecodable bytes in a name could act as commands in the log.
     return ("", 0) if outside or not seen.isprintable() else (seen, location.line)
 
 

@@ -1,4 +1,4 @@
-"""From a report to what is said about it: every number in words, every foreign string made harmless."""
+"""From a report to its document: every number formatted as text, every foreign string escaped."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def best_of(report: Report | None) -> Remedy | None:
 
 
 def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
-    """Whether the replay saw it add nothing to those above it. What was not replayed may add to them, and
-    what shortens the run beside its steps does."""
+    """Whether it adds nothing to those above it in the replay. False for remedies that were not replayed, and
+    for those that shorten the run outside its steps."""
     above = remedies[: remedies.index(remedy)] if remedy in remedies else []
     said = remedy.predicted_speedup
     replayed = remedy.scope == "step" and said.likely is not None and said.likely > 1

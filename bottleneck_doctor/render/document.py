@@ -93,8 +93,8 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class HotRow:
-    """One function or operator: its own share, and the share or time beside it; ``state`` says whether it
-    was on a core or blocked, where that was seen."""
+    """One function or operator: its own share, and in ``beside`` its second share or time; ``state`` is
+    whether it was on a core or blocked, if sampled."""
 
     own: str
     beside: str
@@ -114,7 +114,7 @@ class Hottest:
 
 @dataclass(frozen=True)
 class Document:
-    """Everything that is said. Lists are cut to their lengths; ``more_*`` count what was cut."""
+    """All texts of a report. Lists are cut to their lengths; ``more_*`` count what was cut."""
 
     command: str
     circumstances: list[str]

@@ -54,8 +54,8 @@ The supervisor could not watch all of the run, for the reason given. The trainin
 --max-steps and --max-seconds end a training through the run folder, and there was none.""",
     "gpu-counters": """\
 NVML, the driver's library, could not be asked, or refused what is named: utilisation, memory, clocks and
-power of the GPU are then not known. Install `nvidia-ml-py` beside bdoc, and see that `nvidia-smi` works as
-this user; containers need the `utility` driver capability. It knows NVIDIA's devices only.""",
+power of the GPU are then not known. Install `nvidia-ml-py` where bdoc is installed, and check that
+`nvidia-smi` works as this user; containers need the `utility` driver capability. NVML knows NVIDIA GPUs only.""",
     "which-gpu-is-which": """\
 CUDA and NVML number unlike GPUs differently unless CUDA_DEVICE_ORDER=PCI_BUS_ID, and CUDA_VISIBLE_DEVICES
 may hide the training's GPU from bdoc. Where torch does not name its device, or the name is none of those that
@@ -65,12 +65,12 @@ py-spy took no stack samples: it is missing or not made for this machine, or may
 memory. The lines in which the time goes are not known then; verdict and predictions do not need them. The
 gap, and `bdoc env`, name the one thing to do. In a container: start it with `--cap-add SYS_PTRACE`.
 Elsewhere it is mostly kernel.yama.ptrace_scope: at 1 the training lets bdoc's py-spy in by itself, at 2
-root alone may look, at 3 nobody until the machine is booted with another setting. Processes that hide
+only root may attach, at 3 no user until a reboot with another setting. Processes that hide
 their memory, and those of other users, need a py-spy with the capability: `sudo setcap cap_sys_ptrace+ep
 PATH/py-spy`, or bdoc as the user who trains.""",
     "what-blocked-threads-wait-for": """\
 /proc/PID/syscall may not be read, so that a sleeping worker's system call is not known. Storage, network
-and locks can then not be told apart well, and findings about them abstain.""",
+and locks are then hard to distinguish, and findings about them abstain.""",
     "bytes-read-by-the-job": """\
 /proc/PID/io may not be read: how much came from the disk is not known. Run bdoc as the user who trains.""",
     "pressure-stall-information": """\
@@ -236,8 +236,8 @@ what can be measured on this machine.""",
 `bdoc check --baseline` compares runs of one job on one kind of machine. These differ in something that
 would make the comparison one of machines or versions (script, torch, python, cpu, cores, gpus, world-size),
 or the runs of one side are not repeats of each other. The exit status is 3: that is no pass. Take the
-baseline anew where the new runs are measured, or say `--allow-different NAME` to overlook one difference.
-What a change to a training may change (workers, batch-size, arguments, device) is told, never refused.""",
+baseline anew where the new runs are measured, or pass `--allow-different NAME` to ignore one difference.
+What a training may change itself (workers, batch-size, arguments, device) is reported, never refused.""",
     "not-measured": """\
 A number that could not be taken stays empty; it is never counted as zero. The section "not
 measured" of a report names the reason, and the command that would allow it.""",

@@ -55,7 +55,7 @@ PARTS = {
 }
 TYPICAL = 0.05  # how far the data wait of some steps may be from all steps', in shares
 LONGEST_TITLE = 80
-TENTHS = 10  # of the run, for which means are told
+TENTHS = 10  # of the run; the table shows the mean of each
 MOST_MARKS = 40
 
 
@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True)
 class PageContext:
-    """What the page's template is given beside the document."""
+    """The template's variables other than the document."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None

@@ -34,7 +34,7 @@ def progress_line(
 
 LONGEST_BAR = 20
 LEAST_BAR = 5
-CROWDED = 0.05  # of a step, from which it is told what other programs added (chosen)
+CROWDED = 0.05  # of a step, from which the line names what other programs added (chosen)
 
 
 def proving_line(

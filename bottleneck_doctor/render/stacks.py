@@ -103,7 +103,7 @@ def speedscope_file(report: Report, picture: Picture) -> str:
 
 
 def _profiles(paths: CallPaths, frames: dict[str, int]) -> list[Value]:
-    """All samples of a role; and those found on or ready for a core, where that was looked at."""
+    """All samples of a role; and those that were running or runnable, if the state was sampled."""
     role = ROLES.get(paths.role, words.plain(paths.role))
     found = [_profile(role, [(path.frames, path.count) for path in paths.paths], frames)]
     if any(path.running for path in paths.paths):

@@ -189,7 +189,7 @@ def fit(text: str, encoding: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Foreign text in a markdown document: no markup, no HTML, nobody mentioned."""
+    """Foreign text in a markdown document, without markup, HTML or @-mentions."""
     safe = MARKUP.sub(r"\\\1", plain(text)).replace("&", "&amp;").replace("<", "&lt;")
     safe = MENTION.sub(r"\1<!-- -->", safe)
     return LINE_MARKUP.sub(lambda found: f"{found[1]}&#{ord(found[2][0])};{found[2][1:]}", safe)

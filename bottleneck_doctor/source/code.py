@@ -206,7 +206,7 @@ def _sinks(tree: ast.AST, also: Names) -> Iterator[ast.stmt]:
 
 
 def _is_one_of(call: ast.Call, functions: Names) -> bool:
-    """Whether a call is of one of these functions; of a method only where its name is nobody else's."""
+    """Whether it calls one of these functions; a method counts only if its name is not in ``COMMON``."""
     name = called(call)
     return name in functions and (isinstance(call.func, ast.Name) or name not in COMMON)
 
@@ -282,7 +282,7 @@ def feeds_training(
 
 @lru_cache(maxsize=64)
 def _optimizers(tree: ast.AST) -> Names:
-    """What is told to clear gradients, as it is written there."""
+    """The objects whose ``zero_grad`` is called, as the source spells them."""
     calls = (call.func for one in _statements(tree) for call in calls_in(one) if called(call) == "zero_grad")
     return frozenset(ast.unparse(one.value) for one in calls if isinstance(one, ast.Attribute))
 

@@ -178,7 +178,7 @@ def _is_told(sources: tuple[FunctionSource, ...], below: Location | None, statem
 def _may_change(
     sources: tuple[FunctionSource, ...], below: Location | None, source: FunctionSource, statement: ast.stmt
 ) -> bool:
-    """Whether a call whose result nobody needs may change what the training needs, given to it."""
+    """Whether a call whose result is not needed may change an argument that the training needs."""
     needed = code.needed_to_train(source, trainers(sources), taken_from_module(sources, source))
     given = [
         name

@@ -1,4 +1,4 @@
-"""Axes whose ticks are words: round numbers of a quantity, and the unit in which a run's time is told."""
+"""Axes with text for ticks: round numbers of a quantity, and the unit of a run's time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Figure:
 
     ``data`` and ``layout`` are Plotly's; colours in them are ``var(--name)`` as page.css defines them, so
     that one figure serves light, dark and print. Foreign strings in them must have gone through
-    ``words.in_chart``. ``height`` is in pixels; the width is the page's. ``label`` says aloud what is drawn.
+    ``words.in_chart``. ``height`` is in pixels; the width is the page's. ``label`` is for screen readers.
     ``moves`` is the axis that keys and buttons pan and zoom, within the range that the layout gives it; ""
     for a chart that stands still. ``sort`` names a script of the page that adds to it (``lanes``).
     """

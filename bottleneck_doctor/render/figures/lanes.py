@@ -24,7 +24,7 @@ LOOP = {
     "logging": ("logging", HIGH),
     "collect": ("garbage collection", HIGH),
     "evaluation": ("evaluation", HIGH),
-    "unseen": ("not looked at", THIN),
+    "unseen": ("not sampled", THIN),
 }
 WORKER = {
     "cpu": ("on the CPU", TALL),

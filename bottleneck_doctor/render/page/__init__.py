@@ -85,7 +85,7 @@ def plotly() -> str:
 
 @cache
 def script(name: str) -> str:
-    """One of the scripts beside this file, as it stands between two tags."""
+    """A script in this directory, as it stands between two tags."""
     return between_tags((HERE / name).read_text("utf-8"))
 
 
