@@ -55,7 +55,7 @@ The supervisor could not watch all of the run, for the reason given. The trainin
     "gpu-counters": """\
 NVML, the driver's library, could not be asked, or refused what is named: utilisation, memory, clocks and
 power of the GPU are then not known. Install `nvidia-ml-py` where bdoc is installed, and check that
-`nvidia-smi` works as this user; containers need the `utility` driver capability. NVML knows NVIDIA GPUs only.""",
+`nvidia-smi` works as this user; containers need the `utility` driver capability. NVML: NVIDIA only.""",
     "which-gpu-is-which": """\
 CUDA and NVML number unlike GPUs differently unless CUDA_DEVICE_ORDER=PCI_BUS_ID, and CUDA_VISIBLE_DEVICES
 may hide the training's GPU from bdoc. Where torch does not name its device, or the name is none of those that
