@@ -1,4 +1,4 @@
-"""Whose each idle moment of the device is: what the loop did from its last kernel to the next one's launch.
+"""Divides the device's idle time by cause: what the loop did from one kernel's end to the next launch.
 
 An idle device waits for the host if the next kernel was launched after the last one had ended. What the
 launching thread and the loop's thread did in the gap then says why; time that no operator or mark covers
@@ -23,7 +23,7 @@ WAITS = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)")
 MEMORY = re.compile(
     r"(cuda|hip)(Malloc|Free|HostAlloc|HostRegister)(?!Async)|cuMem(Create|Map|Unmap|Release|Alloc|Free)"
 )
-BEHIND_US = 20.0  # a kernel that waited for a copy begins so soon behind it (chosen; 1 to 5 us are usual)
+BEHIND_US = 20.0  # a kernel that waited for a copy begins so soon after it (chosen; 1 to 5 us are usual)
 LONG_US = 100.0  # a launch or a copy's call that takes longer waits in it (chosen; 5 us are usual)
 
 
@@ -42,13 +42,13 @@ class HostTrace:
 
 @dataclass
 class Idle:
-    """Microseconds of idleness by cause, and of that after waits, by their site; ``own`` is the device's."""
+    """Microseconds of idle time by cause, and that after waits by their site; ``own``: the device's own."""
 
     parts: dict[str, float] = field(default_factory=dict)
     by_site: dict[int, float] = field(default_factory=dict)
 
     def add(self, cause: str, taken: float, site: int = 0) -> None:
-        """So much more of it."""
+        """Add idle time to a cause."""
         self.parts[cause] = self.parts.get(cause, 0.0) + taken
         if cause == "sync":
             self.by_site[site] = self.by_site.get(site, 0.0) + taken
@@ -142,7 +142,7 @@ def _of_host(free: list[Stretch], host: HostTrace, first: float, launch: float, 
 
 
 def _drained(host: HostTrace, instant: float) -> tuple[int, str]:
-    """The wait during which the device ran dry, or the host that could not keep up."""
+    """(site, cause) of the wait during which the device ran out of work; else the host issues too slowly."""
     place = bisect_right(host.waits, instant, key=lambda one: one[0])
     for begin, end, site, cause in reversed(host.waits[max(0, place - 8) : place]):
         if begin < instant <= end:
@@ -151,7 +151,7 @@ def _drained(host: HostTrace, instant: float) -> tuple[int, str]:
 
 
 def _minus(free: list[Stretch], taken: list[Stretch], cause: str, idle: Idle) -> list[Stretch]:
-    """What is left of free time; what is taken goes to the cause."""
+    """Charge these stretches of the free time to the cause; return the free time that is left."""
     left: list[Stretch] = []
     for begin, end in free:
         found = length(shared(taken, begin, end))

@@ -96,7 +96,7 @@ def batch_of(deals: Deals, pid: int, begin: int, number: int) -> int | None:
 STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to distinguish on a screen (chosen)
 STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
 TRIED_AT_MOST = 4000  # of a long run not every place is tried
-LOOKS_AT_LEAST = 4  # or the lanes would be gaps with specks in them
+LOOKS_AT_LEAST = 4  # sampled steps: with fewer, most of the lanes would be empty
 WARMUP_STEPS, WARMUP_SHARE = 10, 0.34  # set aside here; the analysis sets aside no more
 PARTS = 16  # of a loop, to tell what is typical of it (chosen)
 PACE_COUNTS = 0.5  # how an untypical step time weighs against an untypical share of waiting (chosen)
@@ -106,7 +106,7 @@ SHORT_COSTS = 0.1  # the same, had it no steps (chosen)
 
 @dataclass(frozen=True)
 class ExcerptRange:
-    """From one arrival of a loop to a later one: places among its points, and what lies between."""
+    """From one arrival of a loop to a later one: their indices in its points, and sums between them."""
 
     first: int
     last: int
@@ -130,8 +130,8 @@ class ExcerptRange:
 def choose(
     points: list[ArrivalPoint], slots: int, disturbed: list[tuple[int, int]], evaluation: Sums, aimed_at: int
 ) -> ExcerptRange | None:
-    """The stretch of about so many steps that is most like the loop as a whole and best seen; None where none
-    will do. ``slots`` batches may be made ahead, ``disturbed`` are stretches of time, in nanoseconds.
+    """The best sampled stretch of about so many steps that is most like the whole loop; None where none
+    qualifies. ``slots`` batches may be made ahead, ``disturbed`` are stretches of time, in nanoseconds.
 
     Without evaluation in it, unless the loop evaluates every few steps.
     """
@@ -179,8 +179,8 @@ def _overlaps(one: ExcerptRange, disturbed: list[tuple[int, int]]) -> bool:
 
 
 def _typical(track: _Track, warmup: int) -> tuple[float, float]:
-    """The share of waiting and the nanoseconds per step of the loop's parts, half of which have less: of what
-    changes for good in mid-run, the longer part counts."""
+    """Medians of the loop's parts: the share of waiting, and nanoseconds per step. If a loop changes for good
+    in mid-run, the longer part decides."""
     total = track.steps[-1]
     edges = (warmup + (total - warmup) * place // PARTS for place in range(PARTS + 1))
     places = sorted({bisect_left(track.steps, edge) for edge in edges})

@@ -14,14 +14,14 @@ from ..model.loops import StepTable
 from .loaders import Iteration, SampledArrival
 from .rows import ProcessLog, Row, S, append
 
-BEYOND = 3.0  # standard errors: steps that took longer than this held what no look has met (chosen)
-ENOUGH = 8  # looked-at steps that tell how a part and the step vary together (chosen)
+BEYOND = 3.0  # standard errors: unsampled steps that took longer held a stall that no sample has (chosen)
+ENOUGH = 8  # sampled steps needed to fit how a part varies with the step (chosen)
 
 
 @dataclass(frozen=True)
 class PartEstimate:
-    """How a part is estimated from the step: both means, and how much of what a step takes beyond its mean is
-    that part. A slope of 0 says that steps tell nothing of it."""
+    """How a part is estimated from the step's time: both means, and the slope, the part's share of what a
+    step takes beyond its mean. With a slope of 0 the step's time does not predict the part."""
 
     part: float = 0.0
     step: float = 0.0
@@ -29,7 +29,7 @@ class PartEstimate:
 
     @classmethod
     def of(cls, parts: Sequence[float], steps: Sequence[float], rest: float, count: int) -> PartEstimate:
-        """From looked-at steps, for ``count`` others that took ``rest`` together, in the same unit."""
+        """From sampled steps, for ``count`` others that took ``rest`` together, in the same unit."""
         part, step = fmean(parts), fmean(steps)
         spread = sum((one - step) ** 2 for one in steps)
         if len(steps) < ENOUGH or not spread or not count:
@@ -37,7 +37,7 @@ class PartEstimate:
         error = sqrt(spread / (len(steps) - 1) * count * (1 + count / len(steps)))
         if rest - count * step > BEYOND * error:
             return cls(part, step)
-        if count * step - rest > BEYOND * error:  # a look empties caches, which lengthens all that follows
+        if count * step - rest > BEYOND * error:  # sampling evicts CPU caches, which slows the sampled step
             return cls(part * rest / (count * step), rest / count)
         together = sum((one - part) * (other - step) for one, other in zip(parts, steps, strict=True))
         return cls(part, step, min(1.0, max(0.0, together / spread)))
@@ -108,7 +108,7 @@ class Marks:
     exchange: Sums
     passes: Sums  # backward passes inside of optimizer steps
     zeroed: Sums
-    usage: dict[int, Row]  # by the instant of the look that it belongs to
+    usage: dict[int, Row]  # by the instant of the sample that it belongs to
 
 
 def read_marks(log: ProcessLog, thread: int) -> Marks:
@@ -243,7 +243,7 @@ def _append(
     system, faults = used_between(marks, first.next.t, last.next.t)
 
     def share(kind: Sums) -> float:
-        """Of what the sampled step was seen in: the others are taken to be like it."""
+        """Of a part of the sampled step: the row's other steps are taken to be like it."""
         return kind.between(begin, end) * steps * S
 
     append(
@@ -273,7 +273,7 @@ def _append(
 
 
 def used_between(marks: Marks, begin: int, end: int) -> tuple[float | None, int | None]:
-    """(system CPU seconds, minor faults) of the process between two looks; None where either lacks them."""
+    """(system CPU seconds, minor faults) of the process between two samples; None where either lacks them."""
     first, last = marks.usage.get(begin), marks.usage.get(end)
     if first is None or last is None:
         return None, None

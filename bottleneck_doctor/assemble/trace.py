@@ -1,6 +1,6 @@
-"""Takes a trace of some steps on an accelerator apart: kernels, gaps and whose they are, shapes, operators.
+"""Analyses a trace of some steps on an accelerator: kernels, idle gaps by cause, shapes, operators.
 
-Not yet proven on a device of our own: checked against traces that others published, of A100, V100 and MI250.
+Not yet proven on a device of the project; checked against published traces of A100, V100 and MI250.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _groups(kernels: list[Kernel], steps: int) -> list[Kernels]:
 
 
 def _tensor_core_share(kernels: list[Kernel]) -> float | None:
-    """Of their time; None where most of it does not tell."""
+    """Share of their time on tensor cores; None where the names of most do not show it."""
     whole = sum(one.us for one in kernels)
     known = sum(one.us for one in kernels if one.cores is not None)
     return sum(one.us for one in kernels if one.cores) / known if known > SOUND * whole else None

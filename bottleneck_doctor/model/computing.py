@@ -10,7 +10,7 @@ class ScriptSettings:
     """What a script had set when its training began to move.
 
     ``noticed`` holds what was on during a later backward pass: anomaly, profiler. ``autocast`` also counts
-    weights seen to be cast on their way into the loss. ``tracer`` and ``profiler`` name the module behind
+    weights seen to be cast on their way into the loss. ``tracer`` and ``profiler`` name the module set by
     ``sys.settrace`` and ``sys.setprofile``. ``amx`` and ``avx512_bf16`` are abilities of the processor. Of
     the multiplications behind the loss, ``unused_share`` have gradients that reach nothing which an optimizer
     updates; of those behind all losses of some steps, where several optimizers step, ``dropped_share`` have

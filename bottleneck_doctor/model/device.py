@@ -19,7 +19,7 @@ class DeviceTable:
     for the next, ``wait_s`` the part until the batch was there, ``host_s`` and ``host_wait_s`` the same by
     the loop's own clock. Of ``judged`` steps it is known that the device had done all their work at the end
     in ``caught_up``. Saving and logging took ``other_s`` of the device and ``host_other_s`` of the host.
-    Copies and calls that wait were listened to in ``heard`` steps only: there, ``copies`` on the compute
+    Copies and synchronizing calls were recorded in ``heard`` steps only: there, ``copies`` on the compute
     stream took ``copy_s`` of the device, of which ``fetched_s`` while the batch was awaited; the host spent
     ``blocked_s`` in copies that block, and ``inside_s`` in calls that wait for the device.
     """
@@ -122,7 +122,7 @@ class Convolution:
 class DeviceWindow:
     """Means per step of ``steps`` steps under a profiler, which slows the host down.
 
-    ``wall_s`` = ``busy_s`` + the idle times, each named after who left the device without work: ``input_s``
+    ``wall_s`` = ``busy_s`` + the idle times, each named after what left the device without work: ``input_s``
     the loop waited for a batch, ``launch_s`` it was still issuing work, ``sync_s`` it had waited for the
     device and had nothing queued behind, ``transfer_s`` work waited for a copy, ``memory_s`` the allocator
     went to the driver, ``collective_s`` other ranks were awaited, ``other_s`` the loop was saving, logging or

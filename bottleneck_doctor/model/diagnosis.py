@@ -225,7 +225,7 @@ class Change:
 
     @property
     def reading(self) -> float:
-        """Who reads less from storage pays less to the kernel for it."""
+        """The kernel's CPU for reads shrinks with the reads from storage."""
         return self.storage
 
 
@@ -300,7 +300,7 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that findings may look at. ``source`` is the line that gets the batches of a ``loop`` without a
+    """The input of findings. ``source`` is the line that gets the batches of a ``loop`` without a
     loader, whose waits are estimated. ``evaluation`` is the same about the steps of the longest evaluation;
     ``subject`` says what the verdict is about: "training", "evaluation", or what in the "run" is neither."""
 

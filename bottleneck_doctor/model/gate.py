@@ -52,7 +52,7 @@ CANNOT_SAY = 3
 
 @dataclass(frozen=True)
 class Condition:
-    """A state of a metric that fails the gate; ``origin`` says who asked for it."""
+    """A state of a metric that fails the gate; ``origin`` is the option or file that set it."""
 
     metric: str
     op: str
@@ -76,7 +76,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the thresholds say of one report. status: 0 holds, 1 exceeded, 3 cannot say."""
+    """The outcome of all thresholds for one report. status: 0 holds, 1 exceeded, 3 cannot say."""
 
     status: int
     judgements: list[Judgement] = field(default_factory=list)
@@ -126,7 +126,7 @@ class Regression:
 
 @dataclass(frozen=True)
 class Checked:
-    """One profile and what the thresholds say of it."""
+    """One profile and the outcome of its thresholds."""
 
     profile: str
     report: Report

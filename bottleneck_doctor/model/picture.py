@@ -25,7 +25,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """A stretch of the run that means something. kind: warm-up, phase, evaluation, checkpoint, instrument."""
+    """A named stretch of the run. kind: warm-up, phase, evaluation, checkpoint, instrument."""
 
     kind: str
     begin_s: float
@@ -88,8 +88,8 @@ class Lanes:
 class CallPath:
     """Samples of one call path, outermost frame first, each ``function (file:line)``.
 
-    ``running`` is how many samples, of as many taken apart from these, found it on or ready for a core; None
-    where that was not seen.
+    ``running``: of as many samples, taken separately, how many found it running or runnable; None where that
+    was not sampled.
     """
 
     frames: list[str]

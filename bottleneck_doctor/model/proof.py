@@ -150,7 +150,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Expected:
-    """One expectation of the command line, ``id op threshold``, held against the measured speedup.
+    """One expectation of the command line, ``id op threshold``, compared with the measured speedup.
 
     ``status``: 0 holds, 1 fails, 3 cannot say, and ``why`` not; ``close``: the 90 % interval crosses it."""
 

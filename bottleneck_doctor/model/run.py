@@ -1,4 +1,4 @@
-"""The run: how it starts, goes on and ends, how its processes' lives divide, and the trial that it was."""
+"""The run: its start, its state and its end, how its processes spent their time, and the trial if any."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Elapsed:
     beyond a usual batch (``first_start_s`` of it at the first beginning), ``stopping_s`` waiting for workers
     to end, ``checkpoint_s`` saving, in loops or not, ``profiled_s`` steps under torch.profiler, ``between_s``
     all else until ``last_s``, the end of the last loop. ``beginnings`` counts those with workers. At
-    ``exit_s`` the interpreter began to shut down; None where it was not heard to.
+    ``exit_s`` the interpreter began to shut down; None if no agent reported it.
     """
 
     pid: int
@@ -238,7 +238,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the supervisor alone has measured until now; the agents' rows lie in the run folder."""
+    """What the supervisor has measured so far, without the agents' rows, which lie in the run folder."""
 
     run: Run
     machine: Machine
@@ -253,7 +253,7 @@ class Snapshot:
 @dataclass(frozen=True)
 class LiveView:
     """A run at one moment. ``state``: starting, running, stalled, stopped, finishing, ended, killed (bdoc
-    itself, not by its own doing). ``step_s`` and ``wait_share`` are since the view before."""
+    itself was killed). ``step_s`` and ``wait_share`` are since the view before."""
 
     announcement: Announcement
     state: str

@@ -27,7 +27,7 @@ WRITES = frozenset(
 )
 SENDS = ("POST", "PUT")
 PICTURED = re.compile(r"\.(png|jpe?g|gif|webp|svg|pdf|html|csv|jsonl?|txt)['\"]")  # by its file's name
-GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")  # says that it evaluates
+GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")  # marks code that evaluates
 HARMLESS = frozenset({"flush", "eval", "train"})  # methods that change no value that is trained
 COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
 MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})
@@ -188,8 +188,8 @@ def is_output(call: ast.Call) -> bool:
 
 
 def trains(source: FunctionSource, also: Names = NO_NAMES) -> bool:
-    """Whether a function runs a backward pass, or hands a loss to who runs it; ``also`` names functions that
-    are known to."""
+    """Whether a function runs a backward pass, or passes a loss to one that does; ``also`` names functions
+    that are known to."""
     return source.function in RETURNS_LOSS or runs_backward(source, also)
 
 

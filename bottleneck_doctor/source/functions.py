@@ -1,4 +1,4 @@
-"""Keeps the source of the few functions in which the loop's thread and the batches' makers were seen most."""
+"""Keeps the source of the functions with most samples, in the loop's thread and where batches are made."""
 
 from __future__ import annotations
 

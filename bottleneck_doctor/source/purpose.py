@@ -162,7 +162,7 @@ def _at_training(
 
 
 def _name(place: Location) -> str:
-    """Its function's, as a call says it."""
+    """The last part of the name of the function that is called."""
     return place.function.rpartition(".")[2]
 
 
