@@ -1,4 +1,4 @@
-"""The answers about a fleet on a terminal and as a page."""
+"""Draws the tables of ``bdoc fleet`` for a terminal and as a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What check, compare and merge say: a line for each threshold, each metric that moved, each late rank."""
+"""Texts of check, compare and merge: a line for each threshold, each metric that moved, each late rank."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def careful(regression: Regression) -> list[str]:
 
 
 def _blind(regression: Regression) -> str:
-    """What a pass could not have seen, and how many repeats would."""
+    """The smallest regression that this check would detect, and how many repeats would detect ``wanted``."""
     if regression.status != HOLDS or regression.sees is None or regression.wanted is None:
         return ""
     noisy = regression.change is not None and regression.change > regression.limit
@@ -212,7 +212,7 @@ def merged_lines(ranks: int, hosts: int, world_size: int, late: Sequence[SlowRan
 
 
 def late_text(one: SlowRank) -> str:
-    """Who, by how much, and what it went into."""
+    """The rank, how late it is, and what most of that time went into."""
     beyond, part = words.seconds(one.beyond_s), words.seconds(one.part_s)
     where = f"rank {one.rank.rank} on {words.plain(one.rank.host)}"
     others = one.rank.foreign_cores

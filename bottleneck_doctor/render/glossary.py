@@ -237,7 +237,7 @@ what can be measured on this machine.""",
 would make the comparison one of machines or versions (script, torch, python, cpu, cores, gpus, world-size),
 or the runs of one side are not repeats of each other. The exit status is 3: that is no pass. Take the
 baseline anew where the new runs are measured, or pass `--allow-different NAME` to ignore one difference.
-What a training may change itself (workers, batch-size, arguments, device) is reported, never refused.""",
+Differences that an edit may cause (workers, batch-size, arguments, device) are reported, never refused.""",
     "not-measured": """\
 A number that could not be taken stays empty; it is never counted as zero. The section "not
 measured" of a report names the reason, and the command that would allow it.""",

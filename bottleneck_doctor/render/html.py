@@ -1,4 +1,4 @@
-"""The report as one page that opens anywhere: the words of markdown, charts between them, numbers."""
+"""The report as one self-contained page: the texts of markdown, with charts and tables."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def html_page(document: Document, report: Report, picture: Picture | None, chart
 
 
 def html_body(document: Document, shown: PageContext) -> str:
-    """What stands in the page, every string of it escaped."""
+    """The body of the page, every string of it escaped."""
     template = templates().get_template("report.html.j2")
     return template.render(
         document=document, shown=shown, part_color=_part_color, apply=APPLY, capital=words.capital
@@ -146,7 +146,7 @@ def _has_length(lanes: Lanes) -> bool:
 
 
 def _with_lanes(timeline: Timeline, lanes: Lanes | None) -> Timeline:
-    """The timeline, in which one sees where the steps are that the lanes draw."""
+    """The timeline, with a mark on the steps that the lanes draw."""
     if lanes is None:
         return timeline
     return replace(
@@ -198,7 +198,7 @@ def timeline_table(timeline: Timeline) -> Table:
 
 
 def flat_told(timeline: Timeline) -> str:
-    """The plots that are not drawn because all of them is zero."""
+    """The plots that are not drawn because all their values are zero."""
     names = [plot_words(plot) for plot, curves in plots_of(timeline).items() if flat(curves)]
     return f"Zero all along, and not drawn: {', '.join(names)}." if names else ""
 

@@ -1,4 +1,4 @@
-"""The one quiet line that ``bdoc run`` keeps on a terminal while the training goes on."""
+"""The status line that ``bdoc run`` shows on a terminal while the training runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def progress_line(
     width: int,
     encoding: str = "utf-8",
 ) -> str:
-    """At most ``width - 1`` columns, so that no terminal wraps it; what matters least goes first."""
+    """At most ``width - 1`` columns, so that no terminal wraps it; the least important parts go first."""
     parts = ["bdoc", words.counted(steps, "step")]
     if not steps:
         parts = ["bdoc", "waiting for the first step"]

@@ -1,6 +1,6 @@
 """The proof and its plan, on a terminal and in markdown: what was tried, what it brought, what to change.
 
-Every string of the script or of the machine is made harmless here.
+Every string of the script or of the machine is escaped here.
 """
 
 from __future__ import annotations

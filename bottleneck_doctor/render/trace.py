@@ -18,9 +18,7 @@ from .figures.lanes import KINDS
 LANES, COURSE = 1, 2  # the two "processes" of the trace
 LOOP = 1  # the training loop's "thread" in the first; workers follow
 NAME_AT_MOST = 80
-INSIDE_US = (
-    1  # so far inside of their slices arrows begin and end: at its edge a viewer may take its neighbour
-)
+INSIDE_US = 1  # arrows begin and end so far inside their slices: at an edge a viewer may pick the neighbour
 
 Value = dict[str, object]
 

@@ -22,7 +22,7 @@ def stairs_of(remedies: list[Remedy]) -> list[Remedy]:
 
 
 def staircase_figure(remedies: list[Remedy]) -> Figure | None:
-    """Columns in the order of the ranked list; None where there is nothing to climb."""
+    """Columns in the order of the ranked list; None if no remedy speeds the training up."""
     shown = stairs_of(remedies)
     if not shown:
         return None

@@ -1,4 +1,4 @@
-"""The course of the run: small plots on one time axis, with what happened named and shaded."""
+"""The course of the run: small plots on one time axis, with its phases and events named and shaded."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _legend(plot: Plot, curves: list[Curve], beyond: str) -> str:
 
 
 def _top(plot: Plot, curves: list[Curve]) -> tuple[float, str]:
-    """Where the plot ends, and words about what lies beyond that."""
+    """Where the plot ends, and a text about the values beyond that."""
     known = (words.drawn(value) for curve in curves for value in curve.value)
     values = sorted(value for value in known if value is not None)
     if plot[0] in WHOLE and values[-1] <= 1:
