@@ -21,7 +21,7 @@ from .steps import ArrivalPoint, Sums, line_up
 
 @dataclass(frozen=True)
 class BatchAssignment:
-    """The batches of one pass as its workers got them: the n-th fetch of worker w is batch (n - 1) x workers
+    """The batches of one pass by worker: the n-th fetch of worker w is batch (n - 1) x workers
     + w of the pass, ``base`` batches of the loop having gone before. ``before`` = fetches that the process
     had made by then."""
 
@@ -53,10 +53,10 @@ def bases(group: list[Iteration]) -> dict[int, int]:
 def read_deals(
     log: ProcessLog, group: list[Iteration], loader: Loader | None, made: Mapping[int, int] | None = None
 ) -> Deals:
-    """Who got which batches in each pass of a loop; empty where the order is not certain, as batches are
-    handed over as they come. ``made`` = how many fetches each worker process is known to have made: where
-    each iterates through the data for itself, turns are kept until the first may have run dry, and
-    what it then adds up to over several passes is not known."""
+    """The worker of each batch in each pass of a loop; empty if the order is not certain, because batches are
+    handed over as they are finished. ``made``: the known number of fetches of each worker process. With an
+    iterable dataset the round-robin order holds until the first worker may be exhausted, and the sum over
+    several passes is not known."""
     runs_dry = loader is not None and loader.dataset_kind != "map"
     if loader is None or not loader.in_order or (runs_dry and loader.persistent_workers):
         return {}

@@ -90,7 +90,7 @@ class SampledArrival:
 
     @property
     def t(self) -> int:
-        """When the batch was there."""
+        """When the batch arrived."""
         return self.next.end
 
 
@@ -209,7 +209,7 @@ def _sharers(waiting: list[Iteration]) -> list[Iteration]:
 
 
 def _largest_is_main(iterations: list[Iteration]) -> None:
-    """Nothing was ever differentiated: the loader with most batches is what the script is about."""
+    """Without any backward pass: the loader with most batches counts as the training loader."""
     batches: dict[str, int] = {}
     for one in iterations:
         batches[one.loader] = batches.get(one.loader, 0) + one.batches

@@ -116,8 +116,8 @@ class Transport:
 
 @dataclass(frozen=True)
 class EpochStart:
-    """What beginning an epoch of so many ``steps`` takes, of which ``draws`` choosing indices; 0 steps = the
-    run has one epoch."""
+    """``seconds`` that the start of an epoch of ``steps`` steps takes, of which ``draws`` for choosing
+    indices; 0 steps = the run has one epoch."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -154,15 +154,14 @@ class CostShares:
 class Scenario:
     """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
 
-    ``strangers`` are the cores' worth of other programs' work; ``threads`` is on how many cores the loop
+    ``strangers`` is how many cores other programs keep busy; ``threads`` is on how many cores the loop
     computes, ``making_threads`` on how many it makes its batches, which a worker does on one; ``streams`` how
     many reads the storage serves at once before each gets slower, 0 = no limit known; ``ahead`` how many
     steps' worth of accelerator work the loop may leave unfinished when it goes on, 0 = it waits for all;
-    ``sampling`` its time for choosing indices. ``undivided``: in what the steps call computing the
-    accelerator may as well be waiting to be given work. ``crowded`` are the seconds of a step in which makers
-    of batches kept a core or the interpreter's lock from it, ``limited`` those that a read limit, reached,
-    takes for a batch; ``operator_s`` is how long an operator of the model takes, weighed by its time, 0 = not
-    known.
+    ``sampling`` its time for choosing indices. ``undivided``: the accelerator's computing may include waits
+    for kernel launches. ``crowded`` are the seconds of a step in which the makers of batches kept a core or
+    the GIL from it, ``limited`` the seconds per batch under a read limit that was reached;
+    ``operator_s`` is the time-weighted mean duration of the model's operators, 0 = not known.
     """
 
     works: tuple[BatchCost, ...]

@@ -142,8 +142,8 @@ class Treatment:
 
 @dataclass(frozen=True)
 class Order:
-    """What one trial asks of the agent. ``losses``: so many first backward passes are noted, and as many
-    batches; ``seed``: where the script sets none, random numbers begin with it."""
+    """The order of one trial to the agent. ``losses``: how many of the first losses, and of the first
+    batches, are recorded; ``seed``: the random seed, unless the script sets one."""
 
     treatments: list[Treatment] = field(default_factory=list)
     losses: int = 0
@@ -152,7 +152,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Treated:
-    """What became of one treatment in one process; ``why`` it was not applied, "" where it was."""
+    """The outcome of one treatment in one process; ``why`` it was not applied, "" if it was."""
 
     name: str
     pid: int
@@ -172,7 +172,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class Trial:
-    """What was asked for, and what was done and seen."""
+    """A trial: its order, the treatments applied, and what was recorded."""
 
     order: Order = field(default_factory=Order)
     treated: list[Treated] = field(default_factory=list)

@@ -27,7 +27,7 @@ JUDGED = (
 
 @dataclass(frozen=True)
 class FleetTable:
-    """One question's table: numbers first, names last; ``said`` where it has no rows, or about them."""
+    """One question's table: numbers first, names last; ``said`` is a note, or the text if without rows."""
 
     id: str
     title: str

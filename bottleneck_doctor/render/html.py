@@ -61,7 +61,7 @@ MOST_MARKS = 40
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of words under their heads; the first column names the row."""
+    """Rows of texts under their heads; the first column names the row."""
 
     heads: list[str]
     rows: list[list[str]]
@@ -133,7 +133,7 @@ def show(report: Report, picture: Picture | None) -> PageContext:
 
 
 def own_shares(report: Report) -> dict[str, list[float]]:
-    """How long the bars of the tables are."""
+    """The lengths of the bars in the tables."""
     return {
         "functions": [one.own_share for one in report.functions if one.users],
         "libraries": [one.own_share for one in report.functions if not one.users],
@@ -204,14 +204,14 @@ def flat_told(timeline: Timeline) -> str:
 
 
 def marks_told(marks: list[Mark]) -> list[str]:
-    """Every mark in words; the rest is counted."""
+    """A text for each of the first marks; the rest is counted."""
     said = [mark_words(mark) for mark in marks[:MOST_MARKS]]
     rest = len(marks) - len(said)
     return [*said, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else said
 
 
 def lanes_table(lanes: Lanes) -> Table:
-    """How long each lane did what, and the share of the time shown."""
+    """Each lane's time by kind, and its share of the time shown."""
     names, kinds = lane_names(lanes), kinds_in(lanes)
     whole = lanes.end_s - lanes.begin_s
     sums: dict[tuple[int, str], float] = {}

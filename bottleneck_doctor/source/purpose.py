@@ -102,8 +102,8 @@ def trainers(sources: tuple[FunctionSource, ...]) -> code.Names:
 
 @lru_cache(maxsize=64)
 def taken_from_module(sources: tuple[FunctionSource, ...], caller: FunctionSource) -> code.Names:
-    """Names through which the functions that run a backward pass for ``caller`` get what it does not hand
-    them."""
+    """Names that the functions which run a backward pass for ``caller`` take from the module, not from its
+    arguments."""
     known = [one for one in sources if one is not caller and code.runs_backward(one, trainers(sources))]
     return code.NO_NAMES.union(
         *(
