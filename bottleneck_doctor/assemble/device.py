@@ -24,7 +24,7 @@ from .rows import ProcessLog, S
 from .trace import TraceTable, read_window
 
 KIND = re.compile(r"^(?:(?:gpu|mig)-)+")
-DOUBT = "which gpu is which"  # what sense calls it, who knows numbers only
+DOUBT = "which gpu is which"  # the gap's name in sense, which knows the numbers only
 HIDDEN = Gap(
     DOUBT,
     "CUDA_VISIBLE_DEVICES hides the training's GPU from bdoc: its utilisation, power and clocks are unknown",
@@ -35,13 +35,13 @@ SERIES = re.compile(r"gpu(\d+)_(whole_)?uuid")
 
 @dataclass(frozen=True)
 class Drivers:
-    """Which of the driver's series, ``gpu0_`` and on, is which device."""
+    """Maps devices to the driver's series, ``gpu0_`` and on."""
 
     by_uuid: dict[str, int]
     several_ranks: bool
 
     def find(self, kind: str, uuid: str, index: int) -> int | None:
-        """Its number there; by torch's index where no name is known, unless each rank counts for itself."""
+        """A device's number in NVML; torch's index where no UUID is known and only one process has a GPU."""
         if kind != "cuda":
             return None
         if plain(uuid) in self.by_uuid:
@@ -51,13 +51,13 @@ class Drivers:
 
 
 def plain(uuid: str) -> str:
-    """A device's name without what NVML puts before it and torch does not."""
+    """A device's UUID without dashes and the prefix that NVML adds and torch does not."""
     return KIND.sub("", uuid.lower()).replace("-", "")
 
 
 def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
-    """From what the driver says once, at the start. A slice (MIG) goes by its own name and, where it is the
-    only one of its GPU, by the GPU's as well: torch may say either."""
+    """From the UUIDs that NVML reports once, at the start. A MIG slice goes by its own UUID and, where it is
+    the only one of its GPU, by the GPU's as well: torch may report either."""
     said = [pair for sample in samples if sample.sensor == "gpu_static" for pair in sample.values.items()]
     found = [(SERIES.fullmatch(name), plain(str(uuid))) for name, uuid in said]
     named = [(match[2] is not None, uuid, int(match[1])) for match, uuid in found if match is not None]
@@ -71,8 +71,8 @@ def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
 def settle(
     gaps: list[Gap], drivers: Drivers, devices: list[DeviceFacts], processes: list[Process]
 ) -> list[Gap]:
-    """The gaps without the doubt about numbers, where names have settled it or nobody uses a GPU; and with
-    one about a GPU that the driver was not asked about."""
+    """Drop the doubt about GPU numbering where UUIDs settle it or no process trains on CUDA; add ``HIDDEN``
+    where NVML reported no series for a GPU that the training uses."""
     used = any(process.device == "cuda" for process in processes)
     named = bool(devices) and all(plain(one.uuid) in drivers.by_uuid for one in devices)
     hidden = bool(drivers.by_uuid) and any(one.uuid and one.driver is None for one in devices)
@@ -161,7 +161,7 @@ def _settled(looks: list[SampledStep]) -> int:
 
 
 def _allocator(log: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
-    """What its counters rose by over the steady steps; the peak alone where it was asked too rarely."""
+    """The rise of its counters over the steady steps; only the peak where there are too few readings."""
     asked = log.of(wire.ALLOCATOR)
     if not asked:
         return None
@@ -194,7 +194,7 @@ def _switches(log: ProcessLog, trace: TraceTable | None) -> TorchSettings | None
     )
 
 
-TRACES_BYTES_AT_MOST = 256 << 20  # of a run: four seconds to read; ranks are many, and much alike
+TRACES_BYTES_AT_MOST = 256 << 20  # of a run: four seconds to read; the traces of many ranks are much alike
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def read_traces(logs: list[ProcessLog], folder: Path | None) -> dict[int, Traced
 
 
 def find_untraced(logs: list[ProcessLog], traces: dict[int, Traced]) -> list[Gap]:
-    """Profilers' windows that came to nothing, all of them; the first process that knows says why."""
+    """If all profilers' windows failed: the reason that the first process with one reported."""
     whys = [log.first(TraceRefusedFact).why for log in logs]
     if any(log.told(TraceFact) for log in logs):
         whys.append(

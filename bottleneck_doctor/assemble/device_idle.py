@@ -1,9 +1,9 @@
-"""Whose each idle moment of the device is: what the loop did from its last kernel to the next one's launch.
+"""Divides the device's idle time by cause: what the loop did from one kernel's end to the next launch.
 
-An idle device waits for the host if the next kernel was launched after the last one had ended. Then what the
-launching thread and the loop's thread did meanwhile says why; time with no name of its own is that of issuing
-work, or, when a call that waits for the device was what let it run dry, that call's. If the next kernel was
-queued already, the pause is the device's own.
+An idle device waits for the host if the next kernel was launched after the last one had ended. What the
+launching thread and the loop's thread did in the gap then says why; time that no operator or mark covers
+counts as issuing work, or goes to the synchronizing call that let the device run out of work. If the next
+kernel was queued already, the gap is the device's own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAITS = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!.*Async)")
 MEMORY = re.compile(
     r"(cuda|hip)(Malloc|Free|HostAlloc|HostRegister)(?!Async)|cuMem(Create|Map|Unmap|Release|Alloc|Free)"
 )
-BEHIND_US = 20.0  # a kernel that waited for a copy begins so soon behind it (chosen; 1 to 5 us are usual)
+BEHIND_US = 20.0  # a kernel that waited for a copy begins so soon after it (chosen; 1 to 5 us are usual)
 LONG_US = 100.0  # a launch or a copy's call that takes longer waits in it (chosen; 5 us are usual)
 
 
@@ -42,13 +42,13 @@ class HostTrace:
 
 @dataclass
 class Idle:
-    """Microseconds of idleness by cause, and of that after waits, by their site; ``own`` is the device's."""
+    """Microseconds of idle time by cause, and that after waits by their site; ``own``: the device's own."""
 
     parts: dict[str, float] = field(default_factory=dict)
     by_site: dict[int, float] = field(default_factory=dict)
 
     def add(self, cause: str, taken: float, site: int = 0) -> None:
-        """So much more of it."""
+        """Add idle time to a cause."""
         self.parts[cause] = self.parts.get(cause, 0.0) + taken
         if cause == "sync":
             self.by_site[site] = self.by_site.get(site, 0.0) + taken
@@ -121,7 +121,7 @@ def share_out(
 
 def _awaited(copies: list[DeviceWork], first: float, last: float, call: RuntimeCall | None) -> list[Stretch]:
     """The copies to the device that the kernel at the gap's end waited for: it was launched before the last
-    of them ended, and begins right behind it. What a prefetching stream copies meanwhile is nobody's wait."""
+    of them ended, and begins right after it. No kernel waits for the copies of a prefetching stream."""
     place = bisect_right(copies, last, key=lambda one: one.end)
     newest = copies[place - 1] if place else None
     if newest is None or last - newest.end > BEHIND_US or (call is not None and call.begin > newest.end):
@@ -142,7 +142,7 @@ def _of_host(free: list[Stretch], host: HostTrace, first: float, launch: float, 
 
 
 def _drained(host: HostTrace, instant: float) -> tuple[int, str]:
-    """The wait during which the device ran dry, or the host that could not keep up."""
+    """(site, cause) of the wait during which the device ran out of work; else the host issues too slowly."""
     place = bisect_right(host.waits, instant, key=lambda one: one[0])
     for begin, end, site, cause in reversed(host.waits[max(0, place - 8) : place]):
         if begin < instant <= end:
@@ -151,7 +151,7 @@ def _drained(host: HostTrace, instant: float) -> tuple[int, str]:
 
 
 def _minus(free: list[Stretch], taken: list[Stretch], cause: str, idle: Idle) -> list[Stretch]:
-    """What is left of free time; what is taken goes to the cause."""
+    """Charge these stretches of the free time to the cause; return the free time that is left."""
     left: list[Stretch] = []
     for begin, end in free:
         found = length(shared(taken, begin, end))

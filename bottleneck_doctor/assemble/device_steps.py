@@ -12,15 +12,15 @@ from .facts import SiteFact
 from .loaders import Iteration, SampledArrival
 from .rows import ProcessLog, Row, S
 
-ALONE = ""  # whose loop it is where no loader feeds it
+ALONE = ""  # the key of a loop that no loader feeds
 PARTS = (wire.DEVICE_PART, wire.DEVICE_COPY, wire.DEVICE_WAIT)
 Span = tuple[int, int]  # nanoseconds on CLOCK_MONOTONIC
 
 
 @dataclass(frozen=True)
 class SampledStep:
-    """One step that was looked at: it stands for ``steps``. Times in nanoseconds: ``wall`` and ``wait`` by
-    the device, ``host`` and ``host_wait`` by the loop's thread. ``got`` is when the batch was there."""
+    """One sampled step, which stands for ``steps``. Times in nanoseconds: ``wall`` and ``wait`` by the
+    device's clock, ``host`` and ``host_wait`` by the loop's thread. ``got`` is when the batch arrived."""
 
     row: Row
     steps: int
@@ -38,14 +38,14 @@ class SampledStep:
 
     @property
     def heard(self) -> bool:
-        """Whether copies and calls that wait were listened to in this step."""
+        """Whether copies and synchronizing calls were recorded in this step."""
         return self.row.copies != wire.NOTHING
 
 
 def read_looks(
     log: ProcessLog, iterations: list[Iteration], set_aside: Sequence[Span]
 ) -> dict[str, list[SampledStep]]:
-    """The looks at each training loop, by its loader's key, in order of time; none in ``set_aside``."""
+    """Sampled steps of each training loop, by its loader's key, in order of time; none in ``set_aside``."""
     found: dict[str, list[SampledStep]] = {}
     parts = log.of(*PARTS)
     for key, look in [*_of_loaders(log, iterations), *_alone(log)]:
@@ -73,11 +73,11 @@ def _of_loaders(log: ProcessLog, iterations: list[Iteration]) -> Iterator[tuple[
 
 
 def _look(row: Row, iteration: Iteration, place: int, arrival: SampledArrival) -> SampledStep:
-    """The first batch of an iterator is always looked at, and stands for itself. What building the iterator
-    took is its wait, too, and idleness of the device as far as its first wait was.
+    """The first batch of an iterator is always sampled, and stands for itself. The time to build the iterator
+    counts as its wait, too, and as idle time of the device in the same share as the first wait.
 
-    Between its first mark and the loop's wait the agent prepares its look. Meanwhile the device works off
-    what is queued, or idles: either way it idles that much longer than it would have without us.
+    Between its first mark and the loop's wait the agent prepares its sample. In that time the device works
+    off what is queued, or idles: either way it idles that much longer than without bdoc.
     """
     before = iteration.arrivals[place - 1].next.arrivals if place else 0
     waited, built = max(1, arrival.next.duration), 0 if place else iteration.build
@@ -114,7 +114,7 @@ Weighted = tuple[int, Row]  # steps that it stands for
 
 
 def tabulate(looks: list[SampledStep], origin: int, at_most: int) -> DeviceTable:
-    """One row per look, neighbours merged until there are few enough; sums stay exact."""
+    """One row per sampled step, neighbours merged until there are few enough; sums stay exact."""
     rows = [((look.end - origin) * S, _sums(look)) for look in looks]
     while len(rows) > at_most:
         rows = [_merged(rows[place : place + 2]) for place in range(0, len(rows), 2)]
@@ -127,7 +127,7 @@ def _merged(pair: list[tuple[float, dict[str, float]]]) -> tuple[float, dict[str
 
 
 def _sums(look: SampledStep) -> dict[str, float]:
-    """The columns of one look."""
+    """The columns of one sampled step."""
     steps, judged = look.steps, look.row.caught_up != wire.NOTHING
     copies = [row for row in look.within if row.kind == wire.DEVICE_COPY]
     mine = [row for row in copies if not row.bits & OTHER_STREAM]
@@ -163,7 +163,7 @@ def _host(rows: list[Row]) -> int:
 
 
 def read_copies(log: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] | None:
-    """Copies to the device by line, largest first; None where nobody listened."""
+    """Copies to the device by line, largest first; None where no sampled step recorded copies."""
     whole = sum(look.steps for look in looks if look.heard)
     if not whole:
         return None
@@ -192,8 +192,8 @@ def read_copies(log: ProcessLog, looks: list[SampledStep]) -> list[DeviceCopy] |
 def read_syncs(
     log: ProcessLog, looks: list[SampledStep], idle_s: dict[int, float] | None
 ) -> list[DeviceSync] | None:
-    """Calls that wait for the device by line, longest first; ``idle_s`` is what followed on each site per
-    step, by a profiler's window, without which it is not known. Site 0 are calls that only the window saw."""
+    """Synchronizing calls by line, longest first. ``idle_s``, the device's idle time per step after each, is
+    known only from a profiler's window. Site 0 stands for calls that only the window recorded."""
     whole = sum(look.steps for look in looks if look.heard)
     if not whole or idle_s is None:
         return None
@@ -211,7 +211,7 @@ def read_syncs(
 
 
 def emptied(looks: list[SampledStep]) -> float:
-    """Calls of ``empty_cache`` per step, by the steps that were listened to."""
+    """Calls of ``empty_cache`` per step, over the steps in which they were recorded."""
     calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.call == EMPTYING)
     return calls / max(1, sum(look.steps for look in looks if look.heard))
 

@@ -1,4 +1,4 @@
-"""Divides the life of each training process by what its training thread was seen to do."""
+"""Divides the lifetime of each training process by what its training thread was seen to do."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ NEVER = 1 << 62
 
 
 def read_startups(logs: list[ProcessLog], origin: int) -> list[Startup]:
-    """One entry per process that began to train and imported torch under our eyes."""
+    """One entry per process that began to train and imported torch after the agent was loaded."""
     return [found for log in logs if (found := _read(log, origin)) is not None]
 
 
@@ -94,7 +94,7 @@ KINDS = (
 )  # fmt: skip
 TRAINING, EVALUATION, STARTING, STARTING_EVALUATION, STOPPING, PROFILED, CHECKPOINT = range(len(KINDS))
 
-SPREAD = 2.0  # times the steps between the last two looks may pass until the next: the stride grows (chosen)
+SPREAD = 2.0  # times the last stride between samples may pass until the next one: strides grow (chosen)
 
 
 class TimedSpan(NamedTuple):
@@ -221,9 +221,9 @@ def _passes(mine: list[Iteration], tails: dict[int, int]) -> Iterator[TimedSpan]
 
 
 def _tails(mine: list[Iteration], told: ExitFact, until: int) -> dict[int, int]:
-    """What a pass without an end took after its last batch that was looked at: as many steps as lie between
-    two looks, and not into the next pass. Where the process counted its batches, as many as it counted, each
-    pass having the share of them that it has room for."""
+    """Nanoseconds of each pass without a recorded end after its last sampled batch: as many steps as lie
+    between two samples, but not into the next pass. Where the process counted its batches, the steps left
+    over are shared among the passes by the room each has."""
     left = [one for one in mine if one.end is None and one.arrivals]
     begins = sorted(one.begin for one in mine)
     rooms: dict[int, tuple[float, float]] = {}
@@ -240,7 +240,7 @@ def _tails(mine: list[Iteration], told: ExitFact, until: int) -> dict[int, int]:
 
 
 def _pace(one: Iteration) -> tuple[float, int]:
-    """(nanoseconds per batch, batches between the last two looks)."""
+    """(nanoseconds per batch, batches between the last two samples)."""
     if len(one.arrivals) < 2:
         return 0.0, 0
     first, before, last = one.arrivals[0], one.arrivals[-2], one.arrivals[-1]

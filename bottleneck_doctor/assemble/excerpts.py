@@ -21,7 +21,7 @@ from .steps import ArrivalPoint, Sums, line_up
 
 @dataclass(frozen=True)
 class BatchAssignment:
-    """The batches of one pass as its workers got them: the n-th fetch of worker w is batch (n - 1) x workers
+    """The batches of one pass by worker: the n-th fetch of worker w is batch (n - 1) x workers
     + w of the pass, ``base`` batches of the loop having gone before. ``before`` = fetches that the process
     had made by then."""
 
@@ -53,10 +53,10 @@ def bases(group: list[Iteration]) -> dict[int, int]:
 def read_deals(
     log: ProcessLog, group: list[Iteration], loader: Loader | None, made: Mapping[int, int] | None = None
 ) -> Deals:
-    """Who got which batches in each pass of a loop; empty where the order is not certain, as batches are
-    handed over as they come. ``made`` = how many fetches each worker process is known to have made: where
-    each iterates through the data for itself, turns are kept until the first may have run dry, and
-    what it then adds up to over several passes is not known."""
+    """The worker of each batch in each pass of a loop; empty if the order is not certain, because batches are
+    handed over as they are finished. ``made``: the known number of fetches of each worker process. With an
+    iterable dataset the round-robin order holds until the first worker may be exhausted, and the sum over
+    several passes is not known."""
     runs_dry = loader is not None and loader.dataset_kind != "map"
     if loader is None or not loader.in_order or (runs_dry and loader.persistent_workers):
         return {}
@@ -93,10 +93,10 @@ def batch_of(deals: Deals, pid: int, begin: int, number: int) -> int | None:
     return deal.batch(number) if deal is not None else None
 
 
-STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to be told apart on a screen (chosen)
+STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to distinguish on a screen (chosen)
 STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
 TRIED_AT_MOST = 4000  # of a long run not every place is tried
-LOOKS_AT_LEAST = 4  # or the lanes would be gaps with specks in them
+LOOKS_AT_LEAST = 4  # sampled steps: with fewer, most of the lanes would be empty
 WARMUP_STEPS, WARMUP_SHARE = 10, 0.34  # set aside here; the analysis sets aside no more
 PARTS = 16  # of a loop, to tell what is typical of it (chosen)
 PACE_COUNTS = 0.5  # how an untypical step time weighs against an untypical share of waiting (chosen)
@@ -106,7 +106,7 @@ SHORT_COSTS = 0.1  # the same, had it no steps (chosen)
 
 @dataclass(frozen=True)
 class ExcerptRange:
-    """From one arrival of a loop to a later one: places among its points, and what lies between."""
+    """From one arrival of a loop to a later one: their indices in its points, and sums between them."""
 
     first: int
     last: int
@@ -118,7 +118,7 @@ class ExcerptRange:
 
     @property
     def looks(self) -> int:
-        """Steps in it that were looked at closely."""
+        """Sampled steps in it."""
         return self.last - self.first
 
     @property
@@ -130,8 +130,8 @@ class ExcerptRange:
 def choose(
     points: list[ArrivalPoint], slots: int, disturbed: list[tuple[int, int]], evaluation: Sums, aimed_at: int
 ) -> ExcerptRange | None:
-    """The stretch of about so many steps that is most like the loop as a whole and best seen; None where none
-    will do. ``slots`` batches may be made ahead, ``disturbed`` are stretches of time, in nanoseconds.
+    """The best sampled stretch of about so many steps that is most like the whole loop; None where none
+    qualifies. ``slots`` batches may be made ahead, ``disturbed`` are stretches of time, in nanoseconds.
 
     Without evaluation in it, unless the loop evaluates every few steps.
     """
@@ -179,8 +179,8 @@ def _overlaps(one: ExcerptRange, disturbed: list[tuple[int, int]]) -> bool:
 
 
 def _typical(track: _Track, warmup: int) -> tuple[float, float]:
-    """The share of waiting and the nanoseconds per step of the loop's parts, half of which have less: of what
-    changes for good in mid-run, the longer part counts."""
+    """Medians of the loop's parts: the share of waiting, and nanoseconds per step. If a loop changes for good
+    in mid-run, the longer part decides."""
     total = track.steps[-1]
     edges = (warmup + (total - warmup) * place // PARTS for place in range(PARTS + 1))
     places = sorted({bisect_left(track.steps, edge) for edge in edges})
@@ -189,7 +189,7 @@ def _typical(track: _Track, warmup: int) -> tuple[float, float]:
 
 
 def _oddness(one: ExcerptRange, waiting: float, pace: float) -> float:
-    """How unlike the rest of the loop a stretch is, how much of it nobody saw, and how little it shows."""
+    """A stretch's distance from the loop's medians, plus penalties for unsampled and for few steps."""
     off = min(1.0, abs(one.wall / one.steps / pace - 1))
     unseen = 1 - one.looks / one.steps
     short = max(0.0, 1 - one.steps / STEPS_AIMED_AT)

@@ -53,7 +53,7 @@ class SettledFact:
 
 @dataclass(frozen=True)
 class StartupFact:
-    """When torch was imported and the first batch came, and what imports took meanwhile."""
+    """When torch was imported and the first batch came, and what imports took until then."""
 
     torch_begin_ns: int = 0
     torch_end_ns: int = 0
@@ -157,7 +157,7 @@ class NoticedFact:
 
 @dataclass(frozen=True)
 class GraphFact:
-    """What a graph says of autocast, and of gradients that nobody uses."""
+    """What an autograd graph shows of autocast, and of gradients that no optimizer uses."""
 
     casts_weights: bool | None = None
     unused_share: float | None = None
@@ -299,7 +299,7 @@ def read(kind: type[Fact], said: dict[str, Any], pid: int) -> Fact | None:
 
 
 def is_sound(name: str, value: object) -> bool:
-    """Whether it holds no number that nobody could have measured."""
+    """Whether all numbers in it are possible measurements."""
     if isinstance(value, dict):
         return all(is_sound(name, one) for one in value.values())
     if isinstance(value, list):

@@ -21,7 +21,7 @@ NAMES_AT_MOST = 32
 
 
 def read_making(key: str, fetchers: list[Fetcher], logs: list[ProcessLog], numbering: Numbering) -> Making:
-    """The loader's own draws stand in the process that built it, everything else with those who fetched."""
+    """Draws of indices are from the process that built the loader, all else from those that fetched."""
     fetches = len(rows_of(fetchers, wire.FETCH))
     unpacks = rows_of(fetchers, wire.UNPACK)
     draws = [row for log in logs for row in log.of(wire.DRAWS) if numbering.get((log.pid, row.loader)) == key]
@@ -66,7 +66,7 @@ def _first_draws(first: list[Row], usual: list[Row]) -> list[float]:
 def _first_batches(fetchers: list[Fetcher]) -> tuple[int, int]:
     """Of two workers' first batches, those at the same place: how many, and how many with the same content.
 
-    A worker whose batches are all alike says nothing: two such workers would agree on anything.
+    Workers whose batches are all alike are left out: they would agree at every place.
     """
     seen = [{row.place: row.checksum for row in fetcher.rows(wire.FIRST_BATCH)} for fetcher in fetchers]
     telling = [batches for batches in seen if len(set(batches.values())) > 1]
@@ -103,14 +103,14 @@ def read_hot_files(
 
 
 def _told(touched: _Touched, log: ProcessLog) -> None:
-    """What the agent said."""
+    """Add the files that the agent reported."""
     for file in log.told(FileFact):
         touched.mounts.setdefault(file.path, "")
         touched.direct = touched.direct or file.direct
 
 
 def _seen(touched: _Touched, sample: Sample) -> None:
-    """What was seen from outside."""
+    """Add a file that the supervisor saw among the process's descriptors."""
     path = str(sample.values.get("path"))
     touched.mounts[path] = str(sample.values.get("fstype", ""))
     touched.sizes[path] = int(float(sample.values.get("bytes", 0)))
@@ -241,7 +241,7 @@ def _count(value: int) -> int | None:
 
 
 def read_payload(key: str, fetchers: list[Fetcher]) -> Payload | None:
-    """Means over the batches whose content or serialisation was looked at."""
+    """Means over the batches whose content or serialisation was sampled."""
     batches = rows_of(fetchers, wire.CONTENT)
     pickles = [row for fetcher in fetchers for row in fetcher.log.of(wire.PICKLE)]
     if not batches:

@@ -12,8 +12,8 @@ from .trace_file import Range
 
 TENSOR_KINDS = ("matmul", "convolution", "attention")
 
-# The first that fits decides. What Triton's kernels are comes first, the operators fused into them after it;
-# layouts are changed by convolutions' helpers, which bear their names.
+# The first match decides. Triton's own prefixes come first: the names of fused operators follow them. Layout
+# changes come before convolutions, whose names their helpers carry.
 _KINDS = (
     ("elementwise", r"^triton_poi"),
     ("reduction", r"^triton_(red|per)"),
@@ -37,7 +37,7 @@ _KINDS = (
                     r"|tri[lu]_|act_"),
 )  # fmt: skip
 
-# Types of 16 bits before tf32: their products are called s1688 and s16816 too, after what they add up in.
+# Types of 16 bits before tf32: their products are called s1688 and s16816 too, after their accumulator.
 _PRECISIONS = (
     ("float8", r"e4m3|e5m2|fp8|nvjet_(?:sm\d+_)?q|_f8"),
     ("bfloat16", r"bf16|bfloat|nvjet_(?:sm\d+_)?t|_bb[sb]?_|_bs_"),
@@ -52,7 +52,7 @@ _TENSOR_CORES = (
 )
 _MATRIX_CORES = r"_mi\d+x\d+|mfma|xdlops|gtcx"  # AMD's name for them
 
-# What a dispatcher's type says of the arithmetic: products of float may be tf32, which only a name shows.
+# The arithmetic of a dispatcher's type. Products of float may run in tf32, which only a name shows.
 TYPES = {
     "float": "float32", "c10::bfloat16": "bfloat16", "c10::half": "float16", "double": "float64",
     "c10::float8_e4m3fn": "float8", "c10::float8_e5m2": "float8", "signed char": "int8",
@@ -94,19 +94,19 @@ def precision_of(name: str, kind: str, types: str = "") -> str:
     named = next((one for one, pattern in _precisions if pattern.search(lowered)), "")
     declared = TYPES.get(types.lower(), "")
     if kind == "communication":
-        return ""  # its numbers are moved, hardly computed with
+        return ""  # it moves data and computes hardly anything
     if kind not in TENSOR_KINDS or not named:
         return declared or named
     if named == "float32" and _tensor.search(lowered):
         return "tf32"  # NVIDIA's tensor cores take no float32 otherwise
     if declared in ("bfloat16", "float16") and named not in ("float8", "int8"):
-        return declared  # names leave it out, or say what is added up in
+        return declared  # names omit it, or give the type of the accumulator
     return named
 
 
 @lru_cache(maxsize=8192)
 def uses_tensor_cores(name: str, kind: str, precision: str) -> bool | None:
-    """Whether a kernel of products runs on the units for them; None where its name does not tell."""
+    """Whether a kernel runs on tensor or matrix cores; None where its name does not show it."""
     if kind not in TENSOR_KINDS:
         return False
     if _cores.search(name.lower()):
@@ -205,8 +205,8 @@ def _convolution_shape(operator: Range) -> tuple[Any, ...] | None:
 
 
 def passing_shapes(convolutions: list[Convolution], steps: int) -> float:
-    """Shapes of inputs that some of the recorded steps had and others not, per hundred steps: what does not
-    change comes in every one."""
+    """Input shapes per 100 steps that only some of the recorded steps had; a constant shape occurs in each
+    step."""
     calls: dict[tuple[int, ...], float] = {}
     for one in convolutions:
         if not one.backward:

@@ -90,7 +90,7 @@ class SampledArrival:
 
     @property
     def t(self) -> int:
-        """When the batch was there."""
+        """When the batch arrived."""
         return self.next.end
 
 
@@ -114,7 +114,7 @@ class Iteration:
     def batches(self) -> int:
         """How many batches arrived, as far as is known."""
         last = self.end if self.end is not None else self.arrivals[-1].next if self.arrivals else None
-        return max(0, last.arrivals) if last is not None else 0  # whoever wrote the row
+        return max(0, last.arrivals) if last is not None else 0  # a damaged row may hold a negative count
 
     @property
     def finish(self) -> int:
@@ -209,7 +209,7 @@ def _sharers(waiting: list[Iteration]) -> list[Iteration]:
 
 
 def _largest_is_main(iterations: list[Iteration]) -> None:
-    """Nothing was ever differentiated: the loader with most batches is what the script is about."""
+    """Without any backward pass: the loader with most batches counts as the training loader."""
     batches: dict[str, int] = {}
     for one in iterations:
         batches[one.loader] = batches.get(one.loader, 0) + one.batches

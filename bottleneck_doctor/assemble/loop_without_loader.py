@@ -1,9 +1,9 @@
-"""Builds the loop that trains without a loader: a row from one looked-at backward pass to the next.
+"""Builds the loop that trains without a loader: a row from one sampled backward pass to the next.
 
-Looks are some steps apart. Of the first step behind a look everything is known; of those behind it together
-their time and the thread's CPU, both exact. Their gaps are estimated from the looked-at ones and corrected by
-what the steps took more or less than these (a regression estimator): a stall of the source that no look met
-still counts.
+Samples are some steps apart. The first step after a sample is measured in all its parts; of the steps until
+the next sample only their total time and the thread's CPU, both exact. Their gaps are estimated from the
+sampled ones and corrected by how much longer or shorter the steps took (a regression estimator): a stall of
+the source between samples still counts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def find_body(log: ProcessLog, cwd: str) -> LoopBody | None:
 
 
 def places_told(log: ProcessLog, kind: type[LoopFact]) -> list[Location]:
-    """The lines in which the training stood, the innermost first."""
+    """The call stacks in the facts of this kind, the innermost call first."""
     return [Location(*call) for one in log.told(kind) for call in one.chain]
 
 
@@ -89,9 +89,9 @@ class LoopGap:
 
 @dataclass(frozen=True)
 class SamplingInterval:
-    """From one look to the next: ``whole`` is without evaluations and what has rows of its own, ``first`` the
-    same of the first step, where its end was seen; and the ``gap`` of that, where it has one; ``late`` is the
-    time from its forward pass to its backward pass, ``queued`` what all its steps waited in queues."""
+    """From one sample to the next: ``whole`` is its time without evaluations and what has rows of its own;
+    ``first`` the same of the first step, if its end was seen, ``gap`` the gap of that step, if it has one;
+    ``late`` is the time from its forward to its backward pass, ``queued`` the wait of all steps in queues."""
 
     before: Row
     row: Row
@@ -162,7 +162,7 @@ def _hooked(marks: Marks, begin: int, end: int) -> int:
 
 @dataclass(frozen=True)
 class Unseen:
-    """The gaps of the steps that were not looked at."""
+    """Estimates the gaps of unsampled steps."""
 
     on: PartEstimate
     off: PartEstimate
@@ -206,10 +206,10 @@ def _append(
     gap = _gap(one, unseen)
 
     def share(nanoseconds: int) -> float:
-        """Of parts: the steps between two looks are taken to be like the first of them."""
+        """Seconds of a part: the steps between two samples are taken to be like the first of them."""
         return max(0, min(nanoseconds * one.steps, wall)) * S
 
-    closures = marks.passes.between(begin, end)  # an optimizer that calls its closure is no part beside it
+    closures = marks.passes.between(begin, end)  # counted as backward passes, not again as optimizer
     system, faults = used_between(marks, begin, end)
     append(
         table,

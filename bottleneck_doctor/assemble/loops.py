@@ -51,7 +51,7 @@ def _loop(log: ProcessLog, group: list[Iteration], everything: list[Iteration], 
 
 
 def _looks(log: ProcessLog, group: list[Iteration]) -> Sums:
-    """What our own close looks took of the loop's time, by the arrival that they belong to."""
+    """What sampling took of the loop's time, by the arrival of the sampled batch."""
     mine = {arrival.t for one in group for arrival in one.arrivals}
     return sums((row.t, row.duration) for row in log.of(wire.SAMPLING) if row.t in mine)
 

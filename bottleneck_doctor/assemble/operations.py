@@ -1,4 +1,4 @@
-"""Sums up calls of one kind from one line, and what ranks say of each other: models, passes, collectives."""
+"""Sums up calls of one kind from one line, and data on distributed training: models, passes, collectives."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _sharded(groups: list[ParallelFact]) -> ParallelFact:
 
 
 def _place(shared: list[ParallelFact], fact: ParallelFact) -> int:
-    """The number by which a model's books name it: models were built in this order."""
+    """The number of a model in rows and facts: models were built in this order."""
     return next((number for number, one in enumerate(shared, 1) if one is fact), 0)
 
 
@@ -136,7 +136,7 @@ def _passes(log: ProcessLog) -> list[Passes]:
 
 
 def _between(rows: list[Row], steps: list[Row]) -> float:
-    """Passes per optimizer step: as many as lie between most; where looks missed some, the mean."""
+    """Passes per optimizer step: the usual number between two steps; the mean where samples missed some."""
     begins = [step.t for step in steps]
     seen = Counter(bisect_right(begins, row.t) for row in rows)
     counts = Counter(seen[place] for place in range(1, len(steps)))
@@ -161,7 +161,7 @@ def _averaged(pid: int, shared: bool, rows: list[Row], steps: list[Row], each: f
 
 
 def _within(row: Row, steps: list[Row], begins: list[int]) -> bool:
-    """Whether an optimizer was stepping: it called the pass for itself."""
+    """Whether an optimizer was stepping: then its closure called the backward pass."""
     place = bisect_right(begins, row.t) - 1
     return place >= 0 and row.t < steps[place].end
 

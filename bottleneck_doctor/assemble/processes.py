@@ -1,4 +1,4 @@
-"""Says which processes a run had, what each one was, and what became of a trial in it."""
+"""Lists the processes of a run with their roles, and the outcome of a trial."""
 
 from __future__ import annotations
 

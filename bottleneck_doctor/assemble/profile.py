@@ -130,7 +130,7 @@ def _loops(
     origin: int,
 ) -> list[Loop]:
     """The loops over loaders, those with most steps first; steps under torch.profiler are set aside. py-spy
-    looks from outside, at some hundredths of a core: steps under it are like the others."""
+    samples from outside, at a few percent of a core: steps under it count like the others."""
     asked = {one.pid: around(bodies[one.pid], places_told(one, AskedFact)) for one in logs}
     every = (read_loops(log, iterations[log.pid], origin, asked[log.pid]) for log in logs)
     loops = sorted((loop for found in every for loop in found), key=lambda loop: -loop.steps)[:64]
@@ -153,7 +153,7 @@ def _outside(
 
 
 def _fitting(loops: list[Loop]) -> list[Loop]:
-    """All loops together keep about as many rows as one may: the longest give way first."""
+    """All loops together keep about as many rows as one may: the longest tables are shortened first."""
     at_most = ROWS_AT_MOST
     while at_most > 64 and sum(min(len(loop.table.t), at_most) for loop in loops) > ROWS_AT_MOST:
         at_most //= 2
@@ -190,7 +190,7 @@ def _cost(logs: list[ProcessLog], remains: Remains) -> InstrumentCost:
 
 
 def _silences(logs: list[ProcessLog], remains: Remains) -> list[Gap]:
-    """What the agents could not say."""
+    """What the agents could not measure."""
     gaps = []
     if not logs and remains.folder is not None:
         gaps.append(

@@ -15,8 +15,8 @@ from ..agent import wire
 from .facts import KINDS, LARGEST, Fact, is_sound, read
 
 FILES_AT_MOST = 4096
-ROWS_AT_MOST = 1_000_000  # of 360 bytes each, once they are read; what trains is always read whole,
-OTHERS_ROWS_AT_LEAST = 200_000  # and of workers so many at least
+ROWS_AT_MOST = 1_000_000  # of 360 bytes each, once they are read; processes that train are always read whole,
+OTHERS_ROWS_AT_LEAST = 200_000  # and workers have at least so many
 PART_BYTES = 128 * wire.ROW.size
 EMPTY = bytes(PART_BYTES)  # most of what is reserved stays so, and to compare is cheaper than to unpack
 INSTANT_BITS = 10  # of a nanosecond clock, below which instants are as good as random
@@ -32,7 +32,7 @@ class Row(tuple[int, ...]):
 
     @property
     def end(self) -> int:
-        """When what it tells of was over."""
+        """When the event ended."""
         return self.t + getattr(self, "duration", 0)
 
 
@@ -72,7 +72,7 @@ class ProcessLog:
         return self._told[kind]
 
     def first(self, kind: type[Fact]) -> Fact:
-        """The first of them, or one that says nothing."""
+        """The first of them, or one with default values."""
         return next(iter(self.told(kind)), kind())
 
     @cached_property
@@ -179,7 +179,7 @@ def _rows(file: BinaryIO, one_in: int) -> Iterator[Row]:
 
 
 def _is_sound(words: tuple[int, ...]) -> bool:
-    """Whether each is one that an agent writes: a disk may lie, and so may a file's owner."""
+    """Whether each is one that an agent writes: files may be damaged or forged."""
     t, duration = words[:2]
     return t > 0 and duration >= 0 and min(words[:7]) >= wire.NOTHING and max(words[:7]) < LARGEST
 

@@ -14,14 +14,14 @@ from ..model.loops import StepTable
 from .loaders import Iteration, SampledArrival
 from .rows import ProcessLog, Row, S, append
 
-BEYOND = 3.0  # standard errors: steps that took longer than this held what no look has met (chosen)
-ENOUGH = 8  # looked-at steps that tell how a part and the step vary together (chosen)
+BEYOND = 3.0  # standard errors: unsampled steps that took longer held a stall that no sample has (chosen)
+ENOUGH = 8  # sampled steps needed to fit how a part varies with the step (chosen)
 
 
 @dataclass(frozen=True)
 class PartEstimate:
-    """How a part is estimated from the step: both means, and how much of what a step takes beyond its mean is
-    that part. A slope of 0 says that steps tell nothing of it."""
+    """How a part is estimated from the step's time: both means, and the slope, the part's share of what a
+    step takes beyond its mean. With a slope of 0 the step's time does not predict the part."""
 
     part: float = 0.0
     step: float = 0.0
@@ -29,7 +29,7 @@ class PartEstimate:
 
     @classmethod
     def of(cls, parts: Sequence[float], steps: Sequence[float], rest: float, count: int) -> PartEstimate:
-        """From looked-at steps, for ``count`` others that took ``rest`` together, in the same unit."""
+        """From sampled steps, for ``count`` others that took ``rest`` together, in the same unit."""
         part, step = fmean(parts), fmean(steps)
         spread = sum((one - step) ** 2 for one in steps)
         if len(steps) < ENOUGH or not spread or not count:
@@ -37,7 +37,7 @@ class PartEstimate:
         error = sqrt(spread / (len(steps) - 1) * count * (1 + count / len(steps)))
         if rest - count * step > BEYOND * error:
             return cls(part, step)
-        if count * step - rest > BEYOND * error:  # a look empties caches, which lengthens all that follows
+        if count * step - rest > BEYOND * error:  # sampling evicts CPU caches, which slows the sampled step
             return cls(part * rest / (count * step), rest / count)
         together = sum((one - part) * (other - step) for one, other in zip(parts, steps, strict=True))
         return cls(part, step, min(1.0, max(0.0, together / spread)))
@@ -51,8 +51,8 @@ class PartEstimate:
 def estimate_rows(
     column: list[float] | list[float | None], own: list[float], steps: list[int], counted: Iterable[int]
 ) -> None:
-    """Estimate a part in the rows of several steps, of which one was looked at, by what these took as a whole
-    (``own``). Where that tells nothing of the part, all of them are taken to be like the one."""
+    """Estimate a part in rows of several steps, of which one was sampled, from their total time (``own``).
+    Where that does not predict the part, all steps of the row are taken to be like the sampled one."""
     places = list(counted)
     single = [place for place in places if steps[place] == 1]
     several = [place for place in places if steps[place] > 1]
@@ -108,7 +108,7 @@ class Marks:
     exchange: Sums
     passes: Sums  # backward passes inside of optimizer steps
     zeroed: Sums
-    usage: dict[int, Row]  # by the instant of the look that it belongs to
+    usage: dict[int, Row]  # by the instant of the sample that it belongs to
 
 
 def read_marks(log: ProcessLog, thread: int) -> Marks:
@@ -166,7 +166,7 @@ def asleep(row: Row) -> int:
 
 @dataclass(frozen=True)
 class Gone:
-    """Time that belongs to no step: evaluation, and what our own close looks took."""
+    """Time that belongs to no step: evaluation, and what sampling took."""
 
     evaluation: Sums
     looks: Sums
@@ -185,8 +185,8 @@ class ArrivalPoint:
 def line_up(iterations: list[Iteration]) -> list[ArrivalPoint]:
     """All arrivals of a loop in order, with the steps and the wait since the previous one.
 
-    ``next`` counts arrivals and wait per iteration; what an exhausted iterator cost at its end, its last
-    steps that were not looked at, and what building the next one took belong to the row that spans the two.
+    ``next`` counts arrivals and wait per iteration. The row that spans two iterators holds the wait at the
+    end of the exhausted one, its last unsampled steps, and the time to build the next one.
     """
     points: list[ArrivalPoint] = []
     left_over = unseen = 0
@@ -215,7 +215,7 @@ def tabulate(points: list[ArrivalPoint], marks: Marks, gone: Gone, others: Sums,
 
 
 def _estimate(table: StepTable, column: list[float] | list[float | None]) -> None:
-    """A part's time in rows of several steps, of which one was looked at, by what these took as a whole."""
+    """Estimate a part in rows of several steps, of which one was sampled, from their total time."""
     own = [
         wall - wait - saved - logged for wall, wait, saved, logged
         in zip(table.wall_s, table.wait_s, table.checkpoint_s, table.logging_s, strict=True)
@@ -243,7 +243,7 @@ def _append(
     system, faults = used_between(marks, first.next.t, last.next.t)
 
     def share(kind: Sums) -> float:
-        """Of what the sampled step was seen in: the others are taken to be like it."""
+        """Of a part of the sampled step: the row's other steps are taken to be like it."""
         return kind.between(begin, end) * steps * S
 
     append(
@@ -273,7 +273,7 @@ def _append(
 
 
 def used_between(marks: Marks, begin: int, end: int) -> tuple[float | None, int | None]:
-    """(system CPU seconds, minor faults) of the process between two looks; None where either lacks them."""
+    """(system CPU seconds, minor faults) of the process between two samples; None where either lacks them."""
     first, last = marks.usage.get(begin), marks.usage.get(end)
     if first is None or last is None:
         return None, None

@@ -1,6 +1,6 @@
-"""Takes a trace of some steps on an accelerator apart: kernels, gaps and whose they are, shapes, operators.
+"""Analyses a trace of some steps on an accelerator: kernels, idle gaps by cause, shapes, operators.
 
-Not yet proven on a device of our own: checked against traces that others published, of A100, V100 and MI250.
+Not yet proven on a device of the project; checked against published traces of A100, V100 and MI250.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _groups(kernels: list[Kernel], steps: int) -> list[Kernels]:
 
 
 def _tensor_core_share(kernels: list[Kernel]) -> float | None:
-    """Of their time; None where most of it does not tell."""
+    """Share of their time on tensor cores; None where the names of most do not show it."""
     whole = sum(one.us for one in kernels)
     known = sum(one.us for one in kernels if one.cores is not None)
     return sum(one.us for one in kernels if one.cores) / known if known > SOUND * whole else None
@@ -314,8 +314,8 @@ class Launch(NamedTuple):
 
 
 def read_launches(timeline: DeviceTimeline) -> list[Launch]:
-    """In order. Those inside of another one, such as the driver's inside of the runtime's, are one with it:
-    the kernel bears the number of either."""
+    """Launches in order. Nested ones, such as the driver's call inside the runtime's, count as one: the
+    kernel carries the correlation id of either."""
     kernels = {one.correlation: one.begin for one in timeline.work if one.correlation}
     found: list[Launch] = []
     outer: dict[str, tuple[int, float]] = {}  # by thread: the place of the last launch, and its end
@@ -341,8 +341,8 @@ def _is_whole(launches: list[Launch]) -> bool:
 
 
 def issue_times(timeline: DeviceTimeline, host: HostTrace) -> list[float]:
-    """When the host launched each piece of work. Where the trace does not hold the launch, it was that of the
-    work before; the first were launched before the trace began, by a loop that is far ahead."""
+    """When the host launched each piece of work. If the trace lacks the launch, that of the work before
+    counts; the first pieces were launched before the trace began, by a loop far ahead of the device."""
     issued, latest = [], -math.inf
     for one in timeline.work:
         call = host.launched.get(one.correlation)
@@ -352,6 +352,6 @@ def issue_times(timeline: DeviceTimeline, host: HostTrace) -> list[float]:
 
 
 def reached(timeline: DeviceTimeline, issued: list[float], instant: float) -> float:
-    """Where the device stood when it had done all that was issued before an instant of the host."""
+    """When the device had finished all work that was issued before an instant of the host."""
     work = zip(timeline.work, issued, strict=True)
     return max((one.end for one, t in work if computes(one) and t < instant), default=instant)

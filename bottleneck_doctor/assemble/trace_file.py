@@ -78,7 +78,7 @@ class RuntimeCall(NamedTuple):
 
 
 class Range(NamedTuple):
-    """A named stretch of a host's thread: an operator, with what it was given, or somebody's mark."""
+    """A named range of a host thread: an operator, with its arguments, or a user's ``record_function``."""
 
     begin: float
     end: float
@@ -90,7 +90,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class DeviceTimeline:
-    """One device's work, and what the process did meanwhile."""
+    """One device's work, and what the process did in that time."""
 
     work: list[DeviceWork] = field(default_factory=list)
     calls: list[RuntimeCall] = field(default_factory=list)

@@ -1,1 +1,1 @@
-"""The table in the middle: every type that flows between rooms, and only types."""
+"""The types that the packages of bdoc exchange, and nothing but types."""

@@ -1,4 +1,4 @@
-"""Profiles, reports and the words of a running job as bytes: the one place that writes and distrusts them."""
+"""Encodes profiles, reports and the state of a running job, and validates them when they are decoded."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _indented(value: Report | Proof | Plan | Fleet, name: str) -> bytes:
 
 
 def encode_live(value: Announcement | Ending | Snapshot) -> bytes:
-    """What a run tells while it goes on: msgpack where that is much, JSON where a person may look into it."""
+    """What a run publishes while it goes on: msgpack where it is large, JSON where people may read it."""
     write = msgspec.msgpack.encode if isinstance(value, Snapshot) else msgspec.json.encode
     try:
         return write(value)
@@ -105,7 +105,7 @@ def encode_live(value: Announcement | Ending | Snapshot) -> bytes:
 
 
 def decode_live(data: bytes, kind: type[Told]) -> Told | None:
-    """The same again, or None: it may be cut, empty, or of another version."""
+    """Decode that; None if it is truncated, empty, or of another version."""
     decode = msgspec.msgpack.decode if kind is Snapshot else msgspec.json.decode
     try:
         return decode(data, type=kind)
@@ -130,7 +130,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
 
 
 def as_type(kind: type[Made], said: Any) -> Made | None:
-    """What an agent has written down, as the type that a profile has for it; None where it is not of it."""
+    """A value that an agent wrote, as the profile's type for it; None if it does not fit that type."""
     try:
         return msgspec.convert(said, kind)
     except (msgspec.ValidationError, UnicodeEncodeError, TypeError):
@@ -221,7 +221,7 @@ def _check_head(head: _ProfileHeader) -> None:
 
 
 def _check(value: object, name: str, where: str) -> None:
-    """Hold every number below ``value`` to what its field's name promises."""
+    """Check every number below ``value`` against the range that its field's name implies."""
     if is_dataclass(value):
         for item in fields(value):
             _check(getattr(value, item.name), item.name, f"{where}.{item.name}" if where else item.name)
@@ -237,7 +237,7 @@ def _check(value: object, name: str, where: str) -> None:
 
 
 def _is_sound_column(cells: list[object] | tuple[object, ...], name: str) -> bool:
-    """Whether these are numbers and all in order: columns are long, and this loop is C's."""
+    """Whether all are numbers within the bounds; columns are long, so the loop runs in C."""
     numbers: list[Any] = [cell for cell in cells if cell is not None]
     if not numbers:
         return True
@@ -274,7 +274,7 @@ def _check_columns(table: Any, where: str) -> None:
 
 
 def _writable(value: Any, where: str) -> Any:
-    """The same plain value with every string encodable; JSON knows no NaN, and null would be a lie."""
+    """The same plain value with every string encodable; JSON has no NaN, and null means not measured."""
     if isinstance(value, dict):
         return {_writable(k, where): _writable(v, f"{where}.{k}") for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -287,7 +287,7 @@ def _writable(value: Any, where: str) -> Any:
 
 
 def _quoted(value: object, quote: str = "'", longest: int = 120) -> str:
-    """A short and printable form of something that came from outside."""
+    """A short and printable form of untrusted input."""
     if isinstance(value, int) and abs(value) < 10**12:
         return str(value)
     if not isinstance(value, str):

@@ -10,7 +10,7 @@ class ScriptSettings:
     """What a script had set when its training began to move.
 
     ``noticed`` holds what was on during a later backward pass: anomaly, profiler. ``autocast`` also counts
-    weights seen to be cast on their way into the loss. ``tracer`` and ``profiler`` name the module behind
+    weights seen to be cast on their way into the loss. ``tracer`` and ``profiler`` name the module set by
     ``sys.settrace`` and ``sys.setprofile``. ``amx`` and ``avx512_bf16`` are abilities of the processor. Of
     the multiplications behind the loss, ``unused_share`` have gradients that reach nothing which an optimizer
     updates; of those behind all losses of some steps, where several optimizers step, ``dropped_share`` have
@@ -69,7 +69,7 @@ class DispatchBreakdown:
     beyond 5 us a call. ``short_s`` = pauses between operators under 0.1 ms, ``long_s`` = longer ones. The
     longest operators and pauses are also given one by one, at most eight of each; ``longest_calls_s`` are
     pauses of 0.1 ms and more inside of an optimizer, which are part of ``short_s``. ``backwards`` is how many
-    backward passes ran in it, None where nobody counted; all numbers are those of one of its ``batches``.
+    backward passes ran in it, None if not counted; all numbers are those of one of its ``batches``.
     """
 
     pid: int
@@ -90,8 +90,8 @@ class DispatchBreakdown:
 
 @dataclass(frozen=True)
 class GradientRows:
-    """A matrix with ``rows`` rows that an optimizer updates, ``elements`` in all; of the ``looked`` rows that
-    were looked at once, one backward pass gave ``touched`` a gradient that is not all zeros."""
+    """A matrix of ``rows`` rows and ``elements`` elements that an optimizer updates. After one backward pass
+    ``looked`` of its rows were read; ``touched`` of these had a gradient that is not all zeros."""
 
     pid: int
     elements: int

@@ -10,8 +10,8 @@ from .device import DeviceFacts
 
 @dataclass(frozen=True)
 class DeviceClockStep:
-    """The mean steady step by the device's own clock alone: it knows when the device waited for data, copies
-    and saving, not whether it computed or waited to be given work in the rest.
+    """The mean steady step by the device's own clock alone: it shows when the device waited for data, copies
+    and saving, not whether it computed or waited for kernel launches in the rest.
 
     ``input_s``, ``transfer_s`` and ``other_s`` are its idle times as in ``DeviceWindow``, ``rest_s`` what is
     left of ``wall_s``; ``low`` and ``high`` bound the share of ``input_s`` (90 %). ``issue_s`` is the loop's
@@ -39,7 +39,7 @@ class DeviceClockStep:
 
 @dataclass(frozen=True)
 class DeviceStepBreakdown:
-    """The device's mean steady step, all of it divided: names as in ``DeviceWindow``."""
+    """The device's mean steady step, divided completely; names as in ``DeviceWindow``."""
 
     steps: int
     wall_s: float
@@ -56,11 +56,11 @@ class DeviceStepBreakdown:
 
 @dataclass(frozen=True)
 class DriverView:
-    """What the driver (NVML) said during the steady window: means over readings of a busy device.
+    """What the driver (NVML) reported in the steady window: means over readings of a busy device.
 
     ``kernel_share`` is NVML's utilisation: time in which some kernel was resident, however small. ``slowed``
     maps a clock event reason to the share of busy readings that showed it. ``our_share`` is this job's part
-    of what all processes kept busy, ``None`` where the driver's process numbers are not ours.
+    of what all processes kept busy, ``None`` if NVML names no process of the job (another pid namespace).
     ``sm_active_share`` is that of multiprocessors with work, over all the time and not only while busy.
     """
 
@@ -101,8 +101,8 @@ class HotFunction:
     ``own_share``, of the role's ``n`` samples, is the function itself; for the user's own functions
     (``users``) it includes the library code that they called. ``total_share`` includes whatever was called.
     The line is the one it was seen in most. ``on_cpu_share`` is the share of its own samples in which the
-    thread was on a core or ready for one, not blocked: asleep, in a lock, reading; None where that was not
-    seen, or in fewer than 20 samples.
+    thread was running or runnable, not blocked (asleep, in a lock, reading); None if that was not sampled,
+    or in fewer than 20 samples.
     """
 
     function: str

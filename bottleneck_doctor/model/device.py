@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """What marks on the device's timeline say of the steps that were looked at; rows inside of an
-    instrument's window are left out.
+    """Sampled steps, timed by marks on the device's timeline; rows inside an instrument's window are left
+    out.
 
     A row stands for ``steps`` steps up to the instant ``t``, by ``looks`` of them; all else are sums over
     these steps, in seconds. ``wall_s`` is the device's time from the loop's asking for a batch to its asking
     for the next, ``wait_s`` the part until the batch was there, ``host_s`` and ``host_wait_s`` the same by
     the loop's own clock. Of ``judged`` steps it is known that the device had done all their work at the end
     in ``caught_up``. Saving and logging took ``other_s`` of the device and ``host_other_s`` of the host.
-    Copies and calls that wait were listened to in ``heard`` steps only: there, ``copies`` on the compute
+    Copies and synchronizing calls were recorded in ``heard`` steps only: there, ``copies`` on the compute
     stream took ``copy_s`` of the device, of which ``fetched_s`` while the batch was awaited; the host spent
     ``blocked_s`` in copies that block, and ``inside_s`` in calls that wait for the device.
     """
@@ -122,7 +122,7 @@ class Convolution:
 class DeviceWindow:
     """Means per step of ``steps`` steps under a profiler, which slows the host down.
 
-    ``wall_s`` = ``busy_s`` + the idle times, each named after who left the device without work: ``input_s``
+    ``wall_s`` = ``busy_s`` + the idle times, each named after what left the device without work: ``input_s``
     the loop waited for a batch, ``launch_s`` it was still issuing work, ``sync_s`` it had waited for the
     device and had nothing queued behind, ``transfer_s`` work waited for a copy, ``memory_s`` the allocator
     went to the driver, ``collective_s`` other ranks were awaited, ``other_s`` the loop was saving, logging or
@@ -178,8 +178,8 @@ class TorchSettings:
 @dataclass(frozen=True)
 class DeviceFacts:
     """What was measured of the device that one training process (``pid``) uses: ``kind`` and ``index`` by
-    torch's numbering, ``driver`` by the driver's series (``gpu0_``...), ``None`` where it cannot be told
-    which of them it is.
+    torch's numbering, ``driver`` by the driver's series (``gpu0_``...), ``None`` if which of them
+    it is cannot be determined.
 
     ``loader`` is whose loop the table is about, empty where there was none. ``least_pair_s`` is the shortest
     time between the two marks around a wait for data: marks themselves take that long. ``silent`` says why

@@ -49,8 +49,8 @@ class Step:
 
 @dataclass(frozen=True)
 class BatchCost:
-    """What one batch costs whoever fetches it, in seconds net of waiting for a core. ``reading`` is the
-    kernel's CPU for reads from storage: a core's time, and yet gone once the data is in memory."""
+    """What the process that fetches one batch spends on it, in seconds net of waiting for a core. ``reading``
+    is the kernel's CPU for reads from storage: it uses a core, but ends once the data is in memory."""
 
     cpu: float
     collate: float = 0.0
@@ -76,8 +76,8 @@ class StepCost:
     an accelerator included; the others are host work with hooks of their own.
 
     Where the accelerator's own clock was read, ``device`` and ``copying`` are its computing and its waiting
-    for copies. It begins them ``lead_in`` (host work right after a wait for the device) and ``allocating``
-    (the driver allocating device memory) after the turn begins, and the loop does the rest beside it.
+    for copies. They begin ``lead_in`` (host work right after a wait for the device) plus ``allocating`` (the
+    driver allocating device memory) after the step begins; the loop's other work runs in parallel.
     """
 
     compute: float
@@ -116,8 +116,8 @@ class Transport:
 
 @dataclass(frozen=True)
 class EpochStart:
-    """What beginning an epoch of so many ``steps`` takes, of which ``draws`` choosing indices; 0 steps = the
-    run has one epoch."""
+    """``seconds`` that the start of an epoch of ``steps`` steps takes, of which ``draws`` for choosing
+    indices; 0 steps = the run has one epoch."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -154,15 +154,14 @@ class CostShares:
 class Scenario:
     """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
 
-    ``strangers`` are the cores' worth of other programs' work; ``threads`` is on how many cores the loop
+    ``strangers`` is how many cores other programs keep busy; ``threads`` is on how many cores the loop
     computes, ``making_threads`` on how many it makes its batches, which a worker does on one; ``streams`` how
     many reads the storage serves at once before each gets slower, 0 = no limit known; ``ahead`` how many
     steps' worth of accelerator work the loop may leave unfinished when it goes on, 0 = it waits for all;
-    ``sampling`` its time for choosing indices. ``undivided``: in what the steps call computing the
-    accelerator may as well be waiting to be given work. ``crowded`` are the seconds of a step in which makers
-    of batches kept a core or the interpreter's lock from it, ``limited`` those that a read limit, reached,
-    takes for a batch; ``operator_s`` is how long an operator of the model takes, weighed by its time, 0 = not
-    known.
+    ``sampling`` its time for choosing indices. ``undivided``: the accelerator's computing may include waits
+    for kernel launches. ``crowded`` are the seconds of a step in which the makers of batches kept a core or
+    the GIL from it, ``limited`` the seconds per batch under a read limit that was reached;
+    ``operator_s`` is the time-weighted mean duration of the model's operators, 0 = not known.
     """
 
     works: tuple[BatchCost, ...]
@@ -225,7 +224,7 @@ class Change:
 
     @property
     def reading(self) -> float:
-        """Who reads less from storage pays less to the kernel for it."""
+        """The kernel's CPU for reads shrinks with the reads from storage."""
         return self.storage
 
 
@@ -237,7 +236,7 @@ class Inputs:
     outside observations the split of blocked time rests (0 = none, the split is then a guess). ``containers``
     are HDF5, zip, tar and Parquet files opened, ``container``/``container_cpu`` what opening them takes.
     ``reading`` is the part of ``cpu`` that is the kernel's for reads from storage. ``minor_faults`` are pages
-    newly mapped, None where nobody counted.
+    newly mapped, None if not counted.
     """
 
     batches: int = 0
@@ -300,7 +299,7 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that findings may look at. ``source`` is the line that gets the batches of a ``loop`` without a
+    """The input of findings. ``source`` is the line that gets the batches of a ``loop`` without a
     loader, whose waits are estimated. ``evaluation`` is the same about the steps of the longest evaluation;
     ``subject`` says what the verdict is about: "training", "evaluation", or what in the "run" is neither."""
 
@@ -362,7 +361,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Finding:
-    """An ailment that was found, with its evidence and cures, best first."""
+    """A problem that was found, with its evidence and its remedies, best first."""
 
     id: str
     cause: str

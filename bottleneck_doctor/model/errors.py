@@ -1,4 +1,4 @@
-"""Why an input was refused: the errors that a person gets as one line and status 2."""
+"""Errors for refused input, which end a command with one line and status 2."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ class UsageError(Refused):
 
 
 class BadProfile(Refused):
-    """The file is not a profile that this version can trust."""
+    """The file is not a valid profile for this version."""
 
     slug = "bad-profile"

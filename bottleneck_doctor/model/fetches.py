@@ -1,4 +1,4 @@
-"""How the batches of a loader were made: a table of sampled fetches, and what hooks counted beside it."""
+"""How the batches of a loader were made: a table of sampled fetches, and what hooks counted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class FetchTable:
-    """A uniform sample of the batches of one loader, as the fetching thread lived them.
+    """A uniform sample of the batches of one loader, timed in the fetching thread.
 
     Per batch: ``wall_s`` = ``cpu_s`` + ``runq_s`` + blocked. ``cpu_s`` is the fetching thread's,
-    ``other_cpu_s`` what the process's other threads burnt meanwhile; ``system_s`` is the kernel part
+    ``other_cpu_s`` that of the process's other threads in that time; ``system_s`` is the kernel part
     of ``cpu_s``. ``collate_s``/``collate_cpu_s`` and ``decode_s`` (image, audio and video decoders, CPU)
     lie inside. Bytes and faults are the kernel's counts for the thread; ``minor_faults`` are pages that were
     newly mapped, ``major_faults`` those that had to be read first. ``containers`` are the HDF5, zip, tar
@@ -106,7 +106,7 @@ class HotFiles:
 
 @dataclass(frozen=True)
 class Making:
-    """Means per batch in seconds; ``batches`` are those looked at.
+    """Means per batch in seconds; ``batches`` is how many were sampled.
 
     ``unpack_cpu_s`` and ``unpacked_bytes``: decompression. ``transforms``: CPU by class of transform.
     ``draw_s`` and ``draw_cpu_s``: choosing the indices of a batch, None where that was not timed;

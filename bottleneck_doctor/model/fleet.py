@@ -1,4 +1,4 @@
-"""What many runs say together: waste by cause and job, remedies, jobs that got slower."""
+"""Totals over many runs: waste by cause and job, remedies, jobs that got slower."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Totals:
     """All runs that were read. ``first`` and ``last`` are when the earliest and the latest began (UTC).
 
     Each run is one of: ``saving`` (a remedy's likely speedup is known), ``healthy``, ``unknown`` (no remedy
-    of which more than a bound is known), ``inconclusive``. Of the last two no waste is claimed. So many as
-    are ``repeated`` stood in another file, too, and count once.
+    of which more than a bound is known), ``inconclusive``. The last two count no waste. ``repeated`` reports
+    of a run that another file holds too count once.
     """
 
     runs: int = 0

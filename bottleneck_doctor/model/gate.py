@@ -25,7 +25,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Difference:
-    """Something in which two runs differ beside what is measured; ``refuses``: no gate may overlook it."""
+    """A difference between two runs other than their speed; ``refuses``: not compared unless allowed."""
 
     what: str
     base: str | float
@@ -52,7 +52,7 @@ CANNOT_SAY = 3
 
 @dataclass(frozen=True)
 class Condition:
-    """A state of a metric that fails the gate; ``origin`` says who asked for it."""
+    """A state of a metric that fails the gate; ``origin`` is the option or file that set it."""
 
     metric: str
     op: str
@@ -76,7 +76,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the thresholds say of one report. status: 0 holds, 1 exceeded, 3 cannot say."""
+    """The outcome of all thresholds for one report. status: 0 holds, 1 exceeded, 3 cannot say."""
 
     status: int
     judgements: list[Judgement] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Regression:
     the machine cost; the seconds of neither side hold them. ``noise``: the standard deviation between runs as
     a share, ``assumed`` where no side has repeats. ``sees`` is the smallest change that would have failed 95
     times of 100; ``repeats`` as many runs a side as would show ``wanted``, None where too many. ``why`` says
-    why nothing can be said, ``differences`` what else differs and, where that is why, ``refused``.
+    why there is no result, ``differences`` what else differs; ``refused`` if the reason lies in these.
     """
 
     status: int
@@ -126,7 +126,7 @@ class Regression:
 
 @dataclass(frozen=True)
 class Checked:
-    """One profile and what the thresholds say of it."""
+    """One profile and the outcome of its thresholds."""
 
     profile: str
     report: Report

@@ -32,7 +32,7 @@ class Operation:
     """Calls of one kind from one place in the loop: checkpoint, logging, flush, sync, collection, copy.
 
     A ``flush`` forces a file to the disk that is neither a checkpoint nor a log.
-    ``module`` is that for which a sharded model exchanged.
+    ``module`` is the one for which a sharded model communicated.
     ``events`` holds [t, duration] of at most 256 calls, the longest kept.
     """
 
@@ -54,9 +54,9 @@ class Operation:
 class Stack:
     """Samples of one call path, outermost first; frames are ``function (file:line)``.
 
-    ``count`` includes samples of a thread that slept. ``running`` is how many samples, of as many taken
-    apart from these, found it running or runnable, ``holding`` how many of as many more found it with the
-    interpreter's lock: in Python, not in an operator. None where that was not seen.
+    ``count`` includes samples of a thread that slept. ``running``: of as many samples, taken separately, how
+    many found it running or runnable; ``holding``: of as many more, how many found it with the GIL, in
+    Python and not in an operator. None where that was not sampled.
     """
 
     pid: int

@@ -184,7 +184,7 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Passes:
-    """Backward passes of one process that were looked at; medians, in seconds.
+    """Sampled backward passes of one process; medians, in seconds.
 
     ``local_s`` is the time until this rank's own gradients were finished, ``exchange_s`` what it then slept
     until the pass returned, ``exchange_cpu_s`` its CPU time in between (copying gradients back).
@@ -216,7 +216,7 @@ class RankSteps:
 
     It ``ran`` so many steps, the last of which may have no row. A row covers ``steps`` steps; seconds are
     sums over them: all of it, waiting for data, ready without a core, asleep in exchanges. ``aside`` rows do
-    not count. ``pid`` is beyond all of this machine's where another profile, at ``file``, had it. Of the time
+    not count. ``pid`` is above all real ones where it comes from another profile, at ``file``. Of the time
     of these steps on its ``host``: cores that its job and others kept busy, and the share of periods in which
     its quota was used up; None where that was not counted. ``window`` are its device's profiled steps.
     """
@@ -243,12 +243,12 @@ LATE_FOR = {
     "quota": "without a core, its CPU quota used up",
     "cores": "ready without a core",
     "work": "in work of its own",
-}  # what most of a late rank's time went into, in words
+}  # what most of a late rank's time went into, as text
 
 
 @dataclass(frozen=True)
 class SlowRank:
-    """A rank that comes late step after step. Seconds per step: outside of exchanges, and how much of that is
+    """A rank that is late step after step. Seconds per step: outside of exchanges, and how much of that is
     beyond the median rank's. ``cause`` is what most of the latter, ``part_s``, went into (``LATE_FOR``)."""
 
     rank: RankSteps

@@ -1,4 +1,4 @@
-"""What a report draws beside its words: the course of the run, who waits for whom, where Python was seen.
+"""Data of a report's charts: the course of the run, which thread waits for which, sampled Python stacks.
 
 Instants are seconds from the run's start. Everything is thinned to what a screen can show, so that a page
 about a million steps is no larger than one about a thousand.
@@ -25,7 +25,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """A stretch of the run that means something. kind: warm-up, phase, evaluation, checkpoint, instrument."""
+    """A named stretch of the run. kind: warm-up, phase, evaluation, checkpoint, instrument."""
 
     kind: str
     begin_s: float
@@ -50,7 +50,7 @@ class Pieces:
     ``WORKER_PIECES``. A loop that makes its batches itself has no workers, and its waits are divided as a
     worker's fetches are. ``batch`` numbers the batch that it is about, alike in a worker's lane and in the
     loop's, from 0 at the loop's first; None if unknown. Pieces of a lane do not overlap; they are in order of
-    lane and time. "sync" is waiting for the device, "unseen" a stretch that was not looked at closely.
+    lane and time. "sync" is waiting for the device, "unseen" a stretch that was not sampled.
     """
 
     lane: list[int] = field(default_factory=list)
@@ -69,11 +69,11 @@ WORKER_PIECES = ("cpu", "storage", "network", "blocked", "queue", "collate", "ha
 
 @dataclass(frozen=True)
 class Lanes:
-    """Some consecutive steps of the training loop, and what each loader worker did meanwhile.
+    """Some consecutive steps of the training loop, and what each loader worker did in that time.
 
-    ``workers`` are the numbers of lanes 1, 2, ...; ``wait_share`` is the data wait of these steps, to be held
-    against the steady window's. Within a fetch the kernel's books give lengths, not an order: the parts
-    stand in the order of ``WORKER_PIECES``. A fetch that was under way at either end is drawn whole.
+    ``workers`` are the numbers of lanes 1, 2, ...; ``wait_share`` is the data wait of these steps, to be
+    compared with the steady window's. Kernel accounting gives lengths of a fetch's parts, not their order:
+    they stand in the order of ``WORKER_PIECES``. A fetch under way at either end is drawn whole.
     """
 
     begin_s: float
@@ -88,8 +88,8 @@ class Lanes:
 class CallPath:
     """Samples of one call path, outermost frame first, each ``function (file:line)``.
 
-    ``running`` is how many samples, of as many taken apart from these, found it on or ready for a core; None
-    where that was not seen.
+    ``running``: of as many samples, taken separately, how many found it running or runnable; None where that
+    was not sampled.
     """
 
     frames: list[str]
@@ -138,7 +138,7 @@ class Spans:
 
     ``what``: wait (in ``next``), opening (building an iterator), backward, optimizer, copy, sync (waiting for
     the device), exchange, checkpoint, logging, collect, evaluation. ``batch`` is the number of the batch that
-    a wait has got, counted from 0 over the whole loop: where it jumps, the steps between were not looked at.
+    a wait has got, counted from 0 over the whole loop: where it jumps, the steps between were not sampled.
     """
 
     t: list[float] = field(default_factory=list)
@@ -149,10 +149,10 @@ class Spans:
 
 @dataclass(frozen=True)
 class Fetches:
-    """Fetches by the kernel's books, in order of begin; columns are those of ``FetchTable``.
+    """Fetches by kernel accounting, in order of begin; columns are those of ``FetchTable``.
 
     ``worker`` is -1 for the loop's own process. ``number`` counts a worker process's fetches from 1: where it
-    jumps, some were not looked at, and where it falls, a new process has begun. ``batch`` is the batch made,
+    jumps, some were not sampled, and where it falls, a new process has begun. ``batch`` is the batch made,
     numbered as in ``Spans``; None where the order in which batches are dealt out is not certain.
     """
 
@@ -170,7 +170,7 @@ class Fetches:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The steps of one loop between two arrivals. ``looks`` of its ``steps`` were looked at closely.
+    """The steps of one loop between two arrivals. ``looks`` of its ``steps`` were sampled.
 
     ``fetches`` are those under way in that time, and of each worker the one before and the one after.
     """

@@ -1,4 +1,4 @@
-"""The profile: facts that a run leaves behind, never conclusions.
+"""The profile: the measurements of a run, without conclusions.
 
 Times named ``t`` or ``*_s`` are seconds; instants count from the run's start on
 CLOCK_MONOTONIC. Shares run 0 to 1. ``None`` means "not measured", never zero.

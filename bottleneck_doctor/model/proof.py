@@ -111,7 +111,7 @@ class Proved:
     scope: str = "step"
     fix: Fix | None = None
     patch: Patch | None = None
-    treatments: list[Treatment] = field(default_factory=list)  # what was changed, as the agent was told
+    treatments: list[Treatment] = field(default_factory=list)  # the changes that the agent was asked to make
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Expected:
-    """One expectation of the command line, ``id op threshold``, held against the measured speedup.
+    """One expectation of the command line, ``id op threshold``, compared with the measured speedup.
 
     ``status``: 0 holds, 1 fails, 3 cannot say, and ``why`` not; ``close``: the 90 % interval crosses it."""
 
@@ -168,7 +168,7 @@ class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
     ``baseline_s``: seconds per step without a remedy; ``noise``: the standard deviation between runs, as a
-    share; ``attempts``: all runs in their order, without what their agents told."""
+    share; ``attempts``: all runs in their order, without the facts that their agents reported."""
 
     run: RunSummary
     baseline_s: float | None

@@ -14,8 +14,8 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Who ran what, where, and how it ended. ``machine`` is the profile's, with the number of ``hosts`` that
-    its ranks ran on."""
+    """The command, the machine and the end of a run. ``machine`` is the profile's, with the number of
+    ``hosts`` that its ranks ran on."""
 
     command: list[str]
     script: str | None
@@ -32,7 +32,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What watching cost; ``None`` when it was not measured. ``within_s``: seconds by which the training took
+    """What bdoc's measuring cost; ``None`` if not measured. ``within_s``: seconds by which the training took
     longer; ``around_s``: those before its start and after its end."""
 
     agent_s_per_step: float | None
@@ -117,7 +117,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One observation behind a finding: plain words, and the number that says so."""
+    """One observation behind a finding: a sentence, and the number that supports it."""
 
     text: str
     metric: str = ""
@@ -127,7 +127,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class ReportedFinding:
-    """An ailment that was found. severity: primary, secondary, notice."""
+    """A problem that was found. severity: primary, secondary, notice."""
 
     id: str
     cause: str
@@ -140,7 +140,7 @@ class ReportedFinding:
 class Speedup:
     """Predicted end-to-end speedup of the steady step. basis: replay, amdahl or bound.
 
-    Of a bound ``likely`` is None: nothing measured says how much of ``high`` there is to be had.
+    For a bound ``likely`` is None: no measurement shows how much of ``high`` can be reached.
     """
 
     low: float
@@ -150,7 +150,7 @@ class Speedup:
 
     @property
     def reach(self) -> float:
-        """What may be hoped for: the likely value, or the bound."""
+        """The likely value; the bound if there is none."""
         return self.high if self.likely is None else self.likely
 
 

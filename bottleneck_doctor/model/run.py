@@ -1,4 +1,4 @@
-"""The run: how it starts, goes on and ends, how its processes' lives divide, and the trial that it was."""
+"""The run: its start, its state and its end, how its processes spent their time, and the trial if any."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class Run:
-    """How the training was started and how it ended; ``pid`` is the process that was launched, or looked at
-    while it ran, if ``attached``."""
+    """How the training was started and how it ended; ``pid`` is the process that was launched or, if
+    ``attached``, the running one that bdoc attached to."""
 
     command: list[str]
     script: str | None
@@ -84,7 +84,7 @@ class Process:
 @dataclass(frozen=True)
 class Startup:
     """Seconds of consecutive stretches: the launch until Python runs, until torch is imported, importing
-    torch, until the first loader is built, until its first batch. Of the stretches beside torch's own,
+    torch, until the first loader is built, until its first batch. Of the stretches other than ``torch_s``,
     ``imports_s`` went into importing other modules and ``torch_late_s`` into what torch imports later on,
     with the first optimizer for example.
     """
@@ -108,7 +108,7 @@ class Elapsed:
     beyond a usual batch (``first_start_s`` of it at the first beginning), ``stopping_s`` waiting for workers
     to end, ``checkpoint_s`` saving, in loops or not, ``profiled_s`` steps under torch.profiler, ``between_s``
     all else until ``last_s``, the end of the last loop. ``beginnings`` counts those with workers. At
-    ``exit_s`` the interpreter began to shut down; None where it was not heard to.
+    ``exit_s`` the interpreter began to shut down; None if no agent reported it.
     """
 
     pid: int
@@ -142,8 +142,8 @@ class Treatment:
 
 @dataclass(frozen=True)
 class Order:
-    """What one trial asks of the agent. ``losses``: so many first backward passes are noted, and as many
-    batches; ``seed``: where the script sets none, random numbers begin with it."""
+    """The order of one trial to the agent. ``losses``: how many of the first losses, and of the first
+    batches, are recorded; ``seed``: the random seed, unless the script sets one."""
 
     treatments: list[Treatment] = field(default_factory=list)
     losses: int = 0
@@ -152,7 +152,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Treated:
-    """What became of one treatment in one process; ``why`` it was not applied, "" where it was."""
+    """The outcome of one treatment in one process; ``why`` it was not applied, "" if it was."""
 
     name: str
     pid: int
@@ -172,7 +172,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class Trial:
-    """What was asked for, and what was done and seen."""
+    """A trial: its order, the treatments applied, and what was recorded."""
 
     order: Order = field(default_factory=Order)
     treated: list[Treated] = field(default_factory=list)
@@ -202,7 +202,7 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A process, told from a later one with the same pid by when it began (clock ticks since boot)."""
+    """A process; when it began (clock ticks since boot) sets it apart from a later one with its pid."""
 
     pid: int
     began: int
@@ -210,8 +210,8 @@ class Lifetime:
 
 @dataclass(frozen=True)
 class Announcement:
-    """What a run leaves in its folder for whoever looks for it. ``place`` is the boot and the namespace in
-    which its pids mean anything; ``training`` is None until the script was started."""
+    """What a run writes into its folder so that other processes find it. Its pids are valid in ``place``, a
+    boot and a pid namespace; ``training`` is None until the script was started."""
 
     supervisor: Lifetime
     place: str
@@ -238,7 +238,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the supervisor alone has measured until now; the agents' rows lie in the run folder."""
+    """What the supervisor has measured so far, without the agents' rows, which lie in the run folder."""
 
     run: Run
     machine: Machine
@@ -253,7 +253,7 @@ class Snapshot:
 @dataclass(frozen=True)
 class LiveView:
     """A run at one moment. ``state``: starting, running, stalled, stopped, finishing, ended, killed (bdoc
-    itself, not by its own doing). ``step_s`` and ``wait_share`` are since the view before."""
+    itself was killed). ``step_s`` and ``wait_share`` are since the view before."""
 
     announcement: Announcement
     state: str

@@ -1,14 +1,14 @@
-"""A report in its formats: words for a screen or a pull request, numbers for programs, drawings for files."""
+"""A report in its formats: text for terminals and pull requests, JSON for programs, charts in files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever only asks for the formats needs none of it
+if TYPE_CHECKING:  # importing only the names of the formats loads none of it
     from ..model.picture import Picture
     from ..model.report import Report
 
-DRAWN = ("html", "trace", "speedscope")  # given the picture, too; a file's, not a terminal's
+DRAWN = ("html", "trace", "speedscope")  # formats with charts, written to files, not to a terminal
 FORMATS = ("terminal", "markdown", "json", *DRAWN)
 
 
@@ -22,8 +22,8 @@ def render(
     encoding: str = "utf-8",
     details: bool = False,
 ) -> str:
-    """The report in one of ``FORMATS``. JSON, markdown and pages are whole; a terminal's screen says what
-    matters first, and everything with ``details``. ``picture`` is for the formats in ``DRAWN``."""
+    """The report in one of ``FORMATS``. JSON, markdown and pages are complete; a terminal shows
+    the main results, and everything with ``details``. ``picture`` is for the formats in ``DRAWN``."""
     assert format in FORMATS, f"no format {format!r}"
     if format == "json":
         from ..model.codec import encode_report

@@ -84,7 +84,7 @@ def _noise_lines(regression: Regression | None) -> Iterator[str]:
 
 
 def _verdicts(gate: Gate) -> Iterator[str]:
-    """What limits each run and what to change first; of repeats that say the same, one."""
+    """What limits each run and what to change first; equal texts of repeats once."""
     told: set[str] = set()
     for one in gate.checked[:MOST_ROWS]:
         document = compose(one.report, LENGTHS)
@@ -126,7 +126,7 @@ def junit(gate: Gate, version: str) -> bytes:
 
 
 def _properties(gate: Gate, version: str) -> ElementTree.Element:
-    """Whose numbers these are; the verdict and the data wait of each profile."""
+    """bdoc's version, the gate's outcome, and the verdict and data wait of each profile."""
     found = ElementTree.Element("properties")
     pairs = [("bdoc", version), ("gate", VERDICTS[gate.status])]
     for one in gate.checked:
@@ -161,7 +161,7 @@ def _case(name: str, classname: str, time: str) -> ElementTree.Element:
 
 
 def _judged(case: ElementTree.Element, status: int, text: str, refused: bool = False) -> ElementTree.Element:
-    """The case with its failure or error; what holds says its numbers as output."""
+    """The case with its failure or error; a condition that holds has its numbers as output."""
     if status == EXCEEDED:
         ElementTree.SubElement(case, "failure", type="exceeded", message=text).text = text
     elif status == CANNOT_SAY:
@@ -177,7 +177,7 @@ def _duration(checked: list[Checked]) -> str:
     return f"{sum(one.report.run.duration_s for one in checked):.3f}"
 
 
-# GitHub shows ten of a kind for each step of a job and drops the rest in silence.
+# GitHub shows ten of a kind for each step of a job and drops the rest without notice.
 MOST = 10
 LONGEST = 1000
 ADVICE = 3
@@ -185,7 +185,7 @@ ADVICE = 3
 
 @dataclass(frozen=True)
 class Annotation:
-    """One mark. level: error, warning or notice. ``file`` is "" where no line of the workspace is meant."""
+    """One mark. level: error, warning or notice. ``file`` is "" if no line of the workspace applies."""
 
     level: str
     title: str
@@ -195,7 +195,7 @@ class Annotation:
 
 
 def github(gate: Gate, workspace: str) -> list[str]:
-    """Workflow commands, the gravest first and at most ``MOST``; paths relative to ``workspace``."""
+    """Workflow commands, errors first and at most ``MOST``; paths relative to ``workspace``."""
     found = dict.fromkeys([*_regression(gate), *_conditions(gate, workspace), *_advice(gate, workspace)])
     return [_command(one) for one in sorted(found, key=_gravity)[:MOST]]
 
@@ -217,7 +217,7 @@ def _regression(gate: Gate) -> Iterator[Annotation]:
 
 
 def _conditions(gate: Gate, workspace: str) -> Iterator[Annotation]:
-    """What failed, at the line that is most to blame; what cannot be said, at no line."""
+    """A failed condition, at the line most to blame; one without a result, at no line."""
     for one in gate.checked:
         for judgement in one.outcome.judgements:
             text = f"{_whose(one, gate)}{judgement_text(judgement)}"
@@ -231,7 +231,7 @@ def _conditions(gate: Gate, workspace: str) -> Iterator[Annotation]:
 
 
 def _advice(gate: Gate, workspace: str) -> Iterator[Annotation]:
-    """The best remedies at their lines; of what several repeats advise there, the first one's words."""
+    """The best remedies at their lines; if several repeats advise the same there, the first one's text."""
     told: set[tuple[str, tuple[str, int]]] = set()
     for one in gate.checked:
         for remedy in one.report.remedies[:ADVICE]:
@@ -272,7 +272,7 @@ def _place(location: Location | None, report: Report, workspace: str) -> tuple[s
     file = os.path.normpath(os.path.join(report.run.cwd, location.file))
     seen = os.path.relpath(file, workspace) if os.path.isabs(file) and workspace else file
     outside = os.path.isabs(seen) or seen.split(os.sep)[0] == os.pardir
-    # A name with control signs or undecodable bytes cannot be said in a log without doing something there.
+    # Control characters or undecodable bytes in a name could act as commands in the log.
     return ("", 0) if outside or not seen.isprintable() else (seen, location.line)
 
 

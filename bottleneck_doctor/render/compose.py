@@ -1,4 +1,4 @@
-"""From a report to what is said about it: every number in words, every foreign string made harmless."""
+"""From a report to its document: every number formatted as text, every foreign string escaped."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def best_of(report: Report | None) -> Remedy | None:
 
 
 def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
-    """Whether the replay saw it add nothing to those above it. What was not replayed may add to them, and
-    what shortens the run beside its steps does."""
+    """Whether it adds nothing to those above it in the replay. False for remedies that were not replayed, and
+    for those that shorten the run outside its steps."""
     above = remedies[: remedies.index(remedy)] if remedy in remedies else []
     said = remedy.predicted_speedup
     replayed = remedy.scope == "step" and said.likely is not None and said.likely > 1
@@ -64,7 +64,7 @@ def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
 
 INSTALLED = re.compile(r"^/.*/(?:site|dist)-packages/|^/.*/lib(?:64)?/(?=python3\.)")
 ROLES = {"trainer": "the training thread", "worker": "the workers", "other": "other threads"}
-# Of a function's samples: twenty tell such shares from a half, and no finer word is needed (chosen).
+# Shares of a function's samples: 20 samples distinguish these from a half (chosen).
 AWAKE = 0.8
 ASLEEP = 0.2
 
@@ -120,7 +120,7 @@ def compose_operators(operators: list[HotOperator], longest: int, least: float) 
 
 
 def compose_environment(environment: dict[str, str | float | None], longest: int) -> list[tuple[str, str]]:
-    """What is known, by name."""
+    """Name and value of the entries that have one."""
     known = [(name, value) for name, value in environment.items() if value is not None]
     return [
         (
@@ -146,7 +146,7 @@ LONGEST_COMMAND = 160
 
 
 def compose(report: Report, lengths: Lengths) -> Document:
-    """The report in words."""
+    """The document of a report."""
     remedies = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach >= 1]
     harms = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach < 1]
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
@@ -188,7 +188,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
 
 
 def command_line(run: RunSummary) -> str:
-    """What the user typed, from the script on: which interpreter ran it is in the other formats."""
+    """The user's command from the script on; the other formats name the interpreter."""
     home = run.cwd.rstrip("/") + "/"
     command = run.command
     if run.script is not None and run.script in command:
@@ -234,7 +234,7 @@ def _grounds(verdict: Verdict) -> list[str]:
 
 
 def _device(device: DeviceSummary | None) -> str:
-    """The accelerator's name, and each number behind what it is of."""
+    """The accelerator's name, and each number after its label."""
     if device is None:
         return ""
     told = (f"{words.plain(one.text)} {words.quantity(one.metric, one.value)}" for one in device.told)
@@ -293,7 +293,7 @@ def _finding(finding: ReportedFinding, report: Report, lengths: Lengths) -> Find
 
 
 def _number(evidence: Evidence, report: Report) -> str:
-    """The number that says so; nothing when the text itself says ``name=number``."""
+    """The number behind the text; "" when the text itself contains ``name=number``."""
     if evidence.value is None or f"{evidence.metric}=" in evidence.text:
         return ""
     metric = report.metrics.get(evidence.metric)
@@ -301,7 +301,7 @@ def _number(evidence: Evidence, report: Report) -> str:
 
 
 def _remedy(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> RemedyBlock:
-    """The remedy in words; a snippet of several lines only for the first ``lengths.snippets``."""
+    """The remedy as texts; a snippet of several lines only for the first ``lengths.snippets``."""
     speedup, fix = remedy.predicted_speedup, remedy.fix
     snippet = words.block(fix.snippet) if fix.snippet.strip() else []
     snippet = snippet if len(snippet) == 1 or rank < lengths.snippets else []

@@ -1,4 +1,4 @@
-"""cProfile's times as one page: snakeviz's own, with all that it would ask its server for inlined."""
+"""cProfile's times as snakeviz's page, with everything inlined that it would request from its server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says and in what order: the neutral structure that terminal and markdown lay out."""
+"""The texts of a report in their order, as a structure that terminal and markdown lay out."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class EvidenceLine:
-    """One observation: words, the number, its name, where it comes from."""
+    """One observation: a sentence, the number, its name and its source."""
 
     text: str
     number: str
@@ -56,7 +56,7 @@ class EvidenceLine:
 
 @dataclass(frozen=True)
 class FindingBlock:
-    """One finding and what speaks for it."""
+    """One finding and its evidence."""
 
     id: str
     place: str
@@ -82,7 +82,7 @@ class RemedyBlock:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric as a row of words; empty where there is nothing to say."""
+    """One metric as a row of texts, "" for those that it lacks."""
 
     name: str
     value: str
@@ -93,8 +93,8 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class HotRow:
-    """One function or operator: its own share, and the share or time beside it; ``state`` says whether it
-    was on a core or blocked, where that was seen."""
+    """One function or operator: its own share, and in ``beside`` its second share or time; ``state`` is
+    whether it was on a core or blocked, if sampled."""
 
     own: str
     beside: str
@@ -114,7 +114,7 @@ class Hottest:
 
 @dataclass(frozen=True)
 class Document:
-    """Everything that is said. Lists are cut to their lengths; ``more_*`` count what was cut."""
+    """All texts of a report. Lists are cut to their lengths; ``more_*`` count what was cut."""
 
     command: str
     circumstances: list[str]

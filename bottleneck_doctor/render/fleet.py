@@ -1,4 +1,4 @@
-"""The answers about a fleet on a terminal and as a page."""
+"""Draws the tables of ``bdoc fleet`` for a terminal and as a page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JUDGED = (
 
 @dataclass(frozen=True)
 class FleetTable:
-    """One question's table: numbers first, names last; ``said`` where it has no rows, or about them."""
+    """One question's table: numbers first, names last; ``said`` is a note, or the text if without rows."""
 
     id: str
     title: str
@@ -106,13 +106,13 @@ def _grounds(fleet: Fleet) -> Iterator[str]:
     yield f"{_hours(totals.taken)}, of which the best remedy of each run would save {_hours(totals.wasted)}"
     yield "runs: " + ", ".join(f"{words.count(getattr(totals, name))} {said}" for name, said in JUDGED)
     if totals.repeated:
-        yield f"{words.counted(totals.repeated, 'report')} of runs that another file tells of, left out"
+        yield f"{words.counted(totals.repeated, 'report')} of runs that another file holds too, left out"
 
 
 def _answers(fleet: Fleet) -> Iterator[FleetTable]:
     gpu = fleet.totals.taken.gpu > 0
     spent = ("core-hours", "GPU-hours") if gpu else ("core-hours",)
-    none = "nothing that could be told as a number"
+    none = "nothing with a number"
     heads = (*spent, "share", "runs", "cause")
     yield _table(
         "causes", "wasted, by cause", heads, [(*_waste(one, gpu), one.cause) for one in fleet.causes], none

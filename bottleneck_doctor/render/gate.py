@@ -1,4 +1,4 @@
-"""What check, compare and merge say: a line for each threshold, each metric that moved, each late rank."""
+"""Texts of check, compare and merge: a line for each threshold, each metric that moved, each late rank."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def outcome_lines(outcome: Outcome) -> list[str]:
 
 
 def judgement_text(judgement: Judgement) -> str:
-    """What was measured and when that fails, or why nobody can say."""
+    """What was measured and when that fails, or why there is no result."""
     condition = judgement.condition
     limit = words.exact(condition.threshold, judgement.value)
     fails = f"fails when {condition.op} {limit} ({words.plain(condition.origin)})"
@@ -64,7 +64,7 @@ def condition_text(condition: Condition) -> str:
 
 
 def measured(judgement: Judgement) -> str:
-    """The value, its interval and how many steps speak for it."""
+    """The value, its interval and the number of steps behind it."""
     if judgement.value is None:
         return "not measured"
     said = words.exact(judgement.value, judgement.condition.threshold)
@@ -76,7 +76,7 @@ def measured(judgement: Judgement) -> str:
 
 
 def regression_text(regression: Regression) -> str:
-    """The change with its interval and the noise behind it, or why nobody can say."""
+    """The change with its interval and the noise behind it, or why there is no result."""
     fails = f"fails when slower than the baseline by more than {words.percent(regression.limit)}"
     if regression.change is None:
         why = "; ".join([words.plain(regression.why), *map(difference_text, regression.differences)])
@@ -110,12 +110,12 @@ def noise_text(regression: Regression) -> list[str]:
 
 
 def careful(regression: Regression) -> list[str]:
-    """What differs between the sides beside the code, where they were compared all the same."""
+    """Differences between the two sides other than the code, if they were compared nevertheless."""
     return [] if regression.change is None else [difference_text(one) for one in regression.differences]
 
 
 def _blind(regression: Regression) -> str:
-    """What a pass could not have seen, and how many repeats would."""
+    """The smallest regression that this check would detect, and how many repeats would detect ``wanted``."""
     if regression.status != HOLDS or regression.sees is None or regression.wanted is None:
         return ""
     noisy = regression.change is not None and regression.change > regression.limit
@@ -200,11 +200,11 @@ LATE_AT_MOST = 8  # lines: more late ranks than that are counted
 
 
 def merged_lines(ranks: int, hosts: int, world_size: int, late: Sequence[SlowRank] | None) -> list[str]:
-    """The sum, then a line for each late rank; None says that nobody can tell."""
+    """The sum, then a line for each late rank; ``late`` is None if late ranks are not known."""
     missing = f", {world_size - ranks} of {world_size} missing" if world_size > ranks else ""
     lines = [f"{words.counted(ranks, 'rank')} on {words.counted(hosts, 'host')}{missing}"]
     if late is None:
-        return [*lines, "who comes late cannot be told: no exchange was timed in the loops, or too few steps"]
+        return [*lines, "late ranks are not known: no exchange was timed in the loops, or too few steps"]
     lines += [late_text(one) for one in late[:LATE_AT_MOST]]
     if len(late) > LATE_AT_MOST:
         lines.append(f"and {len(late) - LATE_AT_MOST} more that come late")
@@ -212,7 +212,7 @@ def merged_lines(ranks: int, hosts: int, world_size: int, late: Sequence[SlowRan
 
 
 def late_text(one: SlowRank) -> str:
-    """Who, by how much, and what it went into."""
+    """The rank, how late it is, and what most of that time went into."""
     beyond, part = words.seconds(one.beyond_s), words.seconds(one.part_s)
     where = f"rank {one.rank.rank} on {words.plain(one.rank.host)}"
     others = one.rank.foreign_cores

@@ -1,4 +1,4 @@
-"""What the words of a report mean: bounds, causes, metrics and messages, in plain sentences."""
+"""Explanations of a report's terms: bounds, causes, metrics and messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ disk or GPU does not help; more batches in flight do.""",
 No resource, made infinitely fast, would gain 5 %, and nothing else is waited for: the run is healthy.""",
     "inconclusive": """\
 Too little was seen to judge: too few steady steps, or no training loop. Let it run for longer; the section
-"not measured" says what else was missing. It is never a way of saying "healthy".""",
+"not measured" lists what else was missing. Inconclusive does not mean healthy.""",
 }
 
 GAPS = {
@@ -46,39 +46,39 @@ No process of the run loaded the agent, so that neither steps nor batches were s
 `-S` and launchers that scrub PYTHONPATH keep it out. Add to the script:
 `import bottleneck_doctor.agent; bottleneck_doctor.agent.arm()`""",
     "rows": """\
-The agent's file of rows was full, or the disk was: what found no room was counted and dropped, never
-awaited. Totals stay exact, details have holes. Free space under TMPDIR.""",
+The agent's file of rows was full, or the disk was: further rows were counted and dropped, so that the
+training did not wait. Totals stay exact, details have gaps. Free space under TMPDIR.""",
     "watching": """\
 The supervisor could not watch all of the run, for the reason given. The training itself was not touched.""",
     "limits": """\
 --max-steps and --max-seconds end a training through the run folder, and there was none.""",
     "gpu-counters": """\
-NVML, the driver's library, could not be asked, or refused what is named: utilisation, memory, clocks and
-power of the GPU are then not known. Install `nvidia-ml-py` beside bdoc, and see that `nvidia-smi` works as
-this user; containers need the `utility` driver capability. It knows NVIDIA's devices only.""",
+NVML, the driver's library, could not be read, or refused the query that is named: utilisation, memory,
+clocks and power of the GPU are then not known. Install `nvidia-ml-py` where bdoc is installed, and check that
+`nvidia-smi` works as this user; containers need the `utility` driver capability. NVML: NVIDIA only.""",
     "which-gpu-is-which": """\
 CUDA and NVML number unlike GPUs differently unless CUDA_DEVICE_ORDER=PCI_BUS_ID, and CUDA_VISIBLE_DEVICES
 may hide the training's GPU from bdoc. Where torch does not name its device, or the name is none of those that
 NVML shows, the driver's numbers are not those of the GPU that was used.""",
     "python-stacks-py-spy": """\
 py-spy took no stack samples: it is missing or not made for this machine, or may not read the training's
-memory. The lines in which the time goes are not known then; verdict and predictions do not need them. The
-gap, and `bdoc env`, name the one thing to do. In a container: start it with `--cap-add SYS_PTRACE`.
-Elsewhere it is mostly kernel.yama.ptrace_scope: at 1 the training lets bdoc's py-spy in by itself, at 2
-root alone may look, at 3 nobody until the machine is booted with another setting. Processes that hide
-their memory, and those of other users, need a py-spy with the capability: `sudo setcap cap_sys_ptrace+ep
-PATH/py-spy`, or bdoc as the user who trains.""",
+memory. The lines that take the time are not known then; verdict and predictions do not need them. The gap,
+and `bdoc env`, name the remedy. In a container: start it with `--cap-add SYS_PTRACE`. Elsewhere the reason
+is mostly kernel.yama.ptrace_scope: at 1 the training permits bdoc's py-spy by itself, at 2 only root may
+attach, at 3 no user until a reboot with another setting. Processes whose memory is protected, and those of
+other users, need a py-spy with the capability: `sudo setcap cap_sys_ptrace+ep PATH/py-spy`, or bdoc run by
+the user who trains.""",
     "what-blocked-threads-wait-for": """\
 /proc/PID/syscall may not be read, so that a sleeping worker's system call is not known. Storage, network
-and locks can then not be told apart well, and findings about them abstain.""",
+and locks are then hard to distinguish, and findings about them abstain.""",
     "bytes-read-by-the-job": """\
 /proc/PID/io may not be read: how much came from the disk is not known. Run bdoc as the user who trains.""",
     "pressure-stall-information": """\
-The kernel counts no pressure stalls (/proc/pressure): waiting for memory is seen less well.""",
+The kernel counts no pressure stalls (/proc/pressure): waits for memory are measured less exactly.""",
     "disk-counters": """\
 /proc/diskstats shows no physical disk, as in many containers and with network file systems.""",
     "container-limits": """\
-The control groups could not be read: quotas on cores, memory and reads may exist that are not known.""",
+The control groups could not be read: limits on cores, memory and reads are not known.""",
 }
 
 
@@ -162,11 +162,11 @@ busy GPU is not necessarily a well used one. Not measured where the training use
 Peak of the GPU memory in use over the memory there is.""",
     "mfu": """\
 Model FLOPs utilisation: the time that a step's matrix products and convolutions take at the GPU's
-peak in their precision, over the time that the step takes. Recomputed activations count. Not
+peak rate in their precision, over the time that the step takes. Recomputed activations count. Not
 measured where the peak or too much of the arithmetic is unknown (fused attention).""",
     "cores_per_gpu": """\
 Cores that the making of batches must keep busy for one GPU never to wait for data: the CPU time of a
-batch over the step that the replay gives without any data wait. Hold it against cores over GPUs of the
+batch over the step that the replay gives without any data wait. Compare it with the cores per GPU of the
 machine that you choose. Not measured where the training uses no accelerator.""",
     "worker_busy_fraction": """\
 Share of the loader workers' time spent fetching batches. Near 1 while the loop waits: too few
@@ -188,20 +188,20 @@ Share of the run's wall time in which the training loop waited for checkpoints t
 MESSAGES = {
     "run-ledger": """\
 "Where the run goes" divides the wall time of the training process, from the launch to its exit; the parts do
-not overlap and sum to the run. `launching` is what passes before its Python runs (a launcher such as torchrun
+not overlap and sum to the run. `launching` is the time before its Python runs (a launcher such as torchrun
 included), `start-up and imports` goes until the first batch of training is asked for, or the first step of a
 loop without a loader. `starting workers` is what building iterators and each worker's first batch take beyond
 a usual batch, of evaluation loops as well, `stopping workers` the wait until they have ended. `training
 steps` and `evaluation` are the loops, `warm-up` the first steps that no verdict counts. `checkpoints` holds
 all saving, within loops or between. `end of epochs` is everything else between the first batch and the end of
 the last loop: whatever the script does there. Then come `after the last loop`, until the interpreter begins
-to shut down, exit handlers included, and `shut-down`. `unexplained` is what none of these saw. A process that
-was killed tells no end: the rest is then `after the last batch seen`.""",
+to shut down, exit handlers included, and `shut-down`. `unexplained` is the remainder. A process that was
+killed reports no end: the rest is then `after the last batch seen`.""",
     "predictions": """\
 A predicted speedup is that of the whole steady step, as a likely value and a range.
 by replay: the measured batches were run again through a model of the loader with the setting changed.
 from the measured part: the part that the remedy removes was measured, the rest of the step stays.
-at most, an upper bound: the speedup if what the remedy shortens took no time. How much of that can be had
+at most, an upper bound: the speedup if what the remedy shortens took no time. How much of that can be reached
 was not measured: `bdoc prove --remedy ID` measures it. Ranges on the findings' pages, which come from
 elsewhere, then only order the list.
 "Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
@@ -210,9 +210,9 @@ elsewhere, then only order the list.
 for a few seconds after warm-up, asleep or not. `own` is the share in which a function was the innermost
 one of yours: library code that it called counts for it. `total` adds what its own callees took.
 "on CPU" and "blocked" say what the thread did in its own samples: in 80 % of them or more it was on a
-core or ready for one; in 20 % or less, it slept, waited for a lock (the interpreter's own included) or
-read. In between stands the share. Fewer than 20 samples say nothing, nor do interpreters before Python
-3.11, where py-spy cannot tell. `bdoc view` draws all call paths; `bdoc report --format speedscope -o FILE`
+core or ready for one; in 20 % or less: it slept, waited for a lock (the GIL included) or read. In between
+the share is shown. The state is left out below 20 samples, and before Python 3.11, where py-spy does not
+report it. `bdoc view` draws all call paths; `bdoc report --format speedscope -o FILE`
 writes them for speedscope.app.
 "Operators" lists torch's operators in one profiled step by the CPU time of each without those inside it.
 `bdoc report --details` and `--format markdown` list library functions as well.""",
@@ -221,9 +221,9 @@ writes them for speedscope.app.
 together, replayed as one change. A remedy that "adds nothing to those above" is an alternative to one of
 them. Remedies of which only an upper bound is known have no stair.""",
     "bad-profile": """\
-The file is not a profile that this bdoc can trust: it is cut short, from another tool, from a
-newer bdoc, or holds numbers that cannot be measured. Profiles are checked before anything is
-concluded from them. Write a new one with `bdoc run SCRIPT`, or upgrade bdoc when the message
+The file is not a valid profile for this bdoc: it is truncated, from another tool, from a
+newer bdoc, or holds impossible numbers. Profiles are validated before they are
+analysed. Write a new one with `bdoc run SCRIPT`, or upgrade bdoc when the message
 says that the file is newer.""",
     "usage": """\
 The command line, or [tool.bdoc] in pyproject.toml, asks for something that cannot be done.
@@ -236,10 +236,10 @@ what can be measured on this machine.""",
 `bdoc check --baseline` compares runs of one job on one kind of machine. These differ in something that
 would make the comparison one of machines or versions (script, torch, python, cpu, cores, gpus, world-size),
 or the runs of one side are not repeats of each other. The exit status is 3: that is no pass. Take the
-baseline anew where the new runs are measured, or say `--allow-different NAME` to overlook one difference.
-What a change to a training may change (workers, batch-size, arguments, device) is told, never refused.""",
+baseline anew where the new runs are measured, or pass `--allow-different NAME` to ignore one difference.
+Differences that an edit may cause (workers, batch-size, arguments, device) are reported, never refused.""",
     "not-measured": """\
-A number that could not be taken stays empty; it is never counted as zero. The section "not
+A number that could not be measured stays empty; it is never counted as zero. The section "not
 measured" of a report names the reason, and the command that would allow it.""",
     "nothing-to-run": """\
 `bdoc run` was given nothing to run. It takes a script, `-m MODULE`, or `-- COMMAND` for torchrun,

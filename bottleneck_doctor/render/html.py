@@ -1,4 +1,4 @@
-"""The report as one page that opens anywhere: the words of markdown, charts between them, numbers."""
+"""The report as one self-contained page: the texts of markdown, with charts and tables."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ PARTS = {
 }
 TYPICAL = 0.05  # how far the data wait of some steps may be from all steps', in shares
 LONGEST_TITLE = 80
-TENTHS = 10  # of the run, for which means are told
+TENTHS = 10  # of the run; the table shows the mean of each
 MOST_MARKS = 40
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of words under their heads; the first column names the row."""
+    """Rows of texts under their heads; the first column names the row."""
 
     heads: list[str]
     rows: list[list[str]]
@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True)
 class PageContext:
-    """What the page's template is given beside the document."""
+    """The template's variables other than the document."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None
@@ -95,7 +95,7 @@ def html_page(document: Document, report: Report, picture: Picture | None, chart
 
 
 def html_body(document: Document, shown: PageContext) -> str:
-    """What stands in the page, every string of it escaped."""
+    """The body of the page, every string of it escaped."""
     template = templates().get_template("report.html.j2")
     return template.render(
         document=document, shown=shown, part_color=_part_color, apply=APPLY, capital=words.capital
@@ -133,7 +133,7 @@ def show(report: Report, picture: Picture | None) -> PageContext:
 
 
 def own_shares(report: Report) -> dict[str, list[float]]:
-    """How long the bars of the tables are."""
+    """The lengths of the bars in the tables."""
     return {
         "functions": [one.own_share for one in report.functions if one.users],
         "libraries": [one.own_share for one in report.functions if not one.users],
@@ -146,7 +146,7 @@ def _has_length(lanes: Lanes) -> bool:
 
 
 def _with_lanes(timeline: Timeline, lanes: Lanes | None) -> Timeline:
-    """The timeline, in which one sees where the steps are that the lanes draw."""
+    """The timeline, with a mark on the steps that the lanes draw."""
     if lanes is None:
         return timeline
     return replace(
@@ -198,20 +198,20 @@ def timeline_table(timeline: Timeline) -> Table:
 
 
 def flat_told(timeline: Timeline) -> str:
-    """The plots that are not drawn because all of them is zero."""
+    """The plots that are not drawn because all their values are zero."""
     names = [plot_words(plot) for plot, curves in plots_of(timeline).items() if flat(curves)]
     return f"Zero all along, and not drawn: {', '.join(names)}." if names else ""
 
 
 def marks_told(marks: list[Mark]) -> list[str]:
-    """Every mark in words; the rest is counted."""
+    """A text for each of the first marks; the rest is counted."""
     said = [mark_words(mark) for mark in marks[:MOST_MARKS]]
     rest = len(marks) - len(said)
     return [*said, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else said
 
 
 def lanes_table(lanes: Lanes) -> Table:
-    """How long each lane did what, and the share of the time shown."""
+    """Each lane's time by kind, and its share of the time shown."""
     names, kinds = lane_names(lanes), kinds_in(lanes)
     whole = lanes.end_s - lanes.begin_s
     sums: dict[tuple[int, str], float] = {}

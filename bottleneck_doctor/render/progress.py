@@ -1,4 +1,4 @@
-"""The one quiet line that ``bdoc run`` keeps on a terminal while the training goes on."""
+"""The status line that ``bdoc run`` shows on a terminal while the training runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def progress_line(
     width: int,
     encoding: str = "utf-8",
 ) -> str:
-    """At most ``width - 1`` columns, so that no terminal wraps it; what matters least goes first."""
+    """At most ``width - 1`` columns, so that no terminal wraps it; the least important parts go first."""
     parts = ["bdoc", words.counted(steps, "step")]
     if not steps:
         parts = ["bdoc", "waiting for the first step"]
@@ -34,7 +34,7 @@ def progress_line(
 
 LONGEST_BAR = 20
 LEAST_BAR = 5
-CROWDED = 0.05  # of a step, from which it is told what other programs added (chosen)
+CROWDED = 0.05  # of a step, from which the line names what other programs added (chosen)
 
 
 def proving_line(

@@ -1,6 +1,6 @@
 """The proof and its plan, on a terminal and in markdown: what was tried, what it brought, what to change.
 
-Every string of the script or of the machine is made harmless here.
+Every string of the script or of the machine is escaped here.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _block(sheet: Sheet, row: TrialRow) -> None:
 
 
 def _change_shown(sheet: Sheet, advised: Advised) -> None:
-    """The diff as it is, however long its lines: a wrapped one is none."""
+    """The diff with its lines unwrapped, however long: a wrapped diff cannot be applied."""
     if advised.diff:
         sheet.heading(
             ("the change", "bold"), ("  --write-patch FILE writes it; your file is untouched", "dim")
@@ -156,7 +156,7 @@ def _change_shown(sheet: Sheet, advised: Advised) -> None:
 
 @dataclass(frozen=True)
 class TrialRow:
-    """One thing that was tried, every number in words; ``notes`` are sentences about it.
+    """One thing that was tried, every number as text; ``notes`` are sentences about it.
 
     ``range`` and ``interval`` are of ``predicted`` and ``measured``, "" where there is none; ``won`` is the
     row that the headline is about.
@@ -189,7 +189,7 @@ class Advised:
 
 @dataclass(frozen=True)
 class ProofDocument:
-    """A proof in words. ``mood`` is that of its headline: good, bad, open or plain; an expectation has one,
+    """A proof as texts. ``mood`` is that of its headline: good, bad, open or plain; an expectation has one,
     too, before its text."""
 
     headline: str
@@ -209,7 +209,7 @@ class ProofDocument:
 
 
 def compose(proof: Proof) -> ProofDocument:
-    """The proof in words."""
+    """The document of a proof."""
     winner = next((row for row in proof.rows if proof.winner and row.id == proof.winner), None)
     headline, figures, mood = _headline(proof, winner)
     reasons: dict[str, list[str]] = {}  # remedies that were not tried for one reason stand together
@@ -242,7 +242,7 @@ def compose(proof: Proof) -> ProofDocument:
 
 
 def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
-    """What to change and what it brings, measured; or that nothing is known to. With its figures and mood."""
+    """The change to make and its measured speedup, or that none is known; with its numbers and mood."""
 
     def of(rows: list[Proved], verb: str) -> str:
         one = words.plain(rows[0].id)
@@ -315,7 +315,7 @@ def _row(row: Proved, won: bool) -> TrialRow:
 
 
 def _notes(row: Proved, won: bool) -> list[str]:
-    """What the numbers of a row do not say, and the headline does not hold."""
+    """Notes on a row that neither its numbers nor the headline contain."""
     text = [_why(row.why)] if row.why else []
     if row.scope == "run" and row.measured is not None:
         text.append("of the whole run, evaluation included; a training step takes as long as before")
@@ -348,7 +348,7 @@ def verdict_of(outcome: str) -> str:
 
 
 def name_of(arm: str) -> str:
-    """What a way to run the training is called: its remedy, or in words."""
+    """The name of an arm: its remedy's id, or a text."""
     return {BASELINE: "without a remedy", CEILING: "with batches from memory"}.get(arm, words.plain(arm))
 
 

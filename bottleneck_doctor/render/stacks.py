@@ -1,4 +1,4 @@
-"""Sampled call paths: their frames in words, the tree that they make, and the file for speedscope."""
+"""Sampled call paths: their frames as text, their tree, and the file for speedscope."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Frame:
 
 
 def read_frame(text: str, cwd: str) -> Frame:
-    """From ``function (file:line)``, harmless; what is written otherwise is a function without a file."""
+    """From ``function (file:line)``, escaped; any other text is a function without a file."""
     function, _, rest = text.partition(" (")
     file, _, line = rest.removesuffix(")").rpartition(":")
     if not (file and line.isascii() and line.isdigit() and len(line) < 10):
@@ -38,8 +38,8 @@ def read_frame(text: str, cwd: str) -> Frame:
 
 @dataclass
 class Node:
-    """A frame below certain callers: samples in it or below, and of as many taken apart those found on or
-    ready for a core, where that was seen of all."""
+    """A frame below certain callers: its samples and those of its callees; and of as many, taken separately,
+    those that were running or runnable, if all have that."""
 
     text: str
     count: int = 0
@@ -76,8 +76,8 @@ def _order(root: Node) -> None:
 
 
 def on_cpu_share(node: Node, fewest: int) -> float | None:
-    """None where it was not seen, or in fewer than ``fewest`` samples. The looks are taken apart, so that the
-    second may see a little more than the first."""
+    """None if not sampled, or with fewer than ``fewest`` samples. ``running`` comes from separate samples and
+    may exceed ``count``, hence at most 1."""
     return min(1.0, node.running / node.count) if node.known and node.count >= max(1, fewest) else None
 
 
@@ -86,8 +86,8 @@ Value = dict[str, object]
 
 
 def speedscope_file(report: Report, picture: Picture) -> str:
-    """JSON of speedscope's own format, valid even where nothing was sampled; time it cannot tell, as samples
-    are few and stand for no certain length."""
+    """JSON of speedscope's own format, valid even without samples. Its unit is samples, not time: they are
+    few, and their spacing is not exact."""
     frames: dict[str, int] = {}
     profiles = [profile for paths in picture.stacks for profile in _profiles(paths, frames)]
     name = words.plain(report.run.script or " ".join(report.run.command[:1]) or "bdoc")
@@ -103,7 +103,7 @@ def speedscope_file(report: Report, picture: Picture) -> str:
 
 
 def _profiles(paths: CallPaths, frames: dict[str, int]) -> list[Value]:
-    """All samples of a role; and those found on or ready for a core, where that was looked at."""
+    """All samples of a role; and those that were running or runnable, if the state was sampled."""
     role = ROLES.get(paths.role, words.plain(paths.role))
     found = [_profile(role, [(path.frames, path.count) for path in paths.paths], frames)]
     if any(path.running for path in paths.paths):

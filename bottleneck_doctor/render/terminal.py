@@ -19,7 +19,7 @@ NARROWEST = 20
 
 
 def console(file: IO[str], color: bool, force: bool, **more: Any) -> Console:
-    """What writes styled text and adds nothing of its own. ``force``: as for a terminal, whatever it is."""
+    """A console that prints styled text unchanged. ``force``: styled even if the output is no terminal."""
     return Console(
         file=file,
         color_system="standard" if color else None,
@@ -29,13 +29,13 @@ def console(file: IO[str], color: bool, force: bool, **more: Any) -> Console:
         markup=False,
         emoji=False,
         legacy_windows=False,
-        force_jupyter=False,  # in a notebook it would show the words by itself
+        force_jupyter=False,  # in a notebook it would display the text by itself
         **more,
     )
 
 
 class Sheet:
-    """Lines of styled text, wrapped at ``width`` and sayable in ``encoding``; knows nothing of reports."""
+    """Lines of styled text, wrapped at ``width`` and representable in ``encoding``."""
 
     def __init__(self, width: int | None, color: bool, encoding: str) -> None:
         self.width = max(NARROWEST, min(width or DEFAULT_WIDTH, WIDEST))
@@ -70,11 +70,11 @@ class Sheet:
         self.line(*spans)
 
     def fit(self, text: str) -> str:
-        """The text as the encoding can say it."""
+        """The text with characters that the encoding lacks replaced."""
         return words.fit(text, self.encoding)
 
     def drawn(self) -> str:
-        """Everything so far. Trailing blanks go: they are noise in files and in diffs."""
+        """Everything so far. Trailing blanks are removed, as files and diffs would keep them."""
         return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
 
     def _span(self, span: str | tuple[str, str]) -> tuple[str, str]:

@@ -18,9 +18,7 @@ from .figures.lanes import KINDS
 LANES, COURSE = 1, 2  # the two "processes" of the trace
 LOOP = 1  # the training loop's "thread" in the first; workers follow
 NAME_AT_MOST = 80
-INSIDE_US = (
-    1  # so far inside of their slices arrows begin and end: at its edge a viewer may take its neighbour
-)
+INSIDE_US = 1  # arrows begin and end so far inside their slices: at an edge a viewer may pick the neighbour
 
 Value = dict[str, object]
 
@@ -43,7 +41,7 @@ def _instant(event: Value) -> tuple[int, bool]:
 
 
 def _summary(report: Report) -> Value:
-    """What the trace is of, as text: viewers show it as it stands."""
+    """The run that the trace shows, as text that viewers show unchanged."""
     run, verdict = report.run, report.verdict
     told = {
         "script": run.script or " ".join(run.command[:1]),
@@ -134,7 +132,7 @@ def _microseconds(seconds: float) -> int:
 
 
 def _arrow(batch: int, made: Value, used: Value) -> list[Value]:
-    """From inside the slice that ends the making of a batch into the one in which the loop has it."""
+    """An arrow from the slice that finishes a batch to the slice in which the loop has it."""
     arrived = _start(used)
     left = min(_end(made) - INSIDE_US, arrived)
     flow: Value = {"name": "batch", "cat": "batch", "id": batch, "pid": LANES}

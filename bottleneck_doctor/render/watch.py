@@ -26,7 +26,7 @@ SHORT = Lengths(findings=1, points=1, bars=5, remedies=2, snippets=0, gaps=1, fu
 
 
 def short(view: LiveView, report: Report | None, width: int, color: bool, encoding: str) -> str:
-    """What a terminal shows: the pace, the heart of the report, and how it ends."""
+    """The terminal's view: the pace, the main part of the report, and the ending."""
     drawn = terminal(compose(report, SHORT), width, color, encoding) if report is not None else ""
     return "\n".join(filter(None, [_head(view, width, color, encoding), drawn, closing(view)])) + "\n"
 

@@ -1,4 +1,4 @@
-"""The one place that rounds numbers, and that makes foreign text harmless."""
+"""Rounds numbers for people, and escapes foreign text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import unicodedata
 from ..model.report import Speedup
 
 UNKNOWN = "?"
-MOST_GAIN = 100.0  # of a resource made infinitely fast; beyond it the digits say nothing (chosen)
-# What our own signs become where the encoding cannot say them; each is one column wide, so layouts hold.
+MOST_GAIN = 100.0  # of a resource made infinitely fast; digits beyond it carry no information (chosen)
+# Replacements of bdoc's own signs in encodings that lack them; each is one column wide, so layouts hold.
 PLAINER = str.maketrans(
     {"×": "x", "–": "-", "·": "|", "µ": "u", "█": "#", "░": ".", "•": "*", "→": ">", "±": "~"}
 )
@@ -38,7 +38,7 @@ def change(share: float | None) -> str:
         return UNKNOWN
     if abs(share) < 0.0005:
         return "±0 %"
-    if 0.995 <= abs(share) < 1:  # a growth is no part of a whole, and nothing shrinks to nothing
+    if 0.995 <= abs(share) < 1:  # growth may reach 100 %, and nothing shrinks by all of it
         return "+100 %" if share > 0 else f"-{min(99.9, -share * 100):.1f} %"
     return f"{'-' if share < 0 else '+'}{percent(abs(share))}"
 
@@ -155,7 +155,7 @@ def quantity(name: str, value: float | None, unit: str = "") -> str:
 
 
 def exact(value: float, beside: float | None = None) -> str:
-    """Enough digits to repeat it, and to tell it from the number it is compared with."""
+    """Enough digits to repeat it, and to differ from the number it is compared with."""
     for digits in (4, 6, 9, 17):
         shown = f"{value:.{digits}g}"
         if beside is None or value == beside or shown != f"{beside:.{digits}g}":
@@ -164,23 +164,23 @@ def exact(value: float, beside: float | None = None) -> str:
 
 
 def plain(text: str) -> str:
-    """Foreign text on one line, with everything that a terminal would obey made visible."""
+    """Foreign text on one line, with control characters made visible."""
     spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
     return spaced if spaced.isascii() and spaced.isprintable() else "".join(map(_visible, spaced))
 
 
 def short(text: str, longest: int) -> str:
-    """The beginning of a text, and that there is more of it."""
+    """The beginning of a text, and a sign if it was cut."""
     return text if len(text) <= longest else text[: longest - 4] + " ..."
 
 
 def block(text: str) -> list[str]:
-    """Foreign text of several lines, each harmless."""
+    """The lines of a foreign text, each with control characters made visible."""
     return [plain(line).rstrip() for line in text.expandtabs(4).strip("\n").split("\n")]
 
 
 def fit(text: str, encoding: str) -> str:
-    """The text as ``encoding`` can say it: our signs made plainer, others escaped."""
+    """The text in ``encoding``: bdoc's own signs replaced, other characters that it lacks escaped."""
     try:
         text.encode(encoding)
         return text
@@ -189,7 +189,7 @@ def fit(text: str, encoding: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Foreign text in a markdown document: no markup, no HTML, nobody mentioned."""
+    """Foreign text in a markdown document, without markup, HTML or @-mentions."""
     safe = MARKUP.sub(r"\\\1", plain(text)).replace("&", "&amp;").replace("<", "&lt;")
     safe = MENTION.sub(r"\1<!-- -->", safe)
     return LINE_MARKUP.sub(lambda found: f"{found[1]}&#{ord(found[2][0])};{found[2][1:]}", safe)

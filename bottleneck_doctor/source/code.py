@@ -27,7 +27,7 @@ WRITES = frozenset(
 )
 SENDS = ("POST", "PUT")
 PICTURED = re.compile(r"\.(png|jpe?g|gif|webp|svg|pdf|html|csv|jsonl?|txt)['\"]")  # by its file's name
-GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")  # says that it evaluates
+GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(")  # marks code that evaluates
 HARMLESS = frozenset({"flush", "eval", "train"})  # methods that change no value that is trained
 COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
 MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})
@@ -188,8 +188,8 @@ def is_output(call: ast.Call) -> bool:
 
 
 def trains(source: FunctionSource, also: Names = NO_NAMES) -> bool:
-    """Whether a function runs a backward pass, or hands a loss to who runs it; ``also`` names functions that
-    are known to."""
+    """Whether a function runs a backward pass, or passes a loss to one that does; ``also`` names functions
+    that are known to."""
     return source.function in RETURNS_LOSS or runs_backward(source, also)
 
 
@@ -206,7 +206,7 @@ def _sinks(tree: ast.AST, also: Names) -> Iterator[ast.stmt]:
 
 
 def _is_one_of(call: ast.Call, functions: Names) -> bool:
-    """Whether a call is of one of these functions; of a method only where its name is nobody else's."""
+    """Whether it calls one of these functions; a method counts only if its name is not in ``COMMON``."""
     name = called(call)
     return name in functions and (isinstance(call.func, ast.Name) or name not in COMMON)
 
@@ -282,7 +282,7 @@ def feeds_training(
 
 @lru_cache(maxsize=64)
 def _optimizers(tree: ast.AST) -> Names:
-    """What is told to clear gradients, as it is written there."""
+    """The objects whose ``zero_grad`` is called, as the source spells them."""
     calls = (call.func for one in _statements(tree) for call in calls_in(one) if called(call) == "zero_grad")
     return frozenset(ast.unparse(one.value) for one in calls if isinstance(one, ast.Attribute))
 

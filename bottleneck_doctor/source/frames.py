@@ -1,4 +1,4 @@
-"""Frames of call paths, ``function (file:line)``: places, and whose code they are."""
+"""Frames of call paths, ``function (file:line)``: their places, and whether they are the user's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the source of the few functions in which the loop's thread and the batches' makers were seen most."""
+"""Keeps the source of the functions with most samples, in the loop's thread and where batches are made."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _calls_at(place: Location, cwd: str) -> set[str]:
 
 
 def _places(stacks: list[Stack], operations: list[Operation]) -> list[Location]:
-    """A function's own samples count as those of what it calls: callers say what a result is for.
-    Threads beside a main one count while they run: those that feed the loop do, others wait."""
+    """Users' places by samples, those of the functions that they call included: callers show what a result
+    is for. Of threads other than the main one only running samples count: those that feed the loop run."""
     seen: Counter[Location] = Counter()
     for stack in stacks:
         count = stack.count if "Main" in stack.thread else stack.running or 0

@@ -40,8 +40,8 @@ class _Statement:
     hands: Names
 
     def needs(self, other: _Statement) -> bool:
-        """Whether it uses what the other binds. What is drawn from a store is not what was added last: a
-        replay buffer gives batches, whoever played what is in it."""
+        """Whether it uses what the other binds. Drawing from a store does not need the statement that adds to
+        it: a replay buffer returns batches of older data."""
         return bool((other.binds & self.uses) - (other.fills & self.draws))
 
 

@@ -102,8 +102,8 @@ def trainers(sources: tuple[FunctionSource, ...]) -> code.Names:
 
 @lru_cache(maxsize=64)
 def taken_from_module(sources: tuple[FunctionSource, ...], caller: FunctionSource) -> code.Names:
-    """Names through which the functions that run a backward pass for ``caller`` get what it does not hand
-    them."""
+    """Names that the functions which run a backward pass for ``caller`` take from the module, not from its
+    arguments."""
     known = [one for one in sources if one is not caller and code.runs_backward(one, trainers(sources))]
     return code.NO_NAMES.union(
         *(
@@ -162,7 +162,7 @@ def _at_training(
 
 
 def _name(place: Location) -> str:
-    """Its function's, as a call says it."""
+    """The last part of the name of the function that is called."""
     return place.function.rpartition(".")[2]
 
 
@@ -178,7 +178,7 @@ def _is_told(sources: tuple[FunctionSource, ...], below: Location | None, statem
 def _may_change(
     sources: tuple[FunctionSource, ...], below: Location | None, source: FunctionSource, statement: ast.stmt
 ) -> bool:
-    """Whether a call whose result nobody needs may change what the training needs, given to it."""
+    """Whether a call whose result is not needed may change an argument that the training needs."""
     needed = code.needed_to_train(source, trainers(sources), taken_from_module(sources, source))
     given = [
         name

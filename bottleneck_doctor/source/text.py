@@ -25,7 +25,7 @@ def source_of(path: str) -> str | None:
         return unsaved[path]
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            return None  # a pipe would make us wait
+            return None  # reading a pipe would block
         with open(path, "rb") as file:
             data = file.read(LARGEST_SOURCE + 1)
         encoding, _ = detect_encoding(BytesIO(data).readline)

@@ -275,8 +275,8 @@ def test_the_legend_tells_the_loop_from_the_workers() -> None:
     pieces = Pieces([0, 0, 1, 1], [0.0] * 4, [0.1] * 4, ["wait", "unseen", "cpu", "unseen"], [None] * 4)
     told = legend(Lanes(0.0, 1.0, [0], 1, 0.5, pieces))
     assert [(whose, [called for called, _, _ in kinds]) for whose, kinds in told] == [
-        ("the loop", ["waits for a batch", "not looked at"]),
-        ("a worker", ["not looked at", "on the CPU"]),
+        ("the loop", ["waits for a batch", "not sampled"]),
+        ("a worker", ["not sampled", "on the CPU"]),
     ]
 
 

@@ -25,7 +25,7 @@ bdoc fleet · 1 200 runs · 40 jobs · 12 nodes · 2026-10-22 to 2026-11-26
   core-hours and 200 GPU-hours
   runs: 700 with a predicted saving, 300 healthy, 150 of which no more than a bound is known, 50
   inconclusive
-  3 reports of runs that another file tells of, left out
+  3 reports of runs that another file holds too, left out
 
 wasted, by cause
   core-hours  GPU-hours  share  runs  cause

@@ -1,1 +1,1 @@
-"""What Plotly draws, built as plain data; only the page knows colours."""
+"""Charts for Plotly, built as plain data; the page defines the colours."""

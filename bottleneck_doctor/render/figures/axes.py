@@ -1,4 +1,4 @@
-"""Axes whose ticks are words: round numbers of a quantity, and the unit in which a run's time is told."""
+"""Axes with text for ticks: round numbers of a quantity, and the unit of a run's time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Figure:
 
     ``data`` and ``layout`` are Plotly's; colours in them are ``var(--name)`` as page.css defines them, so
     that one figure serves light, dark and print. Foreign strings in them must have gone through
-    ``words.in_chart``. ``height`` is in pixels; the width is the page's. ``label`` says aloud what is drawn.
+    ``words.in_chart``. ``height`` is in pixels; the width is the page's. ``label`` is for screen readers.
     ``moves`` is the axis that keys and buttons pan and zoom, within the range that the layout gives it; ""
-    for a chart that stands still. ``sort`` names a script of the page that adds to it (``lanes``).
+    for a fixed chart. ``sort`` names a script of the page that adds to it (``lanes``).
     """
 
     data: list[dict[str, Any]]
@@ -31,7 +31,7 @@ class Figure:
 
 STEPS = (1.0, 2.0, 5.0, 10.0)
 MOST_TICKS = 4
-HEADING_X, HEADING_Y = -66, 5  # pixels: above the tick labels, too, where a telephone has room
+HEADING_X, HEADING_Y = -66, 5  # pixels: above the tick labels, where a phone has room
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def time_axis(length: float, title: str) -> dict[str, Any]:
 
 
 def heading(text: str, y: float, x: float = 0.0) -> dict[str, Any]:
-    """A line of words above a plot, at a height of the page's 0 to 1."""
+    """A line of text above a plot, at a height from 0 to 1 of the page."""
     return {
         "text": text,
         "x": x,
@@ -112,7 +112,7 @@ def heading(text: str, y: float, x: float = 0.0) -> dict[str, Any]:
     }
 
 
-# The ticks themselves are air between words and plot.
+# The ticks themselves are blank space between labels and plot.
 TICKS = {
     "tickfont": {"color": "var(--soft)", "size": 11},
     "ticks": "outside",

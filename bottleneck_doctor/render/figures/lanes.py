@@ -1,4 +1,4 @@
-"""Who waits for whom: the training loop on top, a lane for each worker below, on one time axis."""
+"""Lanes on one time axis: the training loop on top, each worker below, and their waits for each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .axes import HOVER, TICKS, Figure, clock, time_axis
 LANE, NARROWEST, SCREEN, TOP, BOTTOM = 28, 12, 560, 34, 44  # heights in pixels
 TALL, HIGH, LOW, THIN = 0.82, 0.62, 0.42, 0.12  # of a lane
 LONGEST_KIND = 40
-# What each kind of piece is called, and how tall it stands: work is tall, waiting is low, rest is thin.
+# Label and height of each kind of piece: work is tall, waiting is low, the rest is thin.
 LOOP = {
     "wait": ("waits for a batch", LOW),
     "compute": ("forward and own code", TALL),
@@ -24,7 +24,7 @@ LOOP = {
     "logging": ("logging", HIGH),
     "collect": ("garbage collection", HIGH),
     "evaluation": ("evaluation", HIGH),
-    "unseen": ("not looked at", THIN),
+    "unseen": ("not sampled", THIN),
 }
 WORKER = {
     "cpu": ("on the CPU", TALL),
@@ -45,7 +45,7 @@ def color(kind: str) -> str:
 
 
 def called(kind: str) -> tuple[str, float]:
-    """The words for a kind of piece, and how tall it stands."""
+    """The label of a kind of piece, and its height."""
     return KINDS.get(kind, (words.short(words.plain(kind), LONGEST_KIND), LOW))
 
 
@@ -56,7 +56,7 @@ def kinds_in(lanes: Lanes) -> list[str]:
 
 
 def legend(lanes: Lanes) -> list[tuple[str, list[tuple[str, str, float]]]]:
-    """What occurs in the loop's lane and in the workers': its words, colour and height, 0 to 1."""
+    """The kinds in the loop's lane and in the workers', with label, colour and height (0 to 1)."""
     of_loop = {what for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True) if lane == 0}
     of_workers = {what for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True) if lane > 0}
     told = []
@@ -108,7 +108,7 @@ def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str,
 
 
 def _pattern(kind: str) -> dict[str, Any]:
-    """The loop's waiting is hatched: it is what one looks for, with or without colours."""
+    """The loop's waiting is hatched, so that it is visible with or without colours."""
     if kind != "wait":
         return {}
     return {"shape": "/", "size": 5, "solidity": 0.35, "bgcolor": color(kind), "fgcolor": "var(--paper)"}

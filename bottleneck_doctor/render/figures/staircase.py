@@ -9,7 +9,7 @@ from .. import words
 from .axes import HOVER, TICKS, Figure
 
 HEIGHT = 260
-MOST = 16  # stairs that can be told apart on a telephone
+MOST = 16  # stairs that remain distinct on a phone's screen
 MOST_NAMED = 6  # stairs that have room for numbers there
 HIGHEST = 1e4  # a speedup above this is drawn as this
 STEPS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3)
@@ -17,12 +17,12 @@ LONGEST_TITLE = 60
 
 
 def stairs_of(remedies: list[Remedy]) -> list[Remedy]:
-    """The remedies that are drawn: those that speed up, as the list beside the chart numbers them."""
+    """The remedies that are drawn: those that speed up, numbered as in the list next to the chart."""
     return [remedy for remedy in remedies if remedy.predicted_speedup.reach >= 1][:MOST]
 
 
 def staircase_figure(remedies: list[Remedy]) -> Figure | None:
-    """Columns in the order of the ranked list; None where there is nothing to climb."""
+    """Columns in the order of the ranked list; None if no remedy speeds the training up."""
     shown = stairs_of(remedies)
     if not shown:
         return None
@@ -107,7 +107,7 @@ def _spans(ranges: list[Speedup]) -> dict[str, Any]:
 
 
 def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
-    """What each remedy would bring alone; said beside it, where its stair does not say the same."""
+    """What each remedy would bring alone; labelled if its stair's number differs."""
     speedups = [remedy.predicted_speedup for remedy in shown]
     said = [words.promised(one) for one in speedups]
     spans = [f" ({words.promised_range(one)})" if one.likely is not None else "" for one in speedups]

@@ -1,4 +1,4 @@
-"""The course of the run: small plots on one time axis, with what happened named and shaded."""
+"""The course of the run: small plots on one time axis, with its phases and events named and shaded."""
 
 from __future__ import annotations
 
@@ -121,17 +121,17 @@ def plots_of(timeline: Timeline) -> dict[Plot, list[Curve]]:
 
 
 def flat(curves: list[Curve]) -> bool:
-    """Whether the plot would be a line at zero: said in words, not drawn."""
+    """Whether the plot would be a line at zero, which is stated in text, not drawn."""
     return not any(words.drawn(value) for curve in curves for value in curve.value)
 
 
 def unit_of(name: str) -> str:
-    """What the name's end says that a curve is measured in; "" if it says nothing."""
+    """The unit at the end of a curve's name; "" if it has none."""
     return next((unit for unit in UNITS if name.endswith(f"_{unit}")), "")
 
 
 def curve_words(curve: Curve) -> str:
-    """What a curve is called beside others of its plot; "" where the plot's name says it."""
+    """A curve's label among those of its plot; "" where the plot's title suffices."""
     if curve.name in CURVES:
         return CURVES[curve.name]
     name = curve.name.removesuffix(f"_{unit_of(curve.name)}").replace("_", " ")
@@ -233,7 +233,7 @@ def _legend(plot: Plot, curves: list[Curve], beyond: str) -> str:
 
 
 def _top(plot: Plot, curves: list[Curve]) -> tuple[float, str]:
-    """Where the plot ends, and words about what lies beyond that."""
+    """Where the plot ends, and a text about the values beyond that."""
     known = (words.drawn(value) for curve in curves for value in curve.value)
     values = sorted(value for value in known if value is not None)
     if plot[0] in WHOLE and values[-1] <= 1:

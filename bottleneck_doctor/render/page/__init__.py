@@ -1,4 +1,4 @@
-"""A whole page from its body and its charts: style, scripts and data inlined, everything else forbidden."""
+"""A page from its body and its charts: style, scripts and data inlined, everything else forbidden."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def policy(scripts: list[str]) -> str:
 
 
 def embedded(value: object) -> str:
-    """JSON that may stand inside a script element; numbers that are none become null."""
+    """JSON that may stand inside a script element; NaN and infinity become null."""
     try:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -85,12 +85,12 @@ def plotly() -> str:
 
 @cache
 def script(name: str) -> str:
-    """One of the scripts beside this file, as it stands between two tags."""
+    """A script in this directory, as it stands between two tags."""
     return between_tags((HERE / name).read_text("utf-8"))
 
 
 def between_tags(text: str) -> str:
-    """The browser hashes what it parsed: line ends made one."""
+    """The text with line ends as \\n, as browsers hash it."""
     ends = any(sign in text for sign in ("</sc", "</SC", "</Sc", "</sC", "<!--"))
     assert not ends, "this script would end its element too early"
     return text.replace("\r\n", "\n").replace("\r", "\n")
