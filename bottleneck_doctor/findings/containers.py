@@ -60,7 +60,7 @@ UNPACK = Proposal(
 
 
 def container_format_misuse(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when openings, or bytes that nobody uses, are a part of what batches cost."""
+    """Fires when opening containers, or reading bytes that no sample uses, takes a large share of a batch."""
     if not held_up(diagnosis):
         return None
     inputs = diagnosis.inputs

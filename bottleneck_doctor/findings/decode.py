@@ -125,7 +125,7 @@ def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
 
 
 def _finished_bytes(diagnosis: Diagnosis) -> float:
-    """Bytes of a sample as the training gets it; 0 where nobody looked into one."""
+    """Bytes of one sample in a finished batch; 0 if no batch was inspected."""
     repeats, payload = repeats_of(diagnosis), payload_of(diagnosis)
     if repeats is not None:
         return repeats.sample_bytes
@@ -168,8 +168,8 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
 
 
 def _threaded(diagnosis: Diagnosis) -> Proposal:
-    """DALI's threads: at worst nothing, likely what as many workers bring whose batches nobody moves, at best
-    half of decoding as well."""
+    """DALI's threads: at worst no gain, likely that of one worker per core without any IPC, at best decoding
+    also takes half as long."""
     costs = (_costing(diagnosis.inputs, one) for one in (1.0, 0.5))
     likely, high = (_in_threads(diagnosis, one) for one in costs)
     dali = WAYS["dali-pipeline"]

@@ -101,10 +101,10 @@ ALONE = Proposal(
 
 
 def gpu_shared(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when strangers take time or memory of the device."""
+    """Fires when other processes use time or memory of the device."""
     driver, scenario = given(diagnosis.device).driver, diagnosis.scenario
     if scenario is None or driver.foreign_processes is None:
-        return Abstention("gpu-shared", "a list of the device's processes in which the driver names ours")
+        return Abstention("gpu-shared", "the driver's list of processes on the device, the job's included")
     held = (driver.foreign_bytes or 0.0) / driver.memory_bytes if driver.memory_bytes else 0.0
     taken = 0.0 if driver.our_share is None else 1 - driver.our_share
     if max(held, taken) < STRANGERS:

@@ -99,7 +99,7 @@ PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (chosen)
 NO_WAIT = "x = x.to(device, non_blocking=True)"
 PIN = Proposal(
     id="pin-and-nonblocking",
-    title="let copies to the device go on beside the loop",
+    title="let copies to the device overlap with the loop",
     fix=Fix(
         "pin batches in the loader and do not wait for the copy",
         f"DataLoader(..., pin_memory=True)\n{NO_WAIT}",

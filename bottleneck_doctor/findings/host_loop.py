@@ -163,7 +163,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
 
 
 def _goes_over_weights(diagnosis: Diagnosis, hot: Hot) -> bool:
-    """Whether it goes over the model's weights, for something beside the training: a mean of them."""
+    """Whether the line iterates over the model's weights for something other than training, as averaging."""
     source = code.source_at(diagnosis.profile.sources, hot.line)
     return hot.purpose.what == BESIDE and source is not None and WEIGHTS.search(source.text) is not None
 
@@ -447,7 +447,7 @@ def recompile_churn(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("frames compiled in the steady window", "compiled_frames", float(frames), COUNTERS),
         Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
-        Evidence("graph breaks met meanwhile", "graph_breaks", float(breaks), COUNTERS),
+        Evidence("graph breaks in the steady window", "graph_breaks", float(breaks), COUNTERS),
     ]
     return Finding("recompile-churn", "host.python", evidence, [replace(DYNAMIC, factor=factor)])
 

@@ -38,14 +38,14 @@ from .parts.reading import STAGE
 from .parts.waits import LOOKS_AT_LEAST, lock_share, making_s, starved, takes_turns, wait_evidence, waits
 
 # loader-in-main
-MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (chosen)
+MOSTLY = 0.8  # of a batch's cost asleep, from which a background thread rarely holds the GIL (chosen)
 SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (chosen)
 MORE_THREADS = (2.0, 4.0, 8.0)  # times as many as now, which a disk serves side by side (chosen)
 MORE_SLEEPERS = (2.0, 8.0, 32.0)  # the same where they wait for no disk: as many as it takes (chosen)
 READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (chosen)
 STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (chosen)
 HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (chosen)
-IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (chosen)
+IDLE_SHARE = 0.5  # of the loop's own time asleep, from which a background thread gets the GIL (chosen)
 GIVE_WORKERS = replace(
     WORKERS,
     fix=Fix("give the loader workers and keep them between epochs", WORKERS.fix.snippet),
@@ -134,7 +134,7 @@ def loader_in_main(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
-    """The same ailment without a DataLoader: a function of the user's makes each batch between two steps."""
+    """The same problem without a DataLoader: a user's function makes each batch between two steps."""
     if diagnosis.loader is not None and diagnosis.loader.kind == "dataloader":
         return None  # a background thread reads it; the loop does not
     if not waits(diagnosis):
@@ -160,7 +160,7 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
 
 
 def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
-    """Threads of the script's own make them; where they sleep meanwhile, more would wait side by side."""
+    """The script's own threads make the batches; if these mostly sleep, more threads overlap their waits."""
     inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), hottest_place(diagnosis)
     if _asleep(inputs) < SLEEPS or sends(scenario):
         return None  # they compute, and more of them would take turns at the interpreter's lock
@@ -171,7 +171,7 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
     factor = spread(scenario, *(Change(storage=one, network=one, wait=one) for one in left))
     proposal = replace((MAIN_UNLOCK if locked else MORE_FEEDERS).at(place), factor=factor)
-    text = "threads that make batches beside the loop, which waits for them in a queue"
+    text = "threads that make batches for the loop, which waits for them in a queue"
     evidence = [
         Evidence(text, "feeders", float(threads), "stack samples"),
         *line_evidence(diagnosis),
@@ -263,7 +263,7 @@ ASK_AHEAD = Proposal(
         "use(answer.result())                   # where it is needed",
     ),
     effort="hours",
-    risk="what is asked must not depend on what the step computes meanwhile",
+    risk="the request must not depend on what the same step computes",
     basis="bound",
 )
 

@@ -211,7 +211,7 @@ def _without(scenario: Scenario, batch_s: float, left: float) -> Change:
 
 
 def _is_plain(diagnosis: Diagnosis) -> bool:
-    """Whether the C library's own allocator serves, and nobody has told it what to keep."""
+    """Whether malloc is the C library's own, with default settings."""
     known = switches(diagnosis)
     names = known.environment if known is not None else {}
     return not any(name.startswith(("MALLOC_", "GLIBC_", "LD_PRELOAD")) for name in names)
@@ -284,7 +284,7 @@ ALLOC_DROP = Proposal(
     ),
     change=Change(allocating=0.0),
     apply="hook",
-    risk="other processes on the device no longer get that memory meanwhile",
+    risk="other processes on the device cannot use that memory",
     treatments=(Treatment("empty_cache"),),
 )
 EXPAND = Proposal(

@@ -37,7 +37,7 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
 
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
 WORTH_A_RISK = 1.1  # nor a change with a risk of which experience elsewhere brings less (chosen)
-HURTS = 0.97  # a remedy that costs this much is said as a warning
+HURTS = 0.97  # a remedy with this speedup or less is reported as a warning
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (chosen)
@@ -47,8 +47,8 @@ TRUST = {"replay": 0, "amdahl": 1, "bound": 2}
 
 
 class Offer(NamedTuple):
-    """A finding's cure with what is ``told`` of it. ``low`` and ``likely`` order the list; of a bound they
-    are experience from elsewhere, and not told."""
+    """A finding's remedy with the speedup the report shows (``told``). ``low`` and ``likely`` order the list;
+    for a bound they come from other trainings, and the report omits them."""
 
     finding: Finding
     proposal: Proposal
@@ -83,8 +83,8 @@ def _offer(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> Offer:
 
 
 def _most(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> float:
-    """The bound, with the error that it needs to hold: what is cured often makes the rest faster, too. But no
-    remedy is told to bring more than a resource that is infinitely fast, or no data wait at all."""
+    """The upper bound, widened by the prediction error, since a remedy often speeds up the rest as well; no
+    more than an infinitely fast resource, or no data wait at all, would gain."""
     most, fastest = proposal.most, [gain for gain in diagnosis.verdict.gain.values() if gain is not None]
     if most is None:
         most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
@@ -141,7 +141,7 @@ def _saved(speedup: float) -> float:
 
 
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
-    """Whether the remedy pays, or would hurt so much that it must be said."""
+    """Whether the remedy pays, or slows the training enough to be reported as a warning."""
     if promises_nothing(offer.proposal):
         return True
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH

@@ -49,8 +49,8 @@ UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)
 ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (chosen)
 SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank (chosen)
 LATE_AT_MOST = 4  # lines of evidence
-QUEUED = 0.05  # of the step without a core, from which nothing is said of ranks late by turns (chosen)
-FOREIGN_CORES = 0.5  # taken by strangers, the same (chosen)
+QUEUED = 0.05  # of the step without a core, above which ranks that are late in turn are not reported (chosen)
+FOREIGN_CORES = 0.5  # used by other processes, the same (chosen)
 # of the slowest rank's samples computing in one call, which take the fastest rank less than a tenth of that:
 # the former does it for all (chosen)
 ALONE, SPARED = 0.1, 0.1

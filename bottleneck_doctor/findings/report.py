@@ -39,8 +39,8 @@ def subject_of(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def is_asked(diagnosis: Diagnosis, entry: Entry) -> bool:
-    """Whether a finding is asked: none of an undecided run; where the verdict is about something beside the
-    training's steps, or these were too few to be judged, only those of its cause."""
+    """Whether a finding is evaluated: none if the verdict is inconclusive; only those of the verdict's cause
+    if the verdict is not about training steps, or there were too few steps."""
     if diagnosis.verdict.bound == "inconclusive":
         return False
     if diagnosis.subject == "run":
@@ -92,8 +92,8 @@ FAILED = "it failed, by a mistake of bdoc's"
 
 
 def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
-    """Everything that can be said about a profile; pure, and total on valid profiles. Whoever has its
-    diagnosis already hands it over."""
+    """The report on a profile; a pure function, defined for every valid profile. ``diagnosis`` saves
+    diagnosing it again."""
     diagnosis = diagnosis or diagnose(profile)
     about = subject_of(diagnosis)
     found, abstained = _examine(diagnosis)
@@ -153,7 +153,7 @@ def _failed(abstained: Abstention) -> bool:
 
 
 def _gap(failed: Abstention) -> Gap:
-    """Said where the report says what it could not look at: nobody would look for it elsewhere."""
+    """The failure as an entry of the report's list of gaps, where readers look for what is missing."""
     return Gap(f"the finding {failed.finding}", failed.missing, "please report it")
 
 

@@ -166,7 +166,7 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if line is None:
         return Abstention(
             "python-sample-code-hot",
-            "stack samples of whoever makes the batches (py-spy, and some seconds of training)",
+            "stack samples of the code that makes the batches (py-spy, and some seconds of training)",
         )
     share = least_cpu_share(line, inputs)
     # Decoding is another finding's, where fetches are timed.
@@ -279,7 +279,7 @@ GATHER_S = 3.0e-7  # and in one gather, with (measured: 0.32, 0.60 and 1.38 µs 
 GATHER_S_PER_BYTE = 2.64e-10  # for each byte of the row
 SAMPLER_S = 1.6e-7  # more per row where a batch sampler hands over a list of indices (measured)
 STACKED = 0.5  # tensors in a batch over its samples: from here on the samples are kept apart (chosen)
-OWN_SHARE = 0.5  # of a fetch's CPU in a collate function of one's own: then that is the ailment (chosen)
+OWN_SHARE = 0.5  # of a fetch's CPU in the user's collate function: then collating is the problem (chosen)
 FAST_TENSORS = """\
 class FastTensors(torch.utils.data.TensorDataset):
     def __getitems__(self, indices):
@@ -369,7 +369,7 @@ def _sampler(loader: Loader, change: Change) -> str:
 
 
 def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Proposal:
-    """Torch's own data set can be made to gather; what another one holds, nobody knows but its author."""
+    """TensorDataset can gather rows automatically; for any other data set the user has to write it."""
     if not loader.tensor_dataset:
         return replace(remedy, change=change, apply="manual")
     treatments = [Treatment("batched", {"where": meant(loader), "how": how})]
@@ -440,7 +440,7 @@ def repeated_deterministic_preprocess(diagnosis: Diagnosis) -> Finding | Abstent
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Proposal]:
-    """In memory where everything fits; else on a disk that nobody has measured."""
+    """Keep samples in memory if all fit; else on disk, whose speed was not measured."""
     place = place_of(diagnosis)
     prepare = REPEATS_PREPARE.at(place)
     if fits_memory(diagnosis, repeats.sample_bytes):

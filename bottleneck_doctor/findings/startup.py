@@ -10,7 +10,7 @@ from .parts.facts import place_of
 
 # startup-dominated
 SHARE = 0.2  # of the run (chosen: a tenth is what torch's own import takes of a minute)
-SECONDS = 2.0  # or nobody notices (chosen)
+SECONDS = 2.0  # or it is too short to matter (chosen)
 PART = 0.5  # of the preparations, from which one of them is what to cure (chosen)
 CLOCKS = "import and loader hooks"
 SCAN_ONCE = """\

@@ -425,7 +425,7 @@ def disk_contended(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     known = (
         ("the job's share of what the disks move", "disk_job_share", disks.job_share),
-        ("bytes per second that strangers move", "strangers_bytes_per_s", disks.strangers_bytes_per_s),
+        ("bytes per second that other processes move", "strangers_bytes_per_s", disks.strangers_bytes_per_s),
         ("share of time in which the disks had work", "disk_busy", disks.busy),
         ("mean number of requests in their queues", "disk_queue", disks.queue),
     )

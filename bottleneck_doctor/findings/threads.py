@@ -83,7 +83,7 @@ def held_share(diagnosis: Diagnosis) -> float:
 
 
 # host-cpu-saturated
-FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]
+FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9, less CPU time that is charged to no process]
 DATA_SHARE = 0.5  # of the job's CPU goes into batches, or the model is what fills the cores (chosen)
 CAUSES = ("input.preprocess", "input.collate")
 CHEAPER = Proposal(
@@ -135,7 +135,7 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of the cores that is in use", "cores_full_share", full, "process tree, /proc/stat"),
         Evidence("cores that this job keeps busy", "job_cores", host.job_cores, "process tree"),
-        Evidence("cores that strangers keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
+        Evidence("cores that other processes keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
         Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
@@ -180,7 +180,7 @@ ISOLATE = Proposal(
 
 
 def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when strangers take cores that the job may use."""
+    """Fires when other processes use cores that the job may use."""
     host, inputs = diagnosis.host, diagnosis.inputs
     if diagnosis.scenario is None or host.foreign_cores is None:
         return Abstention("cpu-stolen-by-others", "CPU time of the machine and of the job's process tree")
@@ -299,12 +299,12 @@ SHRINK_POOL = Proposal(
 
 
 def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
-    """Timed fetches, where no crowded pool of the script's own makes the batches."""
+    """Needs timed fetches, unless an oversubscribed pool of the script's own makes the batches."""
     return None if _has_crowded_pool(diagnosis) else dataloader_loop(diagnosis)
 
 
 def worker_thread_oversubscription(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when pools inside several workers crowd the cores and the loop waits."""
+    """Fires when thread pools in several workers oversubscribe the cores and the loop waits."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     if _has_crowded_pool(diagnosis):
         return _own_pool(diagnosis, scenario)
@@ -324,9 +324,7 @@ def worker_thread_oversubscription(diagnosis: Diagnosis) -> Finding | Abstention
         return None
     share = pool / (inputs.cpu + pool)
     evidence = [
-        Evidence(
-            "share of the workers' CPU that threads beside the fetching one use", "pool_share", share, BOOKS
-        ),
+        Evidence("share of the workers' CPU outside the fetching thread", "pool_share", share, BOOKS),
         Evidence(
             "share of a fetch that it waits for a core",
             "fetch_queue_share",

@@ -67,7 +67,7 @@ SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worke
 
 
 def workers_too_many(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when threads of the model and workers crowd the cores and the loop is held up by it."""
+    """Fires when model threads and workers oversubscribe the cores, and that holds the loop up."""
     loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
     if not loader.num_workers:
         return None
@@ -95,7 +95,7 @@ def workers_too_many(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _queue_share(diagnosis: Diagnosis) -> float | None:
-    """Share of the step in which the loop's thread is ready without a core; None where nobody says."""
+    """Share of the step in which the loop's thread is runnable without a core; None if not measured."""
     known = [step for step in diagnosis.steps if step.queue is not None]
     wall = seconds_in(known)
     return sum((step.queue or 0.0) * step.steps for step in known) / wall if wall > 0 else None
@@ -345,7 +345,7 @@ def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
 COMPARED_AT_LEAST = 4  # pairs of batches (chosen)
 EQUAL_SHARE = 0.9  # of them: one may be torn by a worker that was restarted (chosen)
 IDLE_SHARE = 0.05  # of the busiest worker's fetches (chosen)
-FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle one is not told from a late one (chosen)
+FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle worker looks like a late one (chosen)
 SHARD = Proposal(
     id="shard-by-worker",
     title="give each worker its own part",

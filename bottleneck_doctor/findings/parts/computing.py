@@ -24,7 +24,7 @@ from .memory_room import memory_left
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
 WINDOW = "torch.profiler window"
-CALLS = "hooks on copies and waits, in steps that were looked at"
+CALLS = "hooks on copies and waits, in sampled steps"
 ACTIVE = "torch.profiler window, or NVML's performance monitors"
 ALLOCATOR = "torch.cuda.memory_stats"
 TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cores can do
@@ -157,7 +157,7 @@ WHOLE = Proposal(
 
 
 def batches_added_up(diagnosis: Diagnosis) -> int:
-    """Batches whose gradients add up for one optimizer step; 1 where each has its own, or nobody can tell."""
+    """Batches whose gradients are accumulated for one optimizer step; 1 if none are, or if not known."""
     for most in STRETCHES:
         rows = [step for step in diagnosis.steps if step.steps <= most]
         updates = sum(step.optimizer > 0 for step in rows)
@@ -168,8 +168,8 @@ def batches_added_up(diagnosis: Diagnosis) -> int:
 
 
 def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change) -> Proposal | None:
-    """To take ``count`` batches as one, where calling operators is what that spares, beside ``spared``; None
-    where that adds little, or memory may not hold them: as much again for each is more than activations take.
+    """Merge ``count`` batches into one, which saves operator calls in addition to ``spared``; None where that
+    adds little, or where memory may not suffice: each batch is assumed to need the job's whole memory again.
     """
     private = readings(diagnosis.profile.series, "job_private_bytes")
     left, used = memory_left(diagnosis), max((value for _, value in private), default=None)

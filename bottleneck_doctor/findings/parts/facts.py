@@ -13,8 +13,8 @@ EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random p
 
 
 def place_of(diagnosis: Diagnosis) -> Location | None:
-    """Where the user defines the data set, else where its loader is built: a library's line is nobody's to
-    edit."""
+    """Where the user defines the data set, else where its loader is built; a line of a library only where
+    neither is in the user's code."""
     loader = diagnosis.loader
     if loader is None:
         return None

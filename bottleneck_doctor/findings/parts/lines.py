@@ -30,7 +30,7 @@ SEEN = {
     QUERIES: "it asks a database",
     DRAWS: "it draws elements of a store at random, one by one",
 }
-PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
+PLAIN = ("numpy", "torch", "scipy", "zlib")  # they draw random numbers only if the user's source asks for it
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 CHANCE = re.compile(rf"{RANDOM.pattern}|rng|normal|uniform|integers")
@@ -111,7 +111,7 @@ def is_drawn_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
 
 
 def named(place: Location) -> str:
-    """A line as a sentence names it: the report shows the whole path beside it."""
+    """``file:line`` without the directory, for sentences; the report also prints the whole path."""
     return f"{place.file.replace(chr(92), '/').rpartition('/')[2]}:{place.line}"
 
 

@@ -100,8 +100,8 @@ def meant(loader: Loader) -> dict[str, object] | None:
     return {name: value for name, value in where.items() if name == "batch_size" or value}
 
 
-# Of a step that was measured beside workers, and is replayed without them: cautious, likely, at best (chosen,
-# measured 0.26, 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers crowd the cores, what they send is mapped anew)
+# Share of the replayed step without workers that is left: cautious, likely, at best (chosen; measured 0.26,
+# 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers compete for cores, and pages of what they send are mapped anew)
 LEFT_ALONE = (1.0, 0.6, 0.25)
 FEWER = Proposal(
     id="workers-auto",
@@ -143,7 +143,7 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
     if scenario is None or scenario.threads < THREADS_MARK or diagnosis.host.accelerated:
         return []
     if diagnosis.inputs.cpu < MOST * making_s(diagnosis.inputs):
-        return []  # whoever makes batches sleeps, and leaves the model its cores
+        return []  # the workers mostly sleep, and leave the model its cores
     large = large_share(diagnosis.profile, diagnosis.loop)
     wide = 1 + (1.0 if large is None else large) * (scenario.threads - 1)
     longer = (wide, one_thread_longer(wide), 1.0)

@@ -126,7 +126,7 @@ def passes_of(diagnosis: Diagnosis, shared: bool) -> Passes | None:
 
 
 def alone(diagnosis: Diagnosis) -> bool:
-    """Whether there is nobody to exchange with: nothing to find."""
+    """Whether the run has one rank and no wrapped model, so that there are no exchanges."""
     ranks = diagnosis.profile.ranks
     return world_size(diagnosis.profile) < 2 and not ranks.parallel
 

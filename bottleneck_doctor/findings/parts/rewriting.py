@@ -13,7 +13,7 @@ LINE = 100  # columns; a longer call has a line for each argument
 LONGEST_NOTE = 40  # of what an argument was
 UNPACKED = ("*", "**")
 PLAIN = re.compile(r"-?\d+(\.\d+)?|True|False|None")
-SURELY_OTHER = 1  # nameless argument of a foreign class beside the data set is taken for its batch size
+SURELY_OTHER = 1  # unnamed argument after the data set, of a library's class, is taken for the batch size
 # Frameworks that build anew a loader which is the user's own after all.
 ELSEWHERE = {
     "lightning": "the one that train_dataloader() returns",

@@ -11,7 +11,7 @@ WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
 MOST = 0.5  # of what a batch costs its maker (chosen)
 LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (chosen)
-LOOKS_AT_LEAST = 5  # at sleeping threads, below which waits cannot be told apart [analyse/inputs.py]
+LOOKS_AT_LEAST = 5  # samples of sleeping threads, or kinds of wait are not separated [analyse/inputs.py]
 
 
 def data_wait_evidence(diagnosis: Diagnosis) -> Evidence:

@@ -71,7 +71,7 @@ def augment_bound() -> tuple[Case, ...]:
     return (
         Case("colours before the crop", _augment_case(0.015), "fires", "aug-reorder"),
         Case(
-            "the same beside an accelerator", _augment_case(0.015, accelerated=True), "fires", "aug-gpu-batch"
+            "the same with an accelerator", _augment_case(0.015, accelerated=True), "fires", "aug-gpu-batch"
         ),
         Case("it is conversions", _augment_case(0.015, name="ToTensor"), "fires"),
         Case("samples come out the same", _augment_case(0.015, equal=32), "silent"),

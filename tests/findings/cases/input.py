@@ -73,7 +73,7 @@ def waiting_on_something_else() -> tuple[Case, ...]:
         Case("workers at one lock", _waits_case(LOCKED), "fires", "shorten-lock"),
         Case("a pool of its own computes", _waits_case(replace(ASLEEP, other_cpu=0.018)), "silent"),
         Case("decoding", steady_run(BatchCost(0.02), StepCost(0.0, 0.003), workers=2), "silent"),
-        Case("waits that nobody saw", _waits_case(replace(ASLEEP, blocked_samples=0)), "abstains"),
+        Case("no waits were sampled", _waits_case(replace(ASLEEP, blocked_samples=0)), "abstains"),
     )
 
 

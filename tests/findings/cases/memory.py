@@ -69,7 +69,7 @@ def memory_pressure() -> tuple[Case, ...]:
             "silent",
         ),
         Case(
-            "strangers thrash",
+            "other processes thrash",
             _pressure_case(StepCost(0.01), refault_bytes=5e8, job_major_faults=0.0),
             "silent",
         ),

@@ -73,7 +73,7 @@ def python_sample_code_hot() -> tuple[Case, ...]:
     looping = [*TAKING, "smooth (/data/train.py:42)"]
     return (
         Case("every sample is parsed from JSON", _code_case((90, 88)), "fires", "columnar-numpy"),
-        Case("the same, though nobody saw who slept", _code_case((90, None)), "fires", "columnar-numpy"),
+        Case("the same, running threads not known", _code_case((90, None)), "fires", "columnar-numpy"),
         Case("a loop over elements", _code_case((90, 88), path=looping), "fires", "columnar-numpy"),
         Case("words of a text, one by one", _written(SPELT.format("0")), "fires", "precompute-deterministic"),
         Case(
@@ -87,7 +87,7 @@ def python_sample_code_hot() -> tuple[Case, ...]:
         Case("elements of a store, drawn at random", _written(DRAWN, DRAWING), "fires", "ring-buffer"),
         Case("a line that takes long, and no more is known", _code_case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _code_case((90, 2), BatchCost(0.004, wait=0.03)), "silent"),
-        Case("it sleeps, and nobody saw it", _code_case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
+        Case("sleep is not known", _code_case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
         Case("no stacks", _code_case((8, 8), seen=10), "abstains"),
         Case("no loop was seen", replace(_code_case((90, 88)), scenario=None), "abstains"),
     )
