@@ -76,7 +76,7 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of the step that calling operators takes", "launch_share", share, PROFILER),
         Evidence("operators in the profiled step", "operators_per_step", float(found.operators), PROFILER),
-        Evidence("what calling one takes", "launch_s", launch / max(found.operators, 1), PROFILER),
+        Evidence("time to call one operator", "launch_s", launch / max(found.operators, 1), PROFILER),
     ]
     fused = (Change(launch=1 - outside * (1 - left)) for left in DISPATCH_FUSED)
     most = gain(scenario, Change(launch=0.0))
@@ -235,7 +235,7 @@ def padding_waste(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = [
         Evidence("share of the places in a batch that are padding", "padding_share", share, PADDING_SOURCE),
-        Evidence("batches that were looked into", "padding_batches", float(found.batches), PADDING_SOURCE),
+        Evidence("inspected batches", "padding_batches", float(found.batches), PADDING_SOURCE),
         Evidence("share of the step that the model computes", "compute_share", computing, "replay"),
     ]
     proposals = [replace(one.at(loader.location), factor=factor, most=factor[2]) for one in (BUCKET, PACK)]
@@ -282,7 +282,7 @@ def attention_unfused(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of the operators' time in attention", "attention_share", share, PROFILER),
         Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
-        Evidence("what one of them takes", "softmax_s", each, PROFILER),
+        Evidence("time of one softmax", "softmax_s", each, PROFILER),
     ]
     return Finding("attention-unfused", "model.compute", evidence, [proposal])
 
@@ -353,7 +353,7 @@ def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | Abstention | No
 
 
 def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
-    """Of the loop's process, those of which few rows were looked up."""
+    """The embedding tables of the loop's process of which a batch looks up few rows."""
     return [
         one
         for one in diagnosis.profile.computing.gradient_rows

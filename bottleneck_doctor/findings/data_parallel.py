@@ -49,7 +49,7 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when gradients are exchanged more often than the optimizer steps."""
     shared, local = passes_of(diagnosis, True), passes_of(diagnosis, False)
     if wrapped(diagnosis) is None or shared is None:
-        return None  # nothing is wrapped, or nothing exchanged that a pass waits for
+        return None  # no wrapped model, or no exchange that a backward pass waits for
     if diagnosis.scenario is None:
         return Abstention("ddp-accum-sync", "steps of a training loop")
     if not shared.per_step:
@@ -66,8 +66,8 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("backward passes per optimizer step", "passes_per_step", every, "hooks on both"),
         Evidence("share of them that exchange gradients", "exchanged_share", part, TIMED),
-        Evidence("time of such a pass before its exchange is waited for", "pass_s", shared.local_s, TIMED),
-        *([Evidence("time of a pass without", "local_pass_s", local.local_s, TIMED)] if local else []),
+        Evidence("time of a pass before it waits for its exchange", "pass_s", shared.local_s, TIMED),
+        *([Evidence("time of a local pass", "local_pass_s", local.local_s, TIMED)] if local else []),
         *exchange_evidence(diagnosis),
     ]
     place, count = line_of(diagnosis), round(every)
@@ -101,7 +101,7 @@ VIEW = Proposal(
 
 
 def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when an option that could be turned costs something that was measured or is known."""
+    """Fires when a DDP option has a measured or known cost."""
     model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
     if model is None or diagnosis.scenario is None:
         return None  # nothing is wrapped, or no step was seen

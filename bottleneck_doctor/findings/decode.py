@@ -106,7 +106,7 @@ def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
 
 
 def _codec(diagnosis: Diagnosis) -> str:
-    """What most of the opened pictures are, by their suffixes; empty when none was seen."""
+    """The codec of most opened pictures, by file suffix; empty if none was opened."""
     key = given(diagnosis.loader).key
     seen = [hot.suffixes for hot in diagnosis.profile.hot_files if hot.loader == key]
     counts = {name: sum(one.get(end, 0) for one in seen for end in ends) for name, ends in SUFFIXES.items()}
@@ -114,7 +114,7 @@ def _codec(diagnosis: Diagnosis) -> str:
 
 
 def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
-    """Stored pixels over those of a finished sample, from their bytes; None where either is not known."""
+    """Stored pixels over pixels of a finished sample, from their bytes; None if either is not known."""
     inputs = diagnosis.inputs
     payload = payload_of(diagnosis)
     element = max(1.0, payload.element_bytes) if payload is not None else 1.0  # old profiles do not know it
@@ -133,7 +133,7 @@ def _finished_bytes(diagnosis: Diagnosis) -> float:
 
 
 def _kept_bytes(diagnosis: Diagnosis, codec: str) -> float:
-    """What a decoded picture takes in memory, before it is made smaller; at least what a sample does."""
+    """Bytes of a decoded picture before it is resized; at least those of a finished sample."""
     inputs, finished = diagnosis.inputs, _finished_bytes(diagnosis)
     if not (codec and inputs.read_bytes and inputs.samples):
         return finished
@@ -160,7 +160,7 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
 
 
 def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], slow: bool) -> Proposal:
-    """A cure whose effect on decoding was measured elsewhere."""
+    """A remedy whose effect on decoding was measured in other trainings."""
     size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
     low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
     factor = spread(given(diagnosis.scenario), low, likely, high)

@@ -59,7 +59,7 @@ SMALLER = Proposal(
 
 
 def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when kernels wait for copies to speak of."""
+    """Fires when kernels wait for copies for a large part of the busy time."""
     beat, copies = beat_of(diagnosis), given(diagnosis.device).facts.copies
     if beat.transfer_s <= EXPOSED_SHARE * beat.busy_s:
         return None

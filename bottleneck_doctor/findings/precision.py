@@ -219,7 +219,7 @@ def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
-    """The share of kernels in float32 that no tensor core was seen in: some are TF32 under that name."""
+    """Share of kernel time in float32 without tensor cores; some kernels named float32 run as TF32."""
     whole = sum(one.device_s for one in view.facts.kernels or [])
     plain = [one for one in view.facts.kernels or [] if one.kind in kinds and one.precision == PLAIN]
     idle = sum(one.device_s * (1 - min(1.0, one.tensor_core_share or 0.0)) for one in plain)

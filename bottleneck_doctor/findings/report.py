@@ -87,8 +87,8 @@ def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
     }
 
 
-FEW = "training steps in which a large part of the run passes, and enough of them to be judged"
-FAILED = "it failed, by a mistake of bdoc's"
+FEW = "enough training steps to judge, and a large part of the run in them"
+FAILED = "it failed because of a bug in bdoc"
 
 
 def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:

@@ -320,7 +320,7 @@ def per_sample_indexing(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     payload = payload_of(diagnosis)
     if payload is None:
-        return Abstention("per-sample-indexing", "the size of a sample: no batch was looked into")
+        return Abstention("per-sample-indexing", "the size of a sample: no batch was inspected")
     row_bytes = (payload.tensor_bytes + payload.other_bytes) / inputs.samples
     gathered, sampled = (_change(diagnosis, scenario, row_bytes, extra) for extra in (0.0, SAMPLER_S))
     if payload.tensors >= STACKED * inputs.samples or gain(scenario, gathered) < WORTH:
@@ -328,7 +328,7 @@ def per_sample_indexing(diagnosis: Diagnosis) -> Finding | Abstention | None:
     row_s = inputs.cpu / inputs.samples
     evidence = [
         Evidence("CPU time per sample, stacking included", "sample_cpu_s", row_s, BOOKS),
-        Evidence("bytes of a sample", "sample_bytes", row_bytes, "batches looked into"),
+        Evidence("bytes of a sample", "sample_bytes", row_bytes, "inspected batches"),
         Evidence("samples in a batch", "batch_samples", inputs.samples, "hooks on fetch"),
         *wait_evidence(diagnosis),
     ]

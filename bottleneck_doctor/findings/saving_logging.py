@@ -71,7 +71,7 @@ def checkpoint_blocking(diagnosis: Diagnosis) -> Finding | Abstention | None:
     known = (
         ("share of the step spent on checkpoints", "checkpoint_share", share),
         ("checkpoints seen", "checkpoints", float(count)),
-        ("steps between two of them", "checkpoint_interval_steps", given(diagnosis.loop).steps / count),
+        ("steps between two checkpoints", "checkpoint_interval_steps", given(diagnosis.loop).steps / count),
         ("time per checkpoint", "checkpoint_s", total_s / count),
         ("share of that on the CPU", "checkpoint_cpu_share", cpu_share),
     )

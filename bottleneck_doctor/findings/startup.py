@@ -55,14 +55,14 @@ def startup_dominated(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if run.stopped_by is not None:
         return Abstention("startup-dominated", "how long the training would have taken: it was cut short")
     known = (
-        ("share of the run that went before the first batch, torch apart", "startup_share",
+        ("share of the run before the first loader, without importing torch", "startup_share",
          own / run.duration_s),
         ("time until torch was imported", "before_torch_s", start.before_torch_s),
-        ("time to import torch, now and later", "torch_import_s", start.torch_s + start.torch_late_s),
-        ("time from there to the first loader", "before_loader_s", start.before_loader_s),
-        ("of these two, time in imports", "imports_s", start.imports_s),
-        ("time from there to the first batch", "first_batch_s", start.first_batch_s),
-        ("the run with instant preparations would have taken", "without_s", max(0.0, run.duration_s - own)),
+        ("time to import torch, lazy imports included", "torch_import_s", start.torch_s + start.torch_late_s),
+        ("time from importing torch to the first loader", "before_loader_s", start.before_loader_s),
+        ("time in imports other than torch", "imports_s", start.imports_s),
+        ("time from the first loader to the first batch", "first_batch_s", start.first_batch_s),
+        ("time of the run without these preparations", "without_s", max(0.0, run.duration_s - own)),
     )  # fmt: skip
     evidence = [Evidence(*one, CLOCKS) for one in known]
     # what is not imports is work of the script's own: most often, finding the data

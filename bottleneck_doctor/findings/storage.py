@@ -171,7 +171,7 @@ def remote_storage_latency(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for data from a network."""
     inputs = diagnosis.inputs
     if inputs.blocked_samples < LOOKS_AT_LEAST and starved(diagnosis, "input.wait", inputs.wait):
-        return Abstention("remote-storage-latency", "what the makers of batches sleep in (wait channels)")
+        return Abstention("remote-storage-latency", "what fetching threads sleep on (wait channels)")
     if not starved(diagnosis, "input.network", inputs.network):
         return None
     each_s = inputs.network / max(inputs.samples, 1.0)

@@ -195,7 +195,7 @@ def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
                 Evidence("cores that the job may use", "cores", host.cores, "affinity, quota")]  # fmt: skip
     if host.job_cores is not None:
         evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
-    evidence.append(Evidence("share of their running time that makers of batches wait for a core",
+    evidence.append(Evidence("share of the fetches' runnable time spent waiting for a core",
                              "fetch_queue_share", queue, "schedstat"))  # fmt: skip
     verdict = diagnosis.verdict  # where cores are not what is short, the theft is not the verdict's cause
     cause = verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"

@@ -53,7 +53,7 @@ def workers_too_few(diagnosis: Diagnosis) -> Finding | Abstention | None:
     count = float(loader.num_workers)
     evidence = [
         Evidence("workers that make batches", "num_workers", count, "DataLoader arguments"),
-        Evidence("share of their time in which they do", "worker_busy_fraction", busy, "hooks on fetch"),
+        Evidence("share of the workers' time in fetches", "worker_busy_fraction", busy, "hooks on fetch"),
         Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
         *wait_evidence(diagnosis),
     ]

@@ -90,7 +90,7 @@ def copying_left(diagnosis: Diagnosis, left: float) -> float:
 
 TIMED = "hook on the backward pass, schedstat"
 BUILT = "hook on DistributedDataParallel"
-SHARDED = "hook on what shards it"
+SHARDED = "hook on the sharding call"
 COMPARED = "exchanges of all ranks, step by step"
 WORTH_NAMING = 0.05  # of the time in exchanges
 

@@ -51,5 +51,5 @@ def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
             Evidence("no thread was sampled asleep: the bytes read alone say that the waits are for storage")
         )
     if judged.pace in UNSURE:
-        found.append(Evidence("not seen whether storage could serve more at once: twice as many is assumed"))
+        found.append(Evidence("not measured whether storage serves more at once: twice as many is assumed"))
     return found
