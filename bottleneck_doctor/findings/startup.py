@@ -11,7 +11,7 @@ from .parts.facts import place_of
 # startup-dominated
 SHARE = 0.2  # of the run (chosen: a tenth is what torch's own import takes of a minute)
 SECONDS = 2.0  # or it is too short to matter (chosen)
-PART = 0.5  # of the preparations, from which one of them is what to cure (chosen)
+PART = 0.5  # of the preparations, from which a remedy for one kind of them is offered (chosen)
 CLOCKS = "import and loader hooks"
 SCAN_ONCE = """\
 if cached.exists(): files = pickle.loads(cached.read_bytes())
@@ -35,7 +35,7 @@ IMPORT_LATER = Proposal(
 
 
 def seen_start(diagnosis: Diagnosis) -> str | None:
-    """When the training process began, imported torch, and got its first batch."""
+    """Needs the times of the training process's start, torch import and first batch."""
     if _start(diagnosis) is None:
         return "the start of the training process: it imported torch unseen, or got no batch"
     return None

@@ -109,7 +109,7 @@ MORE_CORES = Proposal(
     effort="hours",
     risk="costs money; two hyperthreads are not two cores",
 )
-# What people try first. The report says it where the replay finds that it hurts.
+# The usual first attempt; reported as a warning where the replay predicts a slowdown.
 MORE_WORKERS = Proposal(
     id="more-workers",
     title="raise num_workers further",
@@ -162,7 +162,7 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 # cpu-stolen-by-others
 STOLEN_CORES = 0.5  # (chosen)
-STOLEN_LITTLE = 0.25  # with the run queue as a witness (chosen)
+STOLEN_LITTLE = 0.25  # if the run queue confirms it (chosen)
 QUEUE_SHARE = 0.15  # of running and waiting to run (chosen)
 ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (chosen)
 STOLEN_BOOKS = "/proc/stat less the process tree"
@@ -197,7 +197,7 @@ def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
         evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
     evidence.append(Evidence("share of the fetches' runnable time spent waiting for a core",
                              "fetch_queue_share", queue, "schedstat"))  # fmt: skip
-    verdict = diagnosis.verdict  # where cores are not what is short, the theft is not the verdict's cause
+    verdict = diagnosis.verdict  # if cores are not the limit, other processes are not the verdict's cause
     cause = verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"
     return Finding("cpu-stolen-by-others", cause, evidence, [ISOLATE])
 
@@ -225,7 +225,7 @@ RAISE_QUOTA = Proposal(
 
 
 def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when the quota stops the job."""
+    """Fires when the CPU quota throttles the job."""
     machine, host = diagnosis.profile.machine, diagnosis.host
     if machine.quota_cores is None or diagnosis.scenario is None:
         return None
@@ -252,7 +252,7 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
-    """As many threads as the quota feeds, where the model uses more."""
+    """The remedy for a model with more threads than the quota has cores."""
     scenario, quota = diagnosis.scenario, diagnosis.profile.machine.quota_cores or 1.0
     fitting = max(1, int(quota))
     if scenario is None or not threads or threads <= fitting or scenario.threads <= fitting:
@@ -353,14 +353,14 @@ def _has_crowded_pool(diagnosis: Diagnosis) -> bool:
 
 
 def _alone(scenario: Scenario, crowd: float) -> tuple[float, float, float]:
-    """What the replay gains where the threads that make batches have no helpers."""
+    """Speedups by replay if the threads that make batches have no pool threads."""
     best = min(1 / crowd, BEST)
-    likely = Change(cpu=sqrt(best / crowd))  # their own CPU holds their spinning for the others
+    likely = Change(cpu=sqrt(best / crowd))  # a batch's CPU includes time spent spinning for the pool
     return spread(scenario, Change(), likely, Change(cpu=best))
 
 
 def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
-    """The same of threads and processes that the script itself started."""
+    """The same finding for threads and processes that the script itself started."""
     gained, helped = without_feeders(scenario), diagnosis.host.helped
     factor = (2 * gained / (1 + gained), gained, gained)
     beside = []

@@ -23,13 +23,13 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
 
 
 def one_epoch(diagnosis: Diagnosis) -> bool:
-    """Whether the run went over its data once, and ended by itself: what pays in later epochs has none."""
+    """Whether the run went over its data once, and ended by itself: then nothing pays off in later epochs."""
     loop = diagnosis.loop
     return loop is not None and len(loop.epochs.batches) == 1 and diagnosis.profile.run.stopped_by is None
 
 
 def key_of(diagnosis: Diagnosis) -> str:
-    """By what facts name the training loader; "" where there is none."""
+    """The key of the training loader in the profile; "" if there is none."""
     return diagnosis.loader.key if diagnosis.loader is not None else ""
 
 
