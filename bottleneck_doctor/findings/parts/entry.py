@@ -88,8 +88,8 @@ def profiled_cpu_step(diagnosis: Diagnosis) -> str | None:
 
 
 def device_step(diagnosis: Diagnosis) -> str | None:
-    """``scenario``, ``device`` and its ``beat``. Only a profiler's window shows
-    whether the device computes, waits for work, or what it waits for; driver and clock do not."""
+    """``scenario``, ``device`` and its ``beat``. Only a profiler's window shows whether the device computes,
+    waits for work, or waits for something else; neither the driver nor the device's clock does."""
     view = diagnosis.device
     if diagnosis.scenario is None or view is None or (view.clock is None and view.beat is None):
         return DEVICE_CLOCK
