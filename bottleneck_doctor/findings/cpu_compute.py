@@ -136,13 +136,8 @@ def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = [
         Evidence("share of the step in the optimizer", "optimizer_share", share, "hooks around step"),
-        Evidence(
-            "tensors that it updates one by one",
-            "optimizer_tensors",
-            float(slow[0].tensors),
-            OPTIMIZER_SOURCE,
-        ),
-        Evidence("numbers in them", "optimizer_elements", float(slow[0].elements), OPTIMIZER_SOURCE),
+        Evidence("tensors updated one by one", "optimizer_tensors", float(slow[0].tensors), OPTIMIZER_SOURCE),
+        Evidence("numbers in these tensors", "optimizer_elements", float(slow[0].elements), OPTIMIZER_SOURCE),
         data_wait_evidence(diagnosis),
     ]
     return Finding("optimizer-step-slow", "host.launch", evidence, [proposal], built_at(slow[0]))
@@ -341,7 +336,7 @@ def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | Abstention | No
     evidence = [
         Evidence("share of the tables' rows that a step gave a gradient", "touched_share", touched, ROWS),
         Evidence("numbers in these tables", "table_elements", float(inside), ROWS),
-        Evidence("share of all that the optimizers update", "table_share", part, "the optimizer's groups"),
+        Evidence("share of all numbers optimized", "table_share", part, "the optimizer's groups"),
         Evidence("share of the step in the optimizer", "optimizer_share", step_share(diagnosis, "optimizer"),
                  "hooks around step"),
     ]  # fmt: skip

@@ -64,8 +64,8 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if gain(diagnosis.scenario, change) < WORTH:
         return None
     evidence = [
-        Evidence("backward passes per optimizer step", "passes_per_step", every, "hooks on both"),
-        Evidence("share of them that exchange gradients", "exchanged_share", part, TIMED),
+        Evidence("backward passes per optimizer step", "passes_per_step", every, "hooks on passes and steps"),
+        Evidence("share of passes that exchange gradients", "exchanged_share", part, TIMED),
         Evidence("time of a pass before it waits for its exchange", "pass_s", shared.local_s, TIMED),
         *([Evidence("time of a local pass", "local_pass_s", local.local_s, TIMED)] if local else []),
         *exchange_evidence(diagnosis),

@@ -310,7 +310,7 @@ def collate_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of a batch's CPU that collating takes", "collate_share", share, BOOKS),
         Evidence("CPU time to collate a batch", "collate_cpu_s", inputs.collate, "hook on collate_fn"),
-        Evidence("share of it that one copy would cost", "copy_share", _copy_share(diagnosis), "batch bytes"),
+        Evidence("share of that for a single copy", "copy_share", _copy_share(diagnosis), "batch bytes"),
         *([Evidence(TOUCH)] if torchs and scenario.workers else []),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),

@@ -89,7 +89,9 @@ def cpu_bf16_unused(diagnosis: Diagnosis) -> Finding | Abstention | None:
             large,
             PROFILER,
         ),
-        Evidence("AMX, which multiplies tiles of bfloat16, is there", "amx", float(known.amx), SETTINGS),
+        Evidence(
+            "the processor has AMX, which multiplies tiles of bfloat16", "amx", float(known.amx), SETTINGS
+        ),
     ]
     return Finding("cpu-bf16-unused", "model.compute", evidence, proposals) if proposals else None
 

@@ -289,7 +289,7 @@ def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = exchange_evidence(diagnosis)
     if compare(diagnosis.profile) is not None and rank_missing(diagnosis):
-        evidence.append(Evidence("ranks whose waits were not seen: some of this may be waiting for them",
+        evidence.append(Evidence("ranks not measured: part of this wait may be for them",
                                  "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
     proposals = _comm_proposals(diagnosis, given(diagnosis.scenario))
     return Finding("comm-bandwidth-bound", "comm.allreduce", evidence, proposals, line_of(diagnosis))

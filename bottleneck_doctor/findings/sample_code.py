@@ -104,7 +104,7 @@ DRAW = replace(
     COLUMNS,
     id="ring-buffer",
     title="draw a batch from arrays at once, not its elements one by one",
-    fix=Fix("a deque even walks to each element: there a list, with random.sample as now, is enough", RING),
+    fix=Fix("indexing a deque takes time in its length: a list, with random.sample as now, is enough", RING),
     risk="the same seed draws other elements",
 )
 TOKENISE = replace(

@@ -264,11 +264,11 @@ def evaluation_heavy(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of training and evaluation that evaluation takes", "evaluation_fraction", share),
         ("time in evaluation", "evaluation_s", whole.evaluation_s),
         ("evaluations seen", "evaluations", float(whole.evaluations)),
-        ("share of their time that waits for data", "evaluation_data_wait_share", waits),
+        ("share of evaluation waiting for data", "evaluation_data_wait_share", waits),
     ]
     evidence = [Evidence(*one, LOOPS) for one in known if one[2] is not None]
     if forwards:
-        text, hook = "share of their forward passes that record for a backward one", "hook on forward passes"
+        text, hook = "share of its forward passes that record for autograd", "hook on forward passes"
         evidence.append(Evidence(text, "recorded_share", recorded / forwards, hook))
     trained_on = loader is not None and diagnosis.loop is not None and main.loader == diagnosis.loop.loader
     if trained_on:

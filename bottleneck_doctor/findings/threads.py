@@ -237,8 +237,8 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
     threads = next((one.torch_threads for one in trainers if one.torch_threads), None)
     known = (
         ("share of the periods in which the job was stopped", "throttled_share", host.throttled, "cpu.stat"),
-        ("cores' worth of CPU time that it may use", "quota_cores", machine.quota_cores, "control group"),
-        ("cores that it may run on", "affinity_cores", machine.affinity_cores, "affinity"),
+        ("CPU quota in cores", "quota_cores", machine.quota_cores, "control group"),
+        ("cores that the job may run on", "affinity_cores", machine.affinity_cores, "affinity"),
         ("threads that the model computes with", "torch_threads", threads, "torch.get_num_threads"),
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]

@@ -130,7 +130,7 @@ BUILD_ONCE = Proposal(
     id="persistent-workers",
     title="build the loader once, before the loop over epochs",
     fix=Fix(
-        "its persistent workers end with it",
+        "a new loader starts new workers",
         "loader = DataLoader(...)     # before: for epoch in range(epochs):",
     ),
     risk="workers do not see later changes to the data set",
@@ -380,7 +380,7 @@ def iterable_sharding(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence: list[Evidence] = []
     proposals: list[Proposal] = []
     if compared >= COMPARED_AT_LEAST and equal >= EQUAL_SHARE * compared:
-        text = "share of the workers' first batches that another worker gave as well"
+        text = "share of the workers' first batches that equal another worker's"
         evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
         evidence.append(
             Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums")
@@ -389,7 +389,7 @@ def iterable_sharding(diagnosis: Diagnosis) -> Finding | Abstention | None:
         most = float(workers)
         proposals.append(replace(SHARD.at(place), title=title, factor=(1.0, 1.0, most), most=most))
     if working and working < workers and waits(diagnosis):
-        text = f"workers of {workers} that fetched anything to speak of"
+        text = f"workers of {workers} that fetched batches"
         evidence.append(Evidence(text, "working_workers", float(working), "hook on fetch"))
         few, every = replace(given(diagnosis.scenario), workers=working), Change(workers=workers)
         factor = spread(few, Change(), every, every)

@@ -168,15 +168,15 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     balance = compare(diagnosis.profile)
     source, share = compared(balance), share_of(diagnosis, "comm")
     said = [
-        Evidence("share of the step that even the rank which waits least sleeps in exchanges",
+        Evidence("share of the step in exchanges, of the rank that waits least",
                  "exchange_share", share, source),
         *_by_kind(diagnosis),
-        Evidence("share of the step that this rank sleeps on for slower ones", "straggler_share",
+        Evidence("share of the step that this rank waits for slower ranks", "straggler_share",
                  share_of(diagnosis, "straggler"), source),
     ]  # fmt: skip
     if balance is None and (missing := rank_missing(diagnosis)):
-        what = "share of the step that this rank sleeps in exchanges, or for slower ranks that were not seen"
-        unseen = Evidence("ranks that were not seen", "ranks_unseen", float(missing), "world size")
+        what = "share of the step that this rank waits in exchanges, or for ranks not measured"
+        unseen = Evidence("ranks not measured", "ranks_unseen", float(missing), "world size")
         said = [Evidence(what, "exchange_share", share, TIMED), unseen, *_by_kind(diagnosis)]
     if passes is not None:
         said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",

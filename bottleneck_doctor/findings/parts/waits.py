@@ -26,15 +26,10 @@ def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     inputs = diagnosis.inputs
     parts = (
         ("CPU time to make a batch", "fetch_cpu_s", inputs.cpu, BOOKS),
-        ("time a batch's maker waits for a core", "fetch_queue_s", inputs.queue, "schedstat"),
-        (
-            "time a batch's maker sleeps in reads from storage",
-            "fetch_storage_s",
-            inputs.storage,
-            "wait channels",
-        ),
-        ("time a batch's maker waits for the network", "fetch_network_s", inputs.network, "wait channels"),
-        ("time a batch's maker sleeps on something else", "fetch_wait_s", inputs.wait, "wait channels"),
+        ("time per batch waiting for a core", "fetch_queue_s", inputs.queue, "schedstat"),
+        ("time per batch asleep in reads from storage", "fetch_storage_s", inputs.storage, "wait channels"),
+        ("time per batch waiting for the network", "fetch_network_s", inputs.network, "wait channels"),
+        ("time per batch asleep on something else", "fetch_wait_s", inputs.wait, "wait channels"),
     )
     whole = max(inputs.wall, 1e-12)
     return [data_wait_evidence(diagnosis), *(Evidence(*one) for one in parts if one[2] > 0.05 * whole)]
