@@ -58,7 +58,7 @@ def gpu_shared() -> tuple[Case, ...]:
             "exclusive-gpu",
         ),
         Case(
-            "the same, by the driver's word alone",
+            "the same, known from the driver alone",
             _shared_case(None, 0.5, 1.0, 9 * GIB),
             "fires",
             "exclusive-gpu",

@@ -97,7 +97,7 @@ LOOP_COST = StepCost(0.0, 0.008)
 
 
 def _sampler_case(draw_s: float | None, first_s: float = 0.0, step: StepCost = LOOP_COST) -> Diagnosis:
-    """A loader with two quick workers, whose indices take so long to draw."""
+    """Two fast workers; drawing indices takes ``draw_s`` a batch, and ``first_s`` for an epoch's first."""
     scene = Scenario(
         (BatchCost(0.001),),
         (step,),
@@ -166,7 +166,7 @@ def _gil_case(main: tuple[int, int | None], other: int | None) -> Diagnosis:
 
 
 def _fed() -> Diagnosis:
-    """The same where that thread makes the loop's batches."""
+    """The same; the other thread makes the loop's batches."""
     base = _gil_case((100, 45), 97)
     scene = Scenario((BatchCost(1e-4),), (StepCost(0.004),), cores=2.0, feeders=FeederLoad(1), crowded=0.006)
     return replace(base, scenario=scene)

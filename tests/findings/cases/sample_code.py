@@ -35,7 +35,7 @@ WORK = BatchCost(0.02)
 def _code_case(
     hot: tuple[int, int | None], work: BatchCost = WORK, seen: int = 100, path: list[str] = PARSING
 ) -> Diagnosis:
-    """Two workers of whose samples so many were in the hot path: (all, awake)."""
+    """Two workers, with ``hot`` of their stack samples in the hot path: (all, running)."""
     base = steady_run(work, StepCost(0.0, 0.002), workers=2)
     awake = None if hot[1] is None else seen - hot[0]
     stacks = [
@@ -51,14 +51,14 @@ def _code_case(
 
 
 def _written(text: str, path: list[str] = TAKING) -> Diagnosis:
-    """The hot line is the third of such a function."""
+    """The hot line is the third line of ``text``."""
     base = _code_case((90, 88), path=path)
     source = FunctionSource("/data/train.py", "__getitem__", 30, text)
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
 def _flipped(first: str, last: str) -> Diagnosis:
-    """Samples that came again differ; the hot line is in a function that draws nothing."""
+    """Repeated samples differ; the hot line is in a function without random draws."""
     sick = _written(FLIPS.format(first, last), [*TAKING, "cells (/data/train.py:40)"])
     sources = [
         *sick.profile.sources,
@@ -138,7 +138,7 @@ REPEATS_WORK = BatchCost(0.02)
 def _repeats_case(
     equal: int, compared: int = 64, work: BatchCost = REPEATS_WORK, memory: int | None = 64 << 30
 ) -> Diagnosis:
-    """Two workers, so much work a batch of 32 samples of 6 KB; the loop uses 1 ms."""
+    """Two workers make batches of 32 samples of 6 KB at a cost of ``work``; the loop takes 1 ms."""
     base = steady_run(work, StepCost(0.0, 0.001), workers=2)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
     repeats = [Repeats("1:1", 64, compared, equal, 6144.0)] if compared else []

@@ -28,7 +28,7 @@ QUIET = HostLoad(cores=2.0, disk_busy=0.9, disk_queue=0.9, job_read_bytes_per_s=
 
 
 def _latency_case(inputs: Inputs, host: HostLoad = QUIET) -> Diagnosis:
-    """One worker that sleeps in reads for most of a batch's 22 ms; the loop uses 2 ms of them."""
+    """One worker that sleeps in reads for most of a batch's 22 ms; the loop takes 2 ms."""
     return replace(steady_run(LATENCY_WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs), host=host)
 
 
@@ -71,7 +71,7 @@ FULL = HostLoad(cores=4.0, disk_busy=1.0, disk_queue=20.0, job_read_bytes_per_s=
 
 
 def _bandwidth_case(workers: int = 4, inputs: Inputs = BANDWIDTH_LARGE, host: HostLoad = FULL) -> Diagnosis:
-    """Workers that sleep in large reads for nearly all of a batch; the loop uses 2 ms."""
+    """Workers that sleep in large reads for nearly all of a batch; the loop takes 2 ms."""
     return replace(
         steady_run(BANDWIDTH_WORK, StepCost(0.0, 0.002), workers=workers, cores=4.0, inputs=inputs), host=host
     )
@@ -101,7 +101,7 @@ REMOTE_WORK = BatchCost(0.001, network=0.03)
 
 
 def _remote_case(inputs: Inputs, work: BatchCost = REMOTE_WORK) -> Diagnosis:
-    """Two workers that wait for objects; the loop uses 3 ms."""
+    """Two workers that wait for an object store; the loop takes 3 ms."""
     return steady_run(work, StepCost(0.0, 0.003), workers=2, inputs=inputs)
 
 

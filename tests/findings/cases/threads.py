@@ -30,7 +30,7 @@ def _threads_case(
     queue: float = 0.0,
     handed_down: str = "1",
 ) -> Diagnosis:
-    """A model that computes for 20 ms on four cores; batches come for nothing."""
+    """A model that computes for 20 ms on four cores; batches cost nothing."""
     anatomies = [dispatch_like(COST, large=large)] if large is not None else []
     facts = Computing(
         switches=[ScriptSettings(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
@@ -131,7 +131,7 @@ def cpu_stolen_by_others() -> tuple[Case, ...]:
 
 # cgroup-cpu-throttled
 def _throttled_case(throttled: float | None, quota: float | None = 1.0, threads: int = 4) -> Diagnosis:
-    """A model on four threads that may use one core's time."""
+    """A model on ``threads`` threads, with a CPU quota of ``quota`` cores."""
     scene = Scenario((BatchCost(1e-4),), (StepCost(0.01),), cores=quota or 4.0, threads=float(threads))
     base = steady_run(BatchCost(1e-4), StepCost(0.01), cores=quota or 4.0, scenario=scene)
     machine = replace(base.profile.machine, quota_cores=quota, cores=quota or 4.0, affinity_cores=4)
@@ -154,7 +154,7 @@ def cgroup_cpu_throttled() -> tuple[Case, ...]:
 
 # worker-thread-oversubscription
 def _oversubscribed_case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
-    """20 ms of CPU a batch in the fetching thread, and so much in a pool; the fetch queues for a core."""
+    """20 ms of CPU a batch in the fetching thread, ``pool`` in a pool; a fetch waits ``queue`` for a core."""
     work, cost = BatchCost(0.02 + pool), StepCost(0.0, 0.002)
     inputs = replace(
         inputs_of(BatchCost(0.02), workers, 0.02), other_cpu=pool, queue=queue, wall=0.02 + queue
