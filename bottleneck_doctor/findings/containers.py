@@ -19,7 +19,7 @@ from .parts.waits import BOOKS, MOST, dearest, held_up, making_s, wait_evidence
 
 # container-format-misuse
 OPENINGS_PER_SAMPLE = 0.5  # neighbours in a batch may share one (chosen)
-OPENING_SHARE = 0.1  # of what a batch costs its maker (chosen)
+OPENING_SHARE = 0.1  # of the time to make a batch (chosen)
 OVERREAD = 4.0  # bytes read for each that is delivered (chosen)
 SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat .bag .root".split())
 CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it

@@ -316,7 +316,7 @@ SPARSE = Proposal(
 
 
 def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires where tables of which few rows were looked up keep the optimizer busy."""
+    """Fires when the optimizer updates whole embedding tables of which a step looks up few rows."""
     scenario, known, tables = given(diagnosis.scenario), optimizers(diagnosis), _tables(diagnosis)
     if not tables or not known:
         return None
@@ -386,7 +386,7 @@ KEEP_OUTPUTS = Proposal(
 
 
 def gradients_unused(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when much of the backward pass is for nothing."""
+    """Fires when much of the backward pass computes gradients that no optimizer uses."""
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None or known.unused_share is None:
         return Abstention("gradients-unused", "a graph of the training, and the optimizers that it has")

@@ -84,7 +84,7 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 # ddp-overhead-flags
 COPIES = 0.02  # of the step (chosen)
-EXPOSED = 0.1  # of the step, from which the size of buckets is worth a word [TensorBoard plugin]
+EXPOSED = 0.1  # of the step, from which bucket sizes are reported [TensorBoard plugin]
 FEW, MANY = 3, 50  # buckets (chosen)
 DEFAULT_BYTES = 25 * 2**20  # of a bucket [torch.nn.parallel.DistributedDataParallel]
 BOTH_WAYS = (1.0, 2.0, 3.0)  # times the copying back: there as well, and what it delays (chosen)

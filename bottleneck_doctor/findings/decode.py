@@ -100,7 +100,7 @@ def decode_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
-    """Decoding costs ``left`` of what it did; files are ``size`` times as large."""
+    """The change if decoding costs ``left`` of the present CPU time and files are ``size`` times as large."""
     share = min(1.0, inputs.decode / inputs.fetching)
     return Change(cpu=1 - share * (1 - left), storage=size)
 
@@ -218,7 +218,7 @@ REORDER = Proposal(
 
 
 def augment_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when transforms that give something new each time take much of a batch's CPU."""
+    """Fires when random transforms take much of a batch's CPU."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     if not held_up(diagnosis):
         return None
@@ -250,7 +250,7 @@ def augment_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _reordered(
     scenario: Scenario, share: float, transforms: dict[str, float], place: Location | None
 ) -> list[Proposal]:
-    """What makes samples smaller comes first, where there is such a transform and one that can wait."""
+    """The remedy of putting transforms that shrink samples first, if there are some and it pays."""
     smaller = [name for name in transforms if SHRINKS.search(name)]
     others = [name for name in transforms if not SHRINKS.search(name) and not CONVERTS.search(name)]
     whole = sum(transforms.values())
@@ -327,7 +327,7 @@ def collate_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _copy_share(diagnosis: Diagnosis) -> float:
-    """The least that a collate can cost, as a share of what it does; 0 where no batch was looked into."""
+    """The cost of one copy of the batch as a share of collating; 0 if no batch was inspected."""
     payload = payload_of(diagnosis)
     whole = payload.tensor_bytes + payload.other_bytes if payload is not None else 0.0
     return min(1.0, whole * COPY_S_PER_BYTE / max(diagnosis.inputs.collate, 1e-12))

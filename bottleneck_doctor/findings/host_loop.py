@@ -72,7 +72,7 @@ SEEN = {
 
 @dataclass(frozen=True)
 class Hot:
-    """The line with most of the loop's samples outside of torch: how many of all, and what it is for."""
+    """The line with most of the loop's samples outside of torch, their number, and the line's purpose."""
 
     line: Location
     seen: int
@@ -194,7 +194,7 @@ DRAW_ONCE = Proposal(
 
 
 def sampler_on_critical_path(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when drawing indices takes a part of the step, or of the epoch, that is worth having back."""
+    """Fires when drawing indices takes a noticeable share of the step or of the epoch."""
     loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
     if loader.kind != "dataloader":
         return None
@@ -305,7 +305,7 @@ def gil_contention(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention("gil-contention", "stack samples that show which threads ran (py-spy)")
     if seen.share < WAIT_SHARE:
         return None
-    if scenario.feeders.count:  # the replay books it with the making of batches
+    if scenario.feeders.count:  # the replay counts it as time to make batches
         factor = (1.0, 1 / (1 - HALF * seen.share), 1 / (1 - seen.share))
     else:
         factor = spread(scenario, Change(python=HALF), Change(python=0.0), Change(python=0.0))

@@ -39,10 +39,10 @@ from .parts.waits import LOOKS_AT_LEAST, lock_share, making_s, starved, takes_tu
 
 # loader-in-main
 MOSTLY = 0.8  # of a batch's cost asleep, from which a background thread rarely holds the GIL (chosen)
-SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (chosen)
+SLEEPS = 0.3  # of a batch's cost asleep, from which more threads gain; else they compete for the GIL (chosen)
 MORE_THREADS = (2.0, 4.0, 8.0)  # times as many as now, which a disk serves side by side (chosen)
 MORE_SLEEPERS = (2.0, 8.0, 32.0)  # the same where they wait for no disk: as many as it takes (chosen)
-READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (chosen)
+READS = 0.5  # of the time to make a batch, from which remedies for reads are offered (chosen)
 STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (chosen)
 HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (chosen)
 IDLE_SHARE = 0.5  # of the loop's own time asleep, from which a background thread gets the GIL (chosen)

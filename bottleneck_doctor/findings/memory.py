@@ -258,7 +258,7 @@ BOUND = Proposal(
 
 
 def step_time_drift(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when the steady step grows along a line."""
+    """Fires when the time of steady steps grows linearly."""
     drift = diagnosis.drift
     if drift is None:
         return None
@@ -348,7 +348,7 @@ KEEP_ACTIVATIONS = Proposal(
 
 
 def gpu_memory_tradeoff(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when forward work is repeated while memory stands empty."""
+    """Fires when activation checkpointing repeats forward work although device memory is free."""
     scenario, view = given(diagnosis.scenario), given(diagnosis.device)
     repeated = view.facts.recompute_s
     if repeated is None:

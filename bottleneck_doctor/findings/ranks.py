@@ -339,7 +339,7 @@ def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposa
 
 
 def _exchanging(scenario: Scenario, remedy: Proposal, left: tuple[float, float, float]) -> Proposal:
-    """The remedy, if so much of the exchange is left."""
+    """The remedy, with the given share of the exchange left."""
     factor = spread(scenario, *(Change(comm=one) for one in left))
     return replace(remedy, factor=factor, most=gain(scenario, Change(comm=0.0)))
 

@@ -26,7 +26,7 @@ from .ranking import (
 )
 from .registry import entries
 
-LOADERS = "input."  # the causes of findings that speak of a loader, whichever loop it feeds
+LOADERS = "input."  # the causes of findings about a loader, of training or evaluation
 OWN = "the evaluation's loader"
 TOGETHER = "gain of training and evaluation together"
 

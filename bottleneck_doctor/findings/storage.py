@@ -282,10 +282,10 @@ def _files_proposals(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
 
 
 # page-cache-misses
-STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (chosen)
+STILL = 0.5  # of the first epoch's bytes from storage, from which nothing is taken to stay cached (chosen)
 GONE = 0.1  # of them: only the first epoch was cold (chosen)
 FITS = 0.7  # of the memory left (chosen)
-READ_MARK_BYTES = 65536  # per batch from storage, below which no epoch is cold to speak of (chosen)
+READ_MARK_BYTES = 65536  # per batch from storage, below which an epoch does not count as cold (chosen)
 FILES_KNOWN = 64  # names kept at most; if fewer are kept, they are all the files
 PRELOAD = """\
 subprocess.run(["cp", "-r", data, "/dev/shm/data"], check=True)    # once, before the data set is built
@@ -390,7 +390,7 @@ def _cache_proposals(diagnosis: Diagnosis, size: float, left: float) -> list[Pro
 
 
 # disk-contended
-READ_SHARE = 0.2  # of what a batch costs its maker (chosen)
+READ_SHARE = 0.2  # of the time to make a batch (chosen)
 WRITE_SHARE = 0.02  # of the step (chosen)
 ALONE_READ_S = (5e-4, 1.2e-4)  # a read from an idle disk: a cloud volume's, a local NVMe disk's (chosen)
 ALONE_WRITE_S = (4e-3, 5e-4)  # a forced write to the same [the former measured]

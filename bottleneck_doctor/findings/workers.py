@@ -404,7 +404,7 @@ def iterable_sharding(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _working(table: FetchTable | None) -> int:
-    """Workers with their part of the fetches; 0 where too few were seen to say."""
+    """Number of workers that are not idle (IDLE_SHARE); 0 if too few fetches were seen."""
     counts = Counter(table.worker) if table is not None else Counter[int]()
     most = max(counts.values(), default=0)
     return sum(count >= IDLE_SHARE * most for count in counts.values()) if most >= FETCHES_AT_LEAST else 0

@@ -57,7 +57,7 @@ def peak_share(view: DeviceView) -> float | None:
 
 
 def saving(share: float, times_faster: float) -> float:
-    """What is left of the device's time when a share of it runs that many times as fast."""
+    """The share of the device's time that is left if a part of it runs that many times as fast."""
     return 1 - share * (1 - 1 / times_faster)
 
 
@@ -78,7 +78,7 @@ def anatomy(diagnosis: Diagnosis) -> DispatchBreakdown | None:
 
 
 def switches(diagnosis: Diagnosis) -> ScriptSettings | None:
-    """What the loop's process had set."""
+    """The switches and settings of the loop's process."""
     known = diagnosis.profile.computing.switches
     return next((one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid), None)
 
@@ -131,13 +131,13 @@ def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
 
 
 def spared(scenario: Scenario, seconds: float) -> Change:
-    """So many seconds per step less of the loop's own computing and calling."""
+    """The change that saves this many seconds per step of the loop's computing and calling."""
     left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(own_s(scenario), 1e-12))
     return Change(compute=left, launch=left)
 
 
 def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
-    """Speedups when that share of the computing runs so many times as fast: cautious, likely, hopeful."""
+    """Speedups if ``share`` of computing runs ``factors`` times as fast: cautious, likely, hopeful."""
     low, likely, high = (Change(compute=1 - share * (1 - 1 / one)) for one in factors)
     return spread(scenario, low, likely, high)
 
@@ -184,5 +184,5 @@ def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change)
 
 
 def built_at(optimizer: Optimizer) -> Location | None:
-    """The line that built it."""
+    """The line that built the optimizer."""
     return place(optimizer.file, optimizer.line)

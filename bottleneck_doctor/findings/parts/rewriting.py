@@ -41,8 +41,8 @@ class CallArgument:
 
 
 def loader_call(loader: Loader, **changed: object) -> str:
-    """The user's own call with the changed arguments put in and marked; a comment says what could not be put
-    in: names that ``**options`` may hold already, or a loader that a framework builds."""
+    """The user's own call with the changed arguments put in and marked; a comment says what could not be
+    put in: names that ``**options`` may hold already, or a loader that a framework builds."""
     wanted = {name: repr(value) for name, value in changed.items()}
     if loader.call is None and loader.through:
         return _by_framework(loader.through, wanted)
