@@ -115,5 +115,5 @@ def ipc_overhead() -> tuple[Case, ...]:
         ),
         Case("a pool that mostly sends", _sending(0.8), "fires", "return-tensors"),
         Case("a pool that mostly computes", _sending(0.2), "abstains"),
-        Case("no batch was looked into", _ipc_case(replace(ARRAYS, batches=0), 0.006), "abstains"),
+        Case("no batch was inspected", _ipc_case(replace(ARRAYS, batches=0), 0.006), "abstains"),
     )

@@ -127,7 +127,7 @@ def per_sample_indexing() -> tuple[Case, ...]:
             "silent",
         ),
         Case("samples are kept apart", _indexing_case(tensors=1024.0), "silent"),
-        Case("no batch was looked into", _indexing_case(tensors=0.0), "abstains"),
+        Case("no batch was inspected", _indexing_case(tensors=0.0), "abstains"),
     )
 
 
