@@ -19,7 +19,7 @@ from .parts.waits import BOOKS, MOST, dearest, held_up, making_s, wait_evidence
 
 # container-format-misuse
 OPENINGS_PER_SAMPLE = 0.5  # neighbours in a batch may share one (chosen)
-OPENING_SHARE = 0.1  # of what a batch costs its maker (chosen)
+OPENING_SHARE = 0.1  # of the time to make a batch (chosen)
 OVERREAD = 4.0  # bytes read for each that is delivered (chosen)
 SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat .bag .root".split())
 CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it
@@ -60,7 +60,7 @@ UNPACK = Proposal(
 
 
 def container_format_misuse(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when openings, or bytes that nobody uses, are a part of what batches cost."""
+    """Fires when opening containers, or reading bytes that no sample uses, takes a large share of a batch."""
     if not held_up(diagnosis):
         return None
     inputs = diagnosis.inputs
@@ -87,7 +87,7 @@ def _openings(inputs: Inputs, per_sample: float) -> list[Evidence]:
 
 
 def _open_once(diagnosis: Diagnosis) -> Proposal:
-    """The measured openings fall away: their CPU, and what they slept in reads."""
+    """Without the measured openings: neither their CPU time nor their sleep in reads."""
     inputs = diagnosis.inputs
     fetching = inputs.fetching
     asleep = min(inputs.storage, max(0.0, inputs.container - inputs.container_cpu))
@@ -99,7 +99,7 @@ def _open_once(diagnosis: Diagnosis) -> Proposal:
 
 
 def _overread(diagnosis: Diagnosis) -> Finding | None:
-    """Far more is read, or unpacked, than the batch holds."""
+    """Fires when far more bytes are read or unpacked than the batch holds."""
     inputs, payload, scenario = diagnosis.inputs, payload_of(diagnosis), given(diagnosis.scenario)
     key = given(diagnosis.loader).key
     suffixes = {suffix for one in diagnosis.profile.hot_files if one.loader == key for suffix in one.suffixes}
@@ -156,7 +156,7 @@ def decompression_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of a batch's CPU that unpacking takes", "unpack_share",
                  making.unpack_cpu_s / inputs.cpu, BOOKS),
-        Evidence("bytes per batch that came out of it", "unpacked_bytes", making.unpacked_bytes,
+        Evidence("bytes per batch after unpacking", "unpacked_bytes", making.unpacked_bytes,
                  "hooks on unpackers"),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
@@ -171,7 +171,7 @@ def decompression_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _unpacked(inputs: Inputs, making: Making) -> Change:
-    """Unpacking is gone; the bytes are copied instead."""
+    """Unpacking is replaced by a copy of the bytes."""
     fetching = inputs.fetching
     spared = max(0.0, making.unpack_cpu_s - making.unpacked_bytes * COPY_S_PER_BYTE)
     return Change(cpu=max(0.0, 1 - spared / fetching))

@@ -76,7 +76,7 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of the step that calling operators takes", "launch_share", share, PROFILER),
         Evidence("operators in the profiled step", "operators_per_step", float(found.operators), PROFILER),
-        Evidence("what calling one takes", "launch_s", launch / max(found.operators, 1), PROFILER),
+        Evidence("time to call one operator", "launch_s", launch / max(found.operators, 1), PROFILER),
     ]
     fused = (Change(launch=1 - outside * (1 - left)) for left in DISPATCH_FUSED)
     most = gain(scenario, Change(launch=0.0))
@@ -136,13 +136,8 @@ def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = [
         Evidence("share of the step in the optimizer", "optimizer_share", share, "hooks around step"),
-        Evidence(
-            "tensors that it updates one by one",
-            "optimizer_tensors",
-            float(slow[0].tensors),
-            OPTIMIZER_SOURCE,
-        ),
-        Evidence("numbers in them", "optimizer_elements", float(slow[0].elements), OPTIMIZER_SOURCE),
+        Evidence("tensors updated one by one", "optimizer_tensors", float(slow[0].tensors), OPTIMIZER_SOURCE),
+        Evidence("numbers in these tensors", "optimizer_elements", float(slow[0].elements), OPTIMIZER_SOURCE),
         data_wait_evidence(diagnosis),
     ]
     return Finding("optimizer-step-slow", "host.launch", evidence, [proposal], built_at(slow[0]))
@@ -235,7 +230,7 @@ def padding_waste(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = [
         Evidence("share of the places in a batch that are padding", "padding_share", share, PADDING_SOURCE),
-        Evidence("batches that were looked into", "padding_batches", float(found.batches), PADDING_SOURCE),
+        Evidence("inspected batches", "padding_batches", float(found.batches), PADDING_SOURCE),
         Evidence("share of the step that the model computes", "compute_share", computing, "replay"),
     ]
     proposals = [replace(one.at(loader.location), factor=factor, most=factor[2]) for one in (BUCKET, PACK)]
@@ -282,7 +277,7 @@ def attention_unfused(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of the operators' time in attention", "attention_share", share, PROFILER),
         Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
-        Evidence("what one of them takes", "softmax_s", each, PROFILER),
+        Evidence("time of one softmax", "softmax_s", each, PROFILER),
     ]
     return Finding("attention-unfused", "model.compute", evidence, [proposal])
 
@@ -321,7 +316,7 @@ SPARSE = Proposal(
 
 
 def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires where tables of which few rows were looked up keep the optimizer busy."""
+    """Fires when the optimizer updates whole embedding tables of which a step looks up few rows."""
     scenario, known, tables = given(diagnosis.scenario), optimizers(diagnosis), _tables(diagnosis)
     if not tables or not known:
         return None
@@ -341,7 +336,7 @@ def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | Abstention | No
     evidence = [
         Evidence("share of the tables' rows that a step gave a gradient", "touched_share", touched, ROWS),
         Evidence("numbers in these tables", "table_elements", float(inside), ROWS),
-        Evidence("share of all that the optimizers update", "table_share", part, "the optimizer's groups"),
+        Evidence("share of all numbers optimized", "table_share", part, "the optimizer's groups"),
         Evidence("share of the step in the optimizer", "optimizer_share", step_share(diagnosis, "optimizer"),
                  "hooks around step"),
     ]  # fmt: skip
@@ -353,7 +348,7 @@ def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | Abstention | No
 
 
 def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
-    """Of the loop's process, those of which few rows were looked up."""
+    """The embedding tables of the loop's process of which a batch looks up few rows."""
     return [
         one
         for one in diagnosis.profile.computing.gradient_rows
@@ -391,7 +386,7 @@ KEEP_OUTPUTS = Proposal(
 
 
 def gradients_unused(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when much of the backward pass is for nothing."""
+    """Fires when much of the backward pass computes gradients that no optimizer uses."""
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None or known.unused_share is None:
         return Abstention("gradients-unused", "a graph of the training, and the optimizers that it has")

@@ -49,7 +49,7 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when gradients are exchanged more often than the optimizer steps."""
     shared, local = passes_of(diagnosis, True), passes_of(diagnosis, False)
     if wrapped(diagnosis) is None or shared is None:
-        return None  # nothing is wrapped, or nothing exchanged that a pass waits for
+        return None  # no wrapped model, or no exchange that a backward pass waits for
     if diagnosis.scenario is None:
         return Abstention("ddp-accum-sync", "steps of a training loop")
     if not shared.per_step:
@@ -64,10 +64,10 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if gain(diagnosis.scenario, change) < WORTH:
         return None
     evidence = [
-        Evidence("backward passes per optimizer step", "passes_per_step", every, "hooks on both"),
-        Evidence("share of them that exchange gradients", "exchanged_share", part, TIMED),
-        Evidence("time of such a pass before its exchange is waited for", "pass_s", shared.local_s, TIMED),
-        *([Evidence("time of a pass without", "local_pass_s", local.local_s, TIMED)] if local else []),
+        Evidence("backward passes per optimizer step", "passes_per_step", every, "hooks on passes and steps"),
+        Evidence("share of passes that exchange gradients", "exchanged_share", part, TIMED),
+        Evidence("time of a pass before it waits for its exchange", "pass_s", shared.local_s, TIMED),
+        *([Evidence("time of a local pass", "local_pass_s", local.local_s, TIMED)] if local else []),
         *exchange_evidence(diagnosis),
     ]
     place, count = line_of(diagnosis), round(every)
@@ -84,11 +84,11 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 # ddp-overhead-flags
 COPIES = 0.02  # of the step (chosen)
-EXPOSED = 0.1  # of the step, from which the size of buckets is worth a word [TensorBoard plugin]
+EXPOSED = 0.1  # of the step, from which bucket sizes are reported [TensorBoard plugin]
 FEW, MANY = 3, 50  # buckets (chosen)
 DEFAULT_BYTES = 25 * 2**20  # of a bucket [torch.nn.parallel.DistributedDataParallel]
 BOTH_WAYS = (1.0, 2.0, 3.0)  # times the copying back: there as well, and what it delays (chosen)
-BOOKS = "the model's own books"
+BOOKS = "DDP logging data"
 VIEW = Proposal(
     id="ddp-bucket-view",
     title="let gradients live in the buckets that are exchanged",
@@ -101,7 +101,7 @@ VIEW = Proposal(
 
 
 def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when an option that could be turned costs something that was measured or is known."""
+    """Fires when a DDP option has a measured or known cost."""
     model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
     if model is None or diagnosis.scenario is None:
         return None  # nothing is wrapped, or no step was seen

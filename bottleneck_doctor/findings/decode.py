@@ -100,13 +100,13 @@ def decode_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
-    """Decoding costs ``left`` of what it did; files are ``size`` times as large."""
+    """The change if decoding costs ``left`` of the present CPU time and files are ``size`` times as large."""
     share = min(1.0, inputs.decode / inputs.fetching)
     return Change(cpu=1 - share * (1 - left), storage=size)
 
 
 def _codec(diagnosis: Diagnosis) -> str:
-    """What most of the opened pictures are, by their suffixes; empty when none was seen."""
+    """The codec of most opened pictures, by file suffix; empty if none was opened."""
     key = given(diagnosis.loader).key
     seen = [hot.suffixes for hot in diagnosis.profile.hot_files if hot.loader == key]
     counts = {name: sum(one.get(end, 0) for one in seen for end in ends) for name, ends in SUFFIXES.items()}
@@ -114,7 +114,7 @@ def _codec(diagnosis: Diagnosis) -> str:
 
 
 def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
-    """Stored pixels over those of a finished sample, from their bytes; None where either is not known."""
+    """Stored pixels over pixels of a finished sample, from their bytes; None if either is not known."""
     inputs = diagnosis.inputs
     payload = payload_of(diagnosis)
     element = max(1.0, payload.element_bytes) if payload is not None else 1.0  # old profiles do not know it
@@ -125,7 +125,7 @@ def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
 
 
 def _finished_bytes(diagnosis: Diagnosis) -> float:
-    """Bytes of a sample as the training gets it; 0 where nobody looked into one."""
+    """Bytes of one sample in a finished batch; 0 if no batch was inspected."""
     repeats, payload = repeats_of(diagnosis), payload_of(diagnosis)
     if repeats is not None:
         return repeats.sample_bytes
@@ -133,7 +133,7 @@ def _finished_bytes(diagnosis: Diagnosis) -> float:
 
 
 def _kept_bytes(diagnosis: Diagnosis, codec: str) -> float:
-    """What a decoded picture takes in memory, before it is made smaller; at least what a sample does."""
+    """Bytes of a decoded picture before it is resized; at least those of a finished sample."""
     inputs, finished = diagnosis.inputs, _finished_bytes(diagnosis)
     if not (codec and inputs.read_bytes and inputs.samples):
         return finished
@@ -160,7 +160,7 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
 
 
 def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], slow: bool) -> Proposal:
-    """A cure whose effect on decoding was measured elsewhere."""
+    """A remedy whose effect on decoding was measured in other trainings."""
     size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
     low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
     factor = spread(given(diagnosis.scenario), low, likely, high)
@@ -168,8 +168,8 @@ def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], s
 
 
 def _threaded(diagnosis: Diagnosis) -> Proposal:
-    """DALI's threads: at worst nothing, likely what as many workers bring whose batches nobody moves, at best
-    half of decoding as well."""
+    """DALI's threads: at worst no gain, likely that of one worker per core without any IPC, at best decoding
+    also takes half as long."""
     costs = (_costing(diagnosis.inputs, one) for one in (1.0, 0.5))
     likely, high = (_in_threads(diagnosis, one) for one in costs)
     dali = WAYS["dali-pipeline"]
@@ -218,7 +218,7 @@ REORDER = Proposal(
 
 
 def augment_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when transforms that give something new each time take much of a batch's CPU."""
+    """Fires when random transforms take much of a batch's CPU."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     if not held_up(diagnosis):
         return None
@@ -250,7 +250,7 @@ def augment_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
 def _reordered(
     scenario: Scenario, share: float, transforms: dict[str, float], place: Location | None
 ) -> list[Proposal]:
-    """What makes samples smaller comes first, where there is such a transform and one that can wait."""
+    """The remedy of putting transforms that shrink samples first, if there are some and it pays."""
     smaller = [name for name in transforms if SHRINKS.search(name)]
     others = [name for name in transforms if not SHRINKS.search(name) and not CONVERTS.search(name)]
     whole = sum(transforms.values())
@@ -310,7 +310,7 @@ def collate_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of a batch's CPU that collating takes", "collate_share", share, BOOKS),
         Evidence("CPU time to collate a batch", "collate_cpu_s", inputs.collate, "hook on collate_fn"),
-        Evidence("share of it that one copy would cost", "copy_share", _copy_share(diagnosis), "batch bytes"),
+        Evidence("share of that for a single copy", "copy_share", _copy_share(diagnosis), "batch bytes"),
         *([Evidence(TOUCH)] if torchs and scenario.workers else []),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
@@ -327,7 +327,7 @@ def collate_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _copy_share(diagnosis: Diagnosis) -> float:
-    """The least that a collate can cost, as a share of what it does; 0 where no batch was looked into."""
+    """The cost of one copy of the batch as a share of collating; 0 if no batch was inspected."""
     payload = payload_of(diagnosis)
     whole = payload.tensor_bytes + payload.other_bytes if payload is not None else 0.0
     return min(1.0, whole * COPY_S_PER_BYTE / max(diagnosis.inputs.collate, 1e-12))

@@ -35,8 +35,8 @@ BUSY_SHARE = 0.7
 LAUNCH_IDLE_SHARE = 0.1  # of the step idle while the loop issues work (chosen)
 SHORT_S = 5e-5  # median kernel (NVIDIA's advice for CUDA graphs)
 COMPILED = (1.0, 0.7, 0.5)  # of the host's time to issue a step (PyTorch's documentation: 30 % to 2x)
-GRAPHED = (1 / 1.2, 1 / 1.8, 1 / 3)  # (NVIDIA's guide to CUDA graphs in PyTorch); the middle is ours
-CROWDED_CORES = 0.5  # of strangers', from which launching may be slow for want of a core (chosen)
+GRAPHED = (1 / 1.2, 1 / 1.8, 1 / 3)  # (NVIDIA's guide to CUDA graphs in PyTorch; the middle is chosen)
+CROWDED_CORES = 0.5  # used by other processes, above which launches may wait for a core (chosen)
 COMPILE_MODEL = Proposal(
     id="torch-compile",
     title="compile the model: fewer, larger kernels",
@@ -271,7 +271,7 @@ STOP_TUNING = Proposal(
 
 
 def cudnn_autotune_off(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when the switch stands against what the shapes do."""
+    """Fires when the cudnn.benchmark setting does not suit the variety of input shapes."""
     scenario, view = given(diagnosis.scenario), given(diagnosis.device)
     if not view.facts.kernels:
         return Abstention("cudnn-autotune-off", "kernels by kind")
@@ -326,11 +326,11 @@ def sync_points(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     mine.sort(key=lambda one: -one.idle_s)
     evidence = [
-        Evidence("share of the step in which the device idles after such calls", "device_sync_share",
+        Evidence("share of the step in which the device idles after synchronising calls", "device_sync_share",
                  of_step(diagnosis, idle), CLOCK),
-        Evidence("such calls per step", "syncs", sum(one.count for one in mine), CALLS),
-        Evidence("time inside them, mostly not removable", "sync_inside_s", sum(one.inside_s for one in mine),
-                 CALLS),
+        Evidence("synchronising calls per step", "syncs", sum(one.count for one in mine), CALLS),
+        Evidence("time in these calls, mostly not removable", "sync_inside_s",
+                 sum(one.inside_s for one in mine), CALLS),
         *(Evidence(f"idle after `{one.call}` at {one.file}:{one.line}", "device_sync_s", one.idle_s, CLOCK)
           for one in mine[:3] if one.file),
     ]  # fmt: skip
@@ -340,8 +340,8 @@ def sync_points(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _change(diagnosis: Diagnosis, mine: list[DeviceSync], idle: float) -> Change:
-    """With all waits gone the loop runs ahead; while others wait, only our part of the idleness goes. What
-    the loop did while the device idled remains its work: no step gets shorter than that."""
+    """Without any waits the loop runs ahead; if some remain, only the idle time after ``mine`` goes. The
+    loop's own work while the device idled stays: no step gets shorter than that."""
     view, beat = given(diagnosis.device), beat_of(diagnosis)
     others = len(mine) < len(view.facts.syncs or [])
     if others or not runs_ahead(view, diagnosis.wait_s, syncs=False):

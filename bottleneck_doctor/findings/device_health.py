@@ -80,9 +80,9 @@ def _link(driver: DriverView) -> list[Evidence]:
         Evidence("bandwidth of the link to the host, of the widest it has", "link_share", driver.link_share,
                  DRIVER),
         Evidence("generation of the link", "pcie_gen", driver.link_gen, DRIVER),
-        Evidence("generation that both ends can", "pcie_gen_max", driver.link_gen_max, DRIVER),
+        Evidence("generation that both ends support", "pcie_gen_max", driver.link_gen_max, DRIVER),
         Evidence("lanes of the link", "pcie_width", driver.link_width, DRIVER),
-        Evidence("lanes that both ends can", "pcie_width_max", driver.link_width_max, DRIVER),
+        Evidence("lanes that both ends support", "pcie_width_max", driver.link_width_max, DRIVER),
     ]  # fmt: skip
 
 
@@ -101,21 +101,21 @@ ALONE = Proposal(
 
 
 def gpu_shared(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when strangers take time or memory of the device."""
+    """Fires when other processes use time or memory of the device."""
     driver, scenario = given(diagnosis.device).driver, diagnosis.scenario
     if scenario is None or driver.foreign_processes is None:
-        return Abstention("gpu-shared", "a list of the device's processes in which the driver names ours")
+        return Abstention("gpu-shared", "the driver's list of processes on the device, the job's included")
     held = (driver.foreign_bytes or 0.0) / driver.memory_bytes if driver.memory_bytes else 0.0
     taken = 0.0 if driver.our_share is None else 1 - driver.our_share
     if max(held, taken) < STRANGERS:
         return None
     evidence = [
-        Evidence("processes of others on the device", "foreign_processes", driver.foreign_processes, DRIVER),
-        Evidence("share of its memory that they hold", "foreign_memory_share", held, DRIVER),
+        Evidence("other processes on the device", "foreign_processes", driver.foreign_processes, DRIVER),
+        Evidence("share of device memory that they hold", "foreign_memory_share", held, DRIVER),
     ]
     if driver.our_share is None or taken < STRANGERS:
         return Finding("gpu-shared", "device.shared", evidence)
-    evidence.append(Evidence("share of its busy time that they take", "foreign_busy_share", taken, DRIVER))
+    evidence.append(Evidence("share of device busy time that they take", "foreign_busy_share", taken, DRIVER))
     change = scaled_device(scenario, diagnosis.host, driver.our_share)
     return Finding("gpu-shared", "device.shared", evidence, [replace(ALONE, change=change)])
 

@@ -59,7 +59,7 @@ SMALLER = Proposal(
 
 
 def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when kernels wait for copies to speak of."""
+    """Fires when kernels wait for copies for a large part of the busy time."""
     beat, copies = beat_of(diagnosis), given(diagnosis.device).facts.copies
     if beat.transfer_s <= EXPOSED_SHARE * beat.busy_s:
         return None
@@ -85,7 +85,7 @@ def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | Abstention | None
 
 
 def _ahead(diagnosis: Diagnosis, beat: DeviceStepBreakdown, copying_s: float) -> Proposal:
-    """What the copy engine needs beyond the kernels' time stays exposed."""
+    """The remedy that hides copies behind kernels; copy time beyond that of the kernels stays."""
     left = min(1.0, max(0.0, copying_s - beat.busy_s) / beat.transfer_s)
     worst = Change(copying=1 - AT_WORST * (1 - left))
     factor = spread(given(diagnosis.scenario), worst, Change(copying=left), Change(copying=left))
@@ -99,7 +99,7 @@ PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (chosen)
 NO_WAIT = "x = x.to(device, non_blocking=True)"
 PIN = Proposal(
     id="pin-and-nonblocking",
-    title="let copies to the device go on beside the loop",
+    title="let copies to the device overlap with the loop",
     fix=Fix(
         "pin batches in the loader and do not wait for the copy",
         f"DataLoader(..., pin_memory=True)\n{NO_WAIT}",
@@ -192,7 +192,7 @@ RESIDENT = Proposal(
 
 
 def small_dataset_on_host(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when a data set of tensors fits the device and the device waits for it."""
+    """Fires when a data set of tensors fits the device's memory and the device waits for its batches."""
     view, beat, loader = given(diagnosis.device), beat_of(diagnosis), diagnosis.loader
     waiting = of_step(diagnosis, beat.input_s + beat.transfer_s)
     if loader is None or not loader.tensor_dataset or waiting < WAIT_SHARE:

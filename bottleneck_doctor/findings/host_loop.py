@@ -72,7 +72,7 @@ SEEN = {
 
 @dataclass(frozen=True)
 class Hot:
-    """The line with most of the loop's samples outside of torch: how many of all, and what it is for."""
+    """The line with most of the loop's samples outside of torch, their number, and the line's purpose."""
 
     line: Location
     seen: int
@@ -81,7 +81,7 @@ class Hot:
 
     @property
     def share(self) -> float:
-        """Of the loop's samples."""
+        """Share of the loop's samples."""
         return self.seen / self.total
 
 
@@ -91,10 +91,10 @@ def host_python_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
     python = fmean(cost.python for cost in scenario.costs)
     share = 1 - 1 / gain(scenario, Change(python=0))
     if share < PYTHON_SHARE or (hot is not None and hot.purpose.what == LOG):
-        return None  # what is logged is a finding of its own
+        return None  # logging-blocking reports it
     evidence = [
         Evidence("share of the step in Python between operators", "python_share", share, PROFILER),
-        Evidence("time per step in it", "python_s", python, PROFILER),
+        Evidence("time per step in Python between operators", "python_s", python, PROFILER),
     ]
     ends = epoch_ends(diagnosis.profile, diagnosis.loop).share
     if ends >= PYTHON_SHARE:
@@ -111,13 +111,13 @@ def host_python_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def python_or_profile(diagnosis: Diagnosis) -> str | None:
-    """Where no step was profiled, stacks that saw who held the interpreter's lock are enough."""
+    """Needs a profiled step, unless stack samples have already shown time in Python."""
     costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
     return None if any(cost.python > 0 for cost in costs) else profiled_cpu_step(diagnosis)
 
 
 def hottest(diagnosis: Diagnosis) -> Hot | None:
-    """The user's function below which most samples outside of torch fell, with its line."""
+    """The user's function with most samples outside of torch, and its hottest line."""
     loop = diagnosis.loop
     stacks = [one.stack for one in attribute(diagnosis.profile, loop).own]
     stacks += stacks_between(diagnosis.profile, loop)
@@ -141,7 +141,7 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Proposal]:
-    """Only what the source proves: that the line loops, and that it is a measure."""
+    """Remedies that the source proves to apply: the line runs in a loop, or only computes a metric."""
     loop = diagnosis.loop
     allowed = witnessed(diagnosis.profile, loop) if loop is not None else 1.0
     mine = min(1.0, hot.share / max(allowed, 1e-9))  # of the Python
@@ -163,7 +163,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
 
 
 def _goes_over_weights(diagnosis: Diagnosis, hot: Hot) -> bool:
-    """Whether it goes over the model's weights, for something beside the training: a mean of them."""
+    """Whether the line iterates over the model's weights for something other than training, as averaging."""
     source = code.source_at(diagnosis.profile.sources, hot.line)
     return hot.purpose.what == BESIDE and source is not None and WEIGHTS.search(source.text) is not None
 
@@ -194,7 +194,7 @@ DRAW_ONCE = Proposal(
 
 
 def sampler_on_critical_path(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when drawing indices takes a part of the step, or of the epoch, that is worth having back."""
+    """Fires when drawing indices takes a noticeable share of the step or of the epoch."""
     loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
     if loader.kind != "dataloader":
         return None
@@ -302,10 +302,10 @@ def gil_contention(diagnosis: Diagnosis) -> Finding | Abstention | None:
     scenario = given(diagnosis.scenario)
     seen = lock_wait(diagnosis.profile, diagnosis.loop)
     if seen is None:
-        return Abstention("gil-contention", "stack samples that say which threads were awake (py-spy)")
+        return Abstention("gil-contention", "stack samples that show which threads ran (py-spy)")
     if seen.share < WAIT_SHARE:
         return None
-    if scenario.feeders.count:  # the replay books it with the making of batches
+    if scenario.feeders.count:  # the replay counts it as time to make batches
         factor = (1.0, 1 / (1 - HALF * seen.share), 1 / (1 - seen.share))
     else:
         factor = spread(scenario, Change(python=HALF), Change(python=0.0), Change(python=0.0))
@@ -313,7 +313,7 @@ def gil_contention(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     where = f", mostly in {named(seen.location)}" if seen.location else ""
     evidence = [
-        Evidence("share of the loop's samples in which it stood still in a line that works",
+        Evidence("share of the loop's samples that wait for the interpreter's lock",
                  "lock_wait_share", seen.share, STACKS),
         Evidence(f"share of the time that other threads ran{where}", "other_threads_share", seen.others,
                  STACKS),
@@ -347,7 +347,7 @@ SWITCH_OFF = Proposal(
 
 
 def debug_mode_on(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when a switch is on that costs every step something."""
+    """Fires when a debugging switch that slows down every step is on."""
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None:
         return Abstention("debug-mode-on", "what the script has set")
@@ -447,13 +447,13 @@ def recompile_churn(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("frames compiled in the steady window", "compiled_frames", float(frames), COUNTERS),
         Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
-        Evidence("graph breaks met meanwhile", "graph_breaks", float(breaks), COUNTERS),
+        Evidence("graph breaks in the steady window", "graph_breaks", float(breaks), COUNTERS),
     ]
     return Finding("recompile-churn", "host.python", evidence, [replace(DYNAMIC, factor=factor)])
 
 
 def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, float] | None:
-    """(frames, graph breaks, seconds) that were added in a stretch of time; None where nothing compiles."""
+    """(frames, graph breaks, seconds) added between two instants; None if nothing was compiled."""
     known, pid = diagnosis.profile.computing.compilations, given(diagnosis.loop).pid
     mine = next((one for one in known if one.pid == pid), None)
     if mine is None:
@@ -461,7 +461,7 @@ def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, f
     before = [place for place, t in enumerate(mine.t) if t < begin]
     inside = [place for place, t in enumerate(mine.t) if begin <= t <= end]
     if not inside or not before:
-        return None  # what is not known to be new may be the first compilation
+        return None  # without an earlier reading, this may be the first compilation
     first, last = before[-1], inside[-1]
     return (
         mine.frames[last] - mine.frames[first],

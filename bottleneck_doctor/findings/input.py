@@ -38,14 +38,14 @@ from .parts.reading import STAGE
 from .parts.waits import LOOKS_AT_LEAST, lock_share, making_s, starved, takes_turns, wait_evidence, waits
 
 # loader-in-main
-MOSTLY = 0.8  # of it, from which one thread beside the loop leaves it the interpreter (chosen)
-SLEEPS = 0.3  # of what a batch costs, from which more threads gain; less is the interpreter's turns (chosen)
+MOSTLY = 0.8  # of a batch's cost asleep, from which a background thread rarely holds the GIL (chosen)
+SLEEPS = 0.3  # of a batch's cost asleep, from which more threads gain; else they compete for the GIL (chosen)
 MORE_THREADS = (2.0, 4.0, 8.0)  # times as many as now, which a disk serves side by side (chosen)
 MORE_SLEEPERS = (2.0, 8.0, 32.0)  # the same where they wait for no disk: as many as it takes (chosen)
-READS = 0.5  # of what a batch costs its maker, from which its reads are what is slow (chosen)
+READS = 0.5  # of the time to make a batch, from which remedies for reads are offered (chosen)
 STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (chosen)
 HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (chosen)
-IDLE_SHARE = 0.5  # of the loop's own time, from which a thread beside it finds the interpreter free (chosen)
+IDLE_SHARE = 0.5  # of the loop's own time asleep, from which a background thread gets the GIL (chosen)
 GIVE_WORKERS = replace(
     WORKERS,
     fix=Fix("give the loader workers and keep them between epochs", WORKERS.fix.snippet),
@@ -134,7 +134,7 @@ def loader_in_main(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
-    """The same ailment without a DataLoader: a function of the user's makes each batch between two steps."""
+    """The same problem without a DataLoader: a user's function makes each batch between two steps."""
     if diagnosis.loader is not None and diagnosis.loader.kind == "dataloader":
         return None  # a background thread reads it; the loop does not
     if not waits(diagnosis):
@@ -160,10 +160,10 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
 
 
 def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
-    """Threads of the script's own make them; where they sleep meanwhile, more would wait side by side."""
+    """The script's own threads make the batches; if these mostly sleep, more threads overlap their waits."""
     inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), hottest_place(diagnosis)
     if _asleep(inputs) < SLEEPS or sends(scenario):
-        return None  # they compute, and more of them would take turns at the interpreter's lock
+        return None  # they compute, and more threads would only compete for the interpreter's lock
     own, threads = max(0.0, diagnosis.step_s - diagnosis.wait_s), feeders.count + feeders.asleep
     locked = threads > 1 and _waits_for_lock(diagnosis, place)
     more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
@@ -171,7 +171,7 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
     factor = spread(scenario, *(Change(storage=one, network=one, wait=one) for one in left))
     proposal = replace((MAIN_UNLOCK if locked else MORE_FEEDERS).at(place), factor=factor)
-    text = "threads that make batches beside the loop, which waits for them in a queue"
+    text = "threads that make batches for the loop, which waits for them in a queue"
     evidence = [
         Evidence(text, "feeders", float(threads), "stack samples"),
         *line_evidence(diagnosis),
@@ -183,7 +183,7 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
 
 
 def _waits_for_lock(diagnosis: Diagnosis, place: Location | None) -> bool:
-    """Whether the line where the makers of batches stand most is the head of ``with lock:``."""
+    """Whether the hottest line of the threads that make batches is a ``with lock:`` statement."""
     found = statement_of(diagnosis, place)
     items = found[1].items if found is not None and isinstance(found[1], ast.With) else []
     return any(isinstance(one.context_expr, ast.Name | ast.Attribute) for one in items)
@@ -196,7 +196,7 @@ def _asleep(inputs: Inputs) -> float:
 
 
 def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
-    """What spares a loop its reads from storage: the data in memory, or on a disk of its own."""
+    """Remedies for reads from storage: the data in memory, or on a local disk."""
     inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
     if inputs.storage + inputs.reading < READS * making_s(inputs):
         return []
@@ -263,13 +263,13 @@ ASK_AHEAD = Proposal(
         "use(answer.result())                   # where it is needed",
     ),
     effort="hours",
-    risk="what is asked must not depend on what the step computes meanwhile",
+    risk="the request must not depend on what the same step computes",
     basis="bound",
 )
 
 
 def waiting_on_something_else(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when the loop waits for something that no faster CPU, disk or network would give it."""
+    """Fires when the loop sleeps on something other than CPU, disk or network."""
     scenario = given(diagnosis.scenario)
     most = gain(scenario, Change(idle=1 - scenario.shares.resting))
     asleep = 1 - 1 / most
@@ -298,12 +298,12 @@ def _asleep_at(diagnosis: Diagnosis) -> Location | None:
 
 
 def _fetching(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Sleep while batches are made."""
+    """The same for sleep inside fetches."""
     inputs, loader, place = diagnosis.inputs, given(diagnosis.loader), place_of(diagnosis)
     if not starved(diagnosis, "input.wait", inputs.wait):
         return None
     if inputs.blocked_samples < LOOKS_AT_LEAST:
-        return Abstention("waiting-on-something-else", "what the makers of batches sleep in (wait channels)")
+        return Abstention("waiting-on-something-else", "what fetching threads sleep on (wait channels)")
     if inputs.other_cpu >= POOL_SHARE * inputs.wait:
         return None
     evidence = wait_evidence(diagnosis)
@@ -331,7 +331,7 @@ def _fetching(diagnosis: Diagnosis) -> Finding | Abstention | None:
 # ipc-overhead
 MOVING_SHARE = 0.05  # of the step (chosen)
 PIPE_BYTES = 1e6  # per batch (chosen)
-PIPE_ROOM = 65_536  # what a pipe holds; less is no content worth another way
+PIPE_ROOM = 65_536  # what a pipe holds; smaller batches gain nothing from shared memory
 ENVELOPE = 150  # bytes through the pipe for a tensor that itself is in shared memory (measured: 122)
 TENSORS = 32  # per batch (chosen)
 SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (chosen: half the speed measured for 10 MB)
@@ -396,7 +396,7 @@ def ipc_overhead(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     payload = payload_of(diagnosis)
     if payload is None:
-        return Abstention("ipc-overhead", "what a batch is made of: none was looked into")
+        return Abstention("ipc-overhead", "the content of a batch: none was inspected")
     share = scenario.transport.hand_over / diagnosis.step_s
     if share <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
         return None
@@ -408,7 +408,7 @@ def ipc_overhead(diagnosis: Diagnosis) -> Finding | Abstention | None:
         Evidence(
             "share of the step in which the loop receives batches", "hand_over_share", share, "thread CPU"
         ),
-        Evidence("tensors in a batch", "batch_tensors", payload.tensors, "batches looked into"),
+        Evidence("tensors in a batch", "batch_tensors", payload.tensors, "inspected batches"),
         Evidence(
             "bytes of a batch that go through a pipe", "pipe_bytes", payload.pipe_bytes, "pickling hook"
         ),
@@ -438,7 +438,7 @@ def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loader: Loader) -> list[Proposal]:
-    """What the batch's content allows, by the time left of moving it in the loop and in the worker."""
+    """Remedies that the batch's content allows, each with the share of the transfer time that is left."""
     now_s = max(scenario.transport.hand_over + scenario.transport.serialise, 1e-12)
     each_s = max(0.0, scenario.transport.hand_over - RECEIVED_S) / max(payload.tensors, 1.0)
     ways: list[tuple[Proposal, float]] = []

@@ -45,7 +45,7 @@ MORE_MEMORY = Proposal(
     apply="admin",
     basis="bound",
 )
-# Against memory that grows: nothing gets faster, but the run lives.
+# Against growing memory: no step gets faster, but the run does not die.
 FIND_LEAK = Proposal(
     id="release-references",
     title="find what is kept from step to step, and let it go",
@@ -75,7 +75,7 @@ SHARE_TABLE = Proposal(
 
 
 def memory_pressure(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when pages come back that were in memory before, or when memory will not last for a day."""
+    """Fires when dropped pages are read again, or when memory grows so fast that it is full within a day."""
     begin, end = span_of(diagnosis.steps)
     shortage = measure_shortage(diagnosis.profile, diagnosis.inputs, begin, end, diagnosis.step_s)
     if shortage.again_bytes_per_s is None and shortage.stalled is None:
@@ -99,7 +99,7 @@ def memory_pressure(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def growth_per_step(diagnosis: Diagnosis) -> float:
-    """Bytes of private memory that each step adds: of both halves of the steady window, the smaller."""
+    """Bytes of private memory that each step adds; the smaller slope of the steady window's two halves."""
     begin, end = span_of(diagnosis.steps)
     known = readings(diagnosis.profile.series, "job_private_bytes")
     within = [one for one in known if begin <= one[0] <= end]
@@ -116,7 +116,7 @@ def growth_per_step(diagnosis: Diagnosis) -> float:
 
 
 def _lasts_s(diagnosis: Diagnosis, growth: float) -> float:
-    """Seconds until the memory is full at this growth; for ever, where its size is not known."""
+    """Seconds until the memory is full at this growth; infinite if its size is not known."""
     left = memory_left(diagnosis)
     return float("inf") if left is None else left / growth * diagnosis.step_s
 
@@ -126,7 +126,7 @@ def _pressure_evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) 
     known = (
         ("time per step that the loop waits for pages", "memory_stall_s", stall or None, "faults, pressure"),
         ("pages per step that the loop waited for", "loop_faults", shortage.loop_faults, COUNTERS),
-        ("bytes per second read that memory had held before", "refault_bytes_per_s",
+        ("bytes per second read again after the kernel dropped them", "refault_bytes_per_s",
          shortage.again_bytes_per_s, COUNTERS),
         ("bytes per second that came back from swap", "swap_in_bytes_per_s",
          shortage.swap_in_bytes_per_s or None, COUNTERS),
@@ -141,7 +141,7 @@ def _pressure_evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) 
 
 
 def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Proposal]:
-    """Room for what is needed again: from the job itself, or bought."""
+    """Remedies that make room for dropped pages: the job uses less memory, or gets more."""
     read = shortage.job_read_bytes_per_s or 0.0
     again = min(1.0, (shortage.again_bytes_per_s or 0.0) / read) if read > 0 else 0.0
     kernel = shortage.system_share or 0.0
@@ -156,7 +156,7 @@ LEFT = (0.33, 0.05, 0.0)  # of the kernel's time: some of it may be for other pa
 MAPPED_BYTES = 32 << 20  # of data files, from which faults may be theirs (chosen)
 SOURCE = "getrusage"
 SHARE = 0.1  # of the step in the kernel, from which the cause is the loop's memory (chosen)
-HINT = 1.2  # a smaller promise is a hint, no remedy (chosen, measured: see above)
+HINT = 1.2  # a smaller predicted speedup is a hint, not a remedy (chosen, measured: see above)
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
 VARIABLES = " ".join(f"{name}={value}" for name, value in KEEP.items())
 KEEP_FREED = Proposal(
@@ -192,7 +192,7 @@ def pages_mapped_anew(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _batch_s(diagnosis: Diagnosis) -> float:
-    """Seconds of the kernel's for pages, in making a batch."""
+    """Kernel seconds spent on mapping pages, per batch."""
     if diagnosis.inputs.minor_faults is None:
         return made_paging_s(diagnosis.steps) if diagnosis.without_loader is not None else 0.0
     payload, loader = payload_of(diagnosis), diagnosis.loader
@@ -203,7 +203,7 @@ def _batch_s(diagnosis: Diagnosis) -> float:
 
 
 def _without(scenario: Scenario, batch_s: float, left: float) -> Change:
-    """So much of the kernel's time for pages is left."""
+    """The change that leaves ``left`` of the kernel's time for mapping pages."""
     making = fmean(work.cpu + work.collate for work in scenario.works) if scenario.works else 0.0
     share = min(1.0, batch_s / making) if making > 0 else 0.0
     rest = 1 - share * (1 - left)
@@ -211,7 +211,7 @@ def _without(scenario: Scenario, batch_s: float, left: float) -> Change:
 
 
 def _is_plain(diagnosis: Diagnosis) -> bool:
-    """Whether the C library's own allocator serves, and nobody has told it what to keep."""
+    """Whether malloc is the C library's own, with default settings."""
     known = switches(diagnosis)
     names = known.environment if known is not None else {}
     return not any(name.startswith(("MALLOC_", "GLIBC_", "LD_PRELOAD")) for name in names)
@@ -258,7 +258,7 @@ BOUND = Proposal(
 
 
 def step_time_drift(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when the steady step grows along a line."""
+    """Fires when the time of steady steps grows linearly."""
     drift = diagnosis.drift
     if drift is None:
         return None
@@ -284,7 +284,7 @@ ALLOC_DROP = Proposal(
     ),
     change=Change(allocating=0.0),
     apply="hook",
-    risk="other processes on the device no longer get that memory meanwhile",
+    risk="other processes on the device cannot use that memory",
     treatments=(Treatment("empty_cache"),),
 )
 EXPAND = Proposal(
@@ -348,7 +348,7 @@ KEEP_ACTIVATIONS = Proposal(
 
 
 def gpu_memory_tradeoff(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when forward work is repeated while memory stands empty."""
+    """Fires when activation checkpointing repeats forward work although device memory is free."""
     scenario, view = given(diagnosis.scenario), given(diagnosis.device)
     repeated = view.facts.recompute_s
     if repeated is None:

@@ -89,7 +89,9 @@ def cpu_bf16_unused(diagnosis: Diagnosis) -> Finding | Abstention | None:
             large,
             PROFILER,
         ),
-        Evidence("AMX, which multiplies tiles of bfloat16, is there", "amx", float(known.amx), SETTINGS),
+        Evidence(
+            "the processor has AMX, which multiplies tiles of bfloat16", "amx", float(known.amx), SETTINGS
+        ),
     ]
     return Finding("cpu-bf16-unused", "model.compute", evidence, proposals) if proposals else None
 
@@ -150,7 +152,7 @@ PLAIN = "float32"
 FLOAT32_SHARE = 0.3  # of the kernels' time (chosen)
 FIRST_WITH_TENSOR_CORES = (7, 0)  # compute capability [NVIDIA]
 FIRST_WITH_TF32 = (8, 0)  # and with bfloat16 [NVIDIA]
-TF32_TIMES = (1.5, 3.0, 7.0)  # as fast: ours, ours, a large product in PyTorch's CUDA notes
+TF32_TIMES = (1.5, 3.0, 7.0)  # as fast: chosen, chosen, a large product in PyTorch's CUDA notes
 HALF_TIMES = (2.0, 3.0, 8.0)  # as fast on tensor cores: half the ratio of peaks at best (chosen)
 MEMORY_TIMES = (1.0, 1.5, 2.0)  # as fast for half the bytes: at most twice
 TF32 = Proposal(
@@ -219,7 +221,7 @@ def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
-    """The share of kernels in float32 that no tensor core was seen in: some are TF32 under that name."""
+    """Share of kernel time in float32 without tensor cores; some kernels named float32 run as TF32."""
     whole = sum(one.device_s for one in view.facts.kernels or [])
     plain = [one for one in view.facts.kernels or [] if one.kind in kinds and one.precision == PLAIN]
     idle = sum(one.device_s * (1 - min(1.0, one.tensor_core_share or 0.0)) for one in plain)

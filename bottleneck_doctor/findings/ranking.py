@@ -1,4 +1,4 @@
-"""Predicts each cure, drops what does not pay, ranks the rest, and says what they bring together."""
+"""Predicts the speedup of each remedy, drops those that do not pay, and ranks and combines the rest."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
 
 
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
-WORTH_A_RISK = 1.1  # nor a change with a risk of which experience elsewhere brings less (chosen)
-HURTS = 0.97  # a remedy that costs this much is said as a warning
+WORTH_A_RISK = 1.1  # nor a risky change that gained less than this in other trainings (chosen)
+HURTS = 0.97  # a remedy with this speedup or less is reported as a warning
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
-PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy is no further stair (chosen)
+PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy adds too little to them (chosen)
 TIE = 1.1  # times the gain of another at most, and the easier of the two comes first
 LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (chosen)
 TRUST = {"replay": 0, "amdahl": 1, "bound": 2}
 
 
 class Offer(NamedTuple):
-    """A finding's cure with what is ``told`` of it. ``low`` and ``likely`` order the list; of a bound they
-    are experience from elsewhere, and not told."""
+    """A finding's remedy with the speedup the report shows (``told``). ``low`` and ``likely`` order the list;
+    for a bound they come from other trainings, and the report omits them."""
 
     finding: Finding
     proposal: Proposal
@@ -58,12 +58,12 @@ class Offer(NamedTuple):
 
     @property
     def discounted(self) -> float:
-        """Between the low and the likely end: what may be counted on."""
+        """The geometric mean of the low and the likely speedup."""
         return sqrt(max(self.low, 1e-6) * max(self.likely, 1e-6))
 
 
 def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
-    """Every cure with its predicted speedup, best first."""
+    """Every remedy with its predicted speedup, best first."""
     cures = [(finding, proposal) for finding in found for proposal in finding.proposals]
     return in_order(diagnosis, [_offer(diagnosis, finding, proposal) for finding, proposal in cures])
 
@@ -83,8 +83,8 @@ def _offer(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> Offer:
 
 
 def _most(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> float:
-    """The bound, with the error that it needs to hold: what is cured often makes the rest faster, too. But no
-    remedy is told to bring more than a resource that is infinitely fast, or no data wait at all."""
+    """The upper bound, widened by the prediction error, since a remedy often speeds up the rest as well; no
+    more than an infinitely fast resource, or no data wait at all, would gain."""
     most, fastest = proposal.most, [gain for gain in diagnosis.verdict.gain.values() if gain is not None]
     if most is None:
         most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
@@ -97,8 +97,8 @@ def _most(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> float:
 
 
 def in_order(diagnosis: Diagnosis, some: list[Offer]) -> list[Offer]:
-    """Best first, and of the same remedy only the first: what treats the cause that the verdict names, unless
-    that is a guess; of the rest that gains most, or, of those that gain about as much, the easiest."""
+    """Best first, each remedy once: first those for the verdict's cause, unless its confidence is low; then
+    by gain, and among about equal gains the easiest."""
     left = [(_last(diagnosis, offer), _gained(diagnosis, offer), offer) for offer in some]
     ranked: dict[str, Offer] = {}
     while left:
@@ -117,7 +117,7 @@ def _last(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool]:
 
 
 def _gained(diagnosis: Diagnosis, offer: Offer) -> float:
-    """What either brings to training and evaluation together: faster steps leave the latter as it was."""
+    """The speedup of training and evaluation together: a faster step leaves evaluation as it was."""
     own = offer.discounted
     return own if offer.proposal.scope == "run" else with_evaluation(diagnosis.whole, own)
 
@@ -129,8 +129,8 @@ def _ease(offer: Offer) -> tuple[int, int, int, float]:
 
 
 def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
-    """The offers, those first that likely save as much as others surely do: the cause that the verdict names
-    may be one that little can be done about."""
+    """The offers, with those last that likely save less than half of what another surely saves: the remedies
+    for the verdict's cause may gain little."""
     sure = max((_saved(offer.low) for offer in ranked), default=0.0)
     return sorted(ranked, key=lambda offer: _saved(offer.likely) < LITTLE * sure)
 
@@ -141,7 +141,7 @@ def _saved(speedup: float) -> float:
 
 
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
-    """Whether the remedy pays, or would hurt so much that it must be said."""
+    """Whether the remedy pays, or slows the training enough to be reported as a warning."""
     if promises_nothing(offer.proposal):
         return True
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
@@ -151,13 +151,13 @@ def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
 
 
 def promises_nothing(proposal: Proposal) -> bool:
-    """Whether the cure says itself that no step need become faster: it averts a failure, shortens the run, or
-    is a choice that may bring something."""
+    """Whether no faster step is predicted for the remedy: it averts a failure, shortens the run, or has a
+    gain that cannot be predicted."""
     return proposal.factor is not None and proposal.factor[:2] == (1.0, 1.0)
 
 
 def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
-    """The remedies as the report shows them, with the staircase of combined speedups."""
+    """The remedies as the report shows them, each with the speedup combined with those above it."""
     told = []
     together = Change()
     for finding, proposal, _, likely, speedup in ranked:
@@ -165,7 +165,7 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
         if proposal.change is not None and likely > 1 and diagnosis.scenario is not None:
             with_it = merge(together, proposal.change)
             if step_after(diagnosis.scenario, with_it) < PAYS_TOO * step_after(diagnosis.scenario, together):
-                together = with_it  # else it is an alternative to one above, or no longer worth it
+                together = with_it  # else it replaces one above, or adds too little
                 combined = speedup_of(diagnosis.scenario, together)
         told.append(
             Remedy(

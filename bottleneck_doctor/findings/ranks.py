@@ -49,10 +49,10 @@ UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)
 ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (chosen)
 SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank (chosen)
 LATE_AT_MOST = 4  # lines of evidence
-QUEUED = 0.05  # of the step without a core, from which nothing is said of ranks late by turns (chosen)
-FOREIGN_CORES = 0.5  # taken by strangers, the same (chosen)
-# of the slowest rank's samples computing in one call, which take the fastest rank less than a tenth of that:
-# the former does it for all (chosen)
+QUEUED = 0.05  # of the step without a core, above which ranks that are late in turn are not reported (chosen)
+FOREIGN_CORES = 0.5  # used by other processes, the same (chosen)
+# of the slowest rank's samples computing in one call; if the fastest rank spends less than a tenth of that,
+# the slowest does this work for all ranks (chosen)
 ALONE, SPARED = 0.1, 0.1
 WRITING = ("checkpoint", "logging")
 EQUAL = """\
@@ -86,7 +86,7 @@ BUCKET = Proposal(
 
 
 def rank_straggler(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when ranks sleep on slower ones whose own work takes longer."""
+    """Fires when ranks wait in exchanges for slower ranks, whose own work takes longer."""
     if alone(diagnosis):
         return None
     balance = compare(diagnosis.profile)
@@ -97,7 +97,7 @@ def rank_straggler(diagnosis: Diagnosis) -> Finding | Abstention | None:
     steady = balance.slowest is None or balance.slowest >= SAME
     call = _alone_in(diagnosis, balance) if uneven else None
     if not uneven or (not steady and call is None and _crowded(diagnosis, balance)):
-        late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one of many
+        late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one node
         return Finding("rank-straggler", "comm.straggler", late, [], line_of(diagnosis)) if late else None
     evidence = _evidence(diagnosis, balance)
     if call is not None:
@@ -111,7 +111,7 @@ def rank_straggler(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _alone_in(diagnosis: Diagnosis, balance: Balance) -> tuple[Location, float] | None:
-    """The user's function, called by the loop, in which the slowest rank computes and the fastest not."""
+    """The user's function, called by the loop, in which only the slowest rank computes, and its share."""
     slow, fast = (pick(balance.busy, key=lambda pid: balance.busy[pid]) for pick in (max, min))
     mine, others = (_computing(diagnosis, pid) for pid in (slow, fast))
     if mine is None or others is None:
@@ -122,8 +122,8 @@ def _alone_in(diagnosis: Diagnosis, balance: Balance) -> tuple[Location, float] 
 
 
 def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
-    """Shares of a rank's samples in which it computes in functions that its loop calls, by their place;
-    checkpoints and logs are one rank's by design. None: too few samples tell."""
+    """Share of a rank's samples computing in each function that its loop calls, without checkpoints and logs,
+    which one rank writes by design; None if there are too few samples."""
     loop = longest_loops(diagnosis.profile).get(pid)
     known = loop is not None and loop.body is not None
     samples = training_samples(diagnosis.profile, pid, loop.body) if loop and known else []
@@ -138,7 +138,7 @@ def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
 
 
 def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
-    """Whether ranks come late by turns for want of cores, whatever their batches cost."""
+    """Whether ranks are late in turn because they lack cores, not because of their batches."""
     foreign = diagnosis.host.foreign_cores or 0.0
     return balance.queued > QUEUED * diagnosis.step_s or foreign > FOREIGN_CORES
 
@@ -165,7 +165,7 @@ def _name(one: RankSteps, diagnosis: Diagnosis) -> str:
 
 
 def _late(diagnosis: Diagnosis) -> list[Evidence]:
-    """Ranks that come late step after step, and what they spend the time in."""
+    """Ranks that are late in most steps, and what they spend the time on."""
     late = (slow_ranks(all_ranks(diagnosis.profile)) or [])[:LATE_AT_MOST]
     said = [
         f"{_name(one.rank, diagnosis)} comes after the median rank, mostly {LATE_FOR[one.cause]}"
@@ -180,7 +180,7 @@ def _late(diagnosis: Diagnosis) -> list[Evidence]:
 def _straggler_proposals(
     diagnosis: Diagnosis, balance: Balance, steady: bool, call: tuple[Location, float] | None
 ) -> list[Proposal]:
-    """For a rank that waits for slower ones, or for the slowest itself where its data takes longer."""
+    """Remedies for a rank that waits for slower ones, or for the slowest rank if its data takes longer."""
     mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
     if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
         return _less_data(diagnosis, balance)
@@ -197,8 +197,8 @@ def _straggler_proposals(
 
 
 def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
-    """The rank that comes last for its data, when it has no more to do than the mean rank. Nothing where it
-    has a machine of its own, which may be why."""
+    """The remedy for the rank that is last because of its data: as little to load as the mean rank. None if
+    ranks run on several machines, since a slower machine may be the reason."""
     pid, wait_s = pid_of(diagnosis), mean_in(diagnosis.steps, "wait")
     late = next(iter(slow_ranks(all_ranks(diagnosis.profile)) or ()), None)
     if late is None or late.rank.pid != pid or late.cause != "data" or wait_s <= 0:
@@ -289,7 +289,7 @@ def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     evidence = exchange_evidence(diagnosis)
     if compare(diagnosis.profile) is not None and rank_missing(diagnosis):
-        evidence.append(Evidence("ranks whose waits were not seen: some of this may be waiting for them",
+        evidence.append(Evidence("ranks not measured: part of this wait may be for them",
                                  "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
     proposals = _comm_proposals(diagnosis, given(diagnosis.scenario))
     return Finding("comm-bandwidth-bound", "comm.allreduce", evidence, proposals, line_of(diagnosis))
@@ -339,7 +339,7 @@ def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposa
 
 
 def _exchanging(scenario: Scenario, remedy: Proposal, left: tuple[float, float, float]) -> Proposal:
-    """The remedy, if so much of the exchange is left."""
+    """The remedy, with the given share of the exchange left."""
     factor = spread(scenario, *(Change(comm=one) for one in left))
     return replace(remedy, factor=factor, most=gain(scenario, Change(comm=0.0)))
 

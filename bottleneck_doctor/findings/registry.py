@@ -30,7 +30,7 @@ def entries() -> list[Entry]:
 
 
 def pages() -> dict[str, str]:
-    """The page of each finding, by id: what its family's file says below its heading, and its remedies."""
+    """The page of each finding, by id: its section of the family's file, and its remedies."""
     written: dict[str, str] = {}
     for name in FAMILIES:
         text = pkgutil.get_data(f"{__package__}", f"pages/{name}.md") or b""

@@ -26,7 +26,7 @@ from .ranking import (
 )
 from .registry import entries
 
-LOADERS = "input."  # the causes of findings that speak of a loader, whichever loop it feeds
+LOADERS = "input."  # the causes of findings about a loader, of training or evaluation
 OWN = "the evaluation's loader"
 TOGETHER = "gain of training and evaluation together"
 
@@ -39,8 +39,8 @@ def subject_of(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def is_asked(diagnosis: Diagnosis, entry: Entry) -> bool:
-    """Whether a finding is asked: none of an undecided run; where the verdict is about something beside the
-    training's steps, or these were too few to be judged, only those of its cause."""
+    """Whether a finding is evaluated: none if the verdict is inconclusive; only those of the verdict's cause
+    if the verdict is not about training steps, or there were too few steps."""
     if diagnosis.verdict.bound == "inconclusive":
         return False
     if diagnosis.subject == "run":
@@ -49,7 +49,7 @@ def is_asked(diagnosis: Diagnosis, entry: Entry) -> bool:
 
 
 def examine_evaluation(diagnosis: Diagnosis) -> list[Finding]:
-    """Ask the findings that speak of a loader about the evaluation's."""
+    """Evaluate the findings about loaders on the evaluation's loader."""
     about = subject_of(diagnosis)
     if about is diagnosis or not about.causes:
         return []
@@ -59,7 +59,7 @@ def examine_evaluation(diagnosis: Diagnosis) -> list[Finding]:
 
 
 def evaluation_offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
-    """Their cures, with what a faster evaluation brings training and evaluation together."""
+    """Their remedies, with the speedup of training and evaluation together."""
     return [_together(diagnosis, offer) for offer in (offers(subject_of(diagnosis), found) if found else [])]
 
 
@@ -76,7 +76,7 @@ def _together(diagnosis: Diagnosis, offer: Offer) -> Offer:
 
 
 def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
-    """The evaluation's own steps, where there are any: the metrics proper are those of training."""
+    """Metrics of the evaluation's steps, if any were seen; all other metrics are those of training."""
     own = diagnosis.evaluation
     seen = own.metrics if own is not None and own.steps else {}
     names = {"evaluation_data_wait_fraction": "data_wait_fraction", "evaluation_step_time_s": "step_time_s"}
@@ -87,13 +87,13 @@ def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
     }
 
 
-FEW = "training steps in which a large part of the run passes, and enough of them to be judged"
-FAILED = "it failed, by a mistake of bdoc's"
+FEW = "enough training steps to judge, and a large part of the run in them"
+FAILED = "it failed because of a bug in bdoc"
 
 
 def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
-    """Everything that can be said about a profile; pure, and total on valid profiles. Whoever has its
-    diagnosis already hands it over."""
+    """The report on a profile; a pure function, defined for every valid profile. ``diagnosis`` saves
+    diagnosing it again."""
     diagnosis = diagnosis or diagnose(profile)
     about = subject_of(diagnosis)
     found, abstained = _examine(diagnosis)
@@ -131,8 +131,8 @@ def _budget_of(diagnosis: Diagnosis, about: Diagnosis) -> str:
 
 
 def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
-    """Ask every finding. An undecided run has none, and one whose verdict is not about its steps only those
-    of that cause: three steps are never a diagnosis."""
+    """Evaluate the findings that ``is_asked`` selects; the others abstain, since there are too few steps for
+    them."""
     asked = [entry for entry in entries() if is_asked(diagnosis, entry)]
     outcomes = [_ask(entry, diagnosis) for entry in asked]
     found = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
@@ -141,7 +141,7 @@ def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
 
 
 def _ask(entry: Entry, diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """A finding that fails is our mistake, and costs the report no more than that finding."""
+    """An exception in a finding is a bug in bdoc; the report then lacks only that finding."""
     try:
         return entry.ask(diagnosis)
     except Exception as mistake:
@@ -153,13 +153,13 @@ def _failed(abstained: Abstention) -> bool:
 
 
 def _gap(failed: Abstention) -> Gap:
-    """Said where the report says what it could not look at: nobody would look for it elsewhere."""
+    """The failure as an entry of the report's list of gaps."""
     return Gap(f"the finding {failed.finding}", failed.missing, "please report it")
 
 
 def _kept(found: list[Finding], ranked: list[Offer]) -> list[Finding]:
-    """Findings that have a remedy to offer, or never had one; one that two loops share, of the loop whose
-    loader it is offered for."""
+    """Findings with a remedy in the list, and findings without proposals; if training and evaluation have the
+    same finding, the one whose remedy is listed."""
     paying = {offer.proposal.id for offer in ranked}
     offering = {id(offer.finding) for offer in ranked}
     twice = Counter(one.id for one in found)

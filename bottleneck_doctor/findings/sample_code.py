@@ -50,13 +50,13 @@ from .parts.waits import BOOKS, held_up, wait_evidence
 
 # python-sample-code-hot
 HOT_SHARE = 0.3  # of a batch's CPU in one line (chosen)
-ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: their findings speak (chosen)
-COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound speaks (chosen)
-OUTWEIGHS = 1.5  # times its share, from which a line is not the collate function's, and speaks too (chosen)
-HELD = 0.8  # of the hottest line's samples pass in a line, or it is not on the way to it (chosen)
+ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: other findings report it (chosen)
+COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound reports it (chosen)
+OUTWEIGHS = 1.5  # times the collate function's share, above which a hot line is reported as well (chosen)
+HELD = 0.8  # of the hottest line's samples in a line, from which it is one of its callers (chosen)
 HALF = 0.5
-# What is spared of a line that is written anew; of all that a batch costs if the line has half of that, for
-# then the rest changes, too (chosen: 0.78 to 1.02 of all in ten trainings that were measured).
+# Share of a line's cost that rewriting it saves; of the whole batch if the line is half of it, since the rest
+# then changes too (chosen: 0.78 to 1.02 of the batch in ten measured trainings).
 WRITTEN_ANEW = (HALF, 0.85, 1.0)
 KEPT = (HALF, 1.0, 1.0)  # of the line's own time: what a parser of text finds can be kept, always
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
@@ -104,7 +104,7 @@ DRAW = replace(
     COLUMNS,
     id="ring-buffer",
     title="draw a batch from arrays at once, not its elements one by one",
-    fix=Fix("a deque even walks to each element: there a list, with random.sample as now, is enough", RING),
+    fix=Fix("indexing a deque takes time in its length: a list, with random.sample as now, is enough", RING),
     risk="the same seed draws other elements",
 )
 TOKENISE = replace(
@@ -166,7 +166,7 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if line is None:
         return Abstention(
             "python-sample-code-hot",
-            "stack samples of whoever makes the batches (py-spy, and some seconds of training)",
+            "stack samples of the code that makes the batches (py-spy, and some seconds of training)",
         )
     share = least_cpu_share(line, inputs)
     # Decoding is another finding's, where fetches are timed.
@@ -194,7 +194,7 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _function_of(line: LineShare, lines: HotLines) -> LineShare:
-    """All lines of the line's function: what is done once is what the function returns."""
+    """The samples of all lines in the line's function, since preparing once saves the whole function."""
     place = line.location
     here = (place.file, place.function)
     same = [one for one in lines.lines if (one.location.file, one.location.function) == here]
@@ -204,7 +204,7 @@ def _function_of(line: LineShare, lines: HotLines) -> LineShare:
 
 
 def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
-    """Whether a function on the way to the hottest line crops what came back from there."""
+    """Whether a caller of the hottest line crops the result."""
     hottest, sources = given(lines.hottest), diagnosis.profile.sources
     places = [one.location for one in lines.lines if one.share >= HELD * hottest.share]
     known = [(source, place.line) for place in places if (source := code.source_at(sources, place))]
@@ -212,7 +212,7 @@ def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
 
 
 def _inputs(diagnosis: Diagnosis) -> Inputs:
-    """A function of the user's is timed as a whole: what it takes on the CPU stands in the scenario."""
+    """The inputs; without timed fetches, those of the user's function as the scenario has them."""
     if diagnosis.inputs.batches:
         return diagnosis.inputs
     works = given(diagnosis.scenario).works
@@ -230,8 +230,8 @@ def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
 
 
 def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[Proposal]:
-    """Tokens are made once; what is parsed or looped over becomes columns; work without a random part is done
-    once, as samples that came again say, or else the source of the function."""
+    """Remedies by what the line does: tokenise once; columns or arrays for parsing and loops; work without a
+    random part is done once, if repeated samples or the function's source show that there is none."""
     library = lines.library
     if library in TEXTS:
         return [TOKENISE]
@@ -251,8 +251,8 @@ def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> 
 
 
 def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:
-    """Whether the source shows work that gives the same each time: a picture that is opened, or a function
-    that parses or loops, with nothing random in it."""
+    """Whether the source shows deterministic work: it opens a picture, or it parses or loops, and nothing in
+    it is random."""
     found = statement_of(diagnosis, place)
     if found is None:
         return False
@@ -275,11 +275,11 @@ def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: floa
 # per-sample-indexing
 # CPU per row, one by one, stacking included (measured: 16, 128 and 1024 features, 4.5 to 4.6 µs a row)
 ROW_S = 4.5e-6
-GATHER_S = 3.0e-7  # and in one gather, with (measured: 0.32, 0.60 and 1.38 µs a row, the line through these)
+GATHER_S = 3.0e-7  # per row in one gather (measured: 0.32, 0.60 and 1.38 µs a row, the line through these)
 GATHER_S_PER_BYTE = 2.64e-10  # for each byte of the row
 SAMPLER_S = 1.6e-7  # more per row where a batch sampler hands over a list of indices (measured)
 STACKED = 0.5  # tensors in a batch over its samples: from here on the samples are kept apart (chosen)
-OWN_SHARE = 0.5  # of a fetch's CPU in a collate function of one's own: then that is the ailment (chosen)
+OWN_SHARE = 0.5  # of a fetch's CPU in the user's collate function: then collating is the problem (chosen)
 FAST_TENSORS = """\
 class FastTensors(torch.utils.data.TensorDataset):
     def __getitems__(self, indices):
@@ -313,14 +313,14 @@ INDEX = Proposal(
 
 
 def per_sample_indexing(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when fetching is nothing but picking rows, and it holds the loop up."""
+    """Fires when fetching only indexes rows, and it holds the loop up."""
     loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
     own = loader.collate != "default_collate" and inputs.collate > OWN_SHARE * inputs.cpu
     if own or not held_up(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
         return None
     payload = payload_of(diagnosis)
     if payload is None:
-        return Abstention("per-sample-indexing", "the size of a sample: no batch was looked into")
+        return Abstention("per-sample-indexing", "the size of a sample: no batch was inspected")
     row_bytes = (payload.tensor_bytes + payload.other_bytes) / inputs.samples
     gathered, sampled = (_change(diagnosis, scenario, row_bytes, extra) for extra in (0.0, SAMPLER_S))
     if payload.tensors >= STACKED * inputs.samples or gain(scenario, gathered) < WORTH:
@@ -328,7 +328,7 @@ def per_sample_indexing(diagnosis: Diagnosis) -> Finding | Abstention | None:
     row_s = inputs.cpu / inputs.samples
     evidence = [
         Evidence("CPU time per sample, stacking included", "sample_cpu_s", row_s, BOOKS),
-        Evidence("bytes of a sample", "sample_bytes", row_bytes, "batches looked into"),
+        Evidence("bytes of a sample", "sample_bytes", row_bytes, "inspected batches"),
         Evidence("samples in a batch", "batch_samples", inputs.samples, "hooks on fetch"),
         *wait_evidence(diagnosis),
     ]
@@ -340,7 +340,7 @@ def per_sample_indexing(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s: float) -> Change:
-    """A fetch at the price of one gather, in workers or in the loop's own process, whichever is faster.
+    """The change that fetches with one gather, in workers or in the loop's process, whichever is faster.
 
     A row of a tensor data set costs what was measured, times this machine's slowness; other rows cost more.
     """
@@ -369,7 +369,7 @@ def _sampler(loader: Loader, change: Change) -> str:
 
 
 def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Proposal:
-    """Torch's own data set can be made to gather; what another one holds, nobody knows but its author."""
+    """TensorDataset can gather rows automatically; for any other data set the user has to write it."""
     if not loader.tensor_dataset:
         return replace(remedy, change=change, apply="manual")
     treatments = [Treatment("batched", {"where": meant(loader), "how": how})]
@@ -440,7 +440,7 @@ def repeated_deterministic_preprocess(diagnosis: Diagnosis) -> Finding | Abstent
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Proposal]:
-    """In memory where everything fits; else on a disk that nobody has measured."""
+    """Keep samples in memory if all fit; else on disk, whose speed was not measured."""
     place = place_of(diagnosis)
     prepare = REPEATS_PREPARE.at(place)
     if fits_memory(diagnosis, repeats.sample_bytes):

@@ -47,7 +47,7 @@ CHECKPOINT_SELDOM = Proposal(
 ASIDE = Proposal(
     id="checkpoint-async",
     title="copy the weights in the loop and let a thread write them",
-    fix=Fix("take a snapshot, write it beside the training", CHECKPOINT_WRITER),
+    fix=Fix("take a snapshot, write it in a thread", CHECKPOINT_WRITER),
     basis="bound",
     apply="hook~",
     effort="hours",
@@ -62,7 +62,7 @@ def checkpoint_blocking(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if share <= CHECKPOINT_SHARE:
         return None
     saves = operations_of(diagnosis, "checkpoint")
-    count = max((one.count for one in saves), default=0)  # a line that writes, another that flushes: one
+    count = max((one.count for one in saves), default=0)  # a write and its flush are one checkpoint
     if count < SEEN_AT_LEAST:
         return Abstention("checkpoint-blocking", "a second checkpoint: how often one comes is not known")
     total_s = sum(one.total_s for one in saves)
@@ -71,7 +71,7 @@ def checkpoint_blocking(diagnosis: Diagnosis) -> Finding | Abstention | None:
     known = (
         ("share of the step spent on checkpoints", "checkpoint_share", share),
         ("checkpoints seen", "checkpoints", float(count)),
-        ("steps between two of them", "checkpoint_interval_steps", given(diagnosis.loop).steps / count),
+        ("steps between two checkpoints", "checkpoint_interval_steps", given(diagnosis.loop).steps / count),
         ("time per checkpoint", "checkpoint_s", total_s / count),
         ("share of that on the CPU", "checkpoint_cpu_share", cpu_share),
     )
@@ -81,7 +81,7 @@ def checkpoint_blocking(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _place(saves: list[Operation]) -> Location | None:
-    """The line that writes: a flush of the same file stands below it."""
+    """The line that writes, which comes before the line that flushes the same file."""
     places = [one.location for one in saves if one.location is not None]
     near = [one for one in places if (one.file, one.function) == (places[0].file, places[0].function)]
     return min(near, key=lambda one: one.line, default=None)
@@ -102,7 +102,7 @@ LOG_SHARE = 0.01  # of the step (chosen)
 EVERY = 50  # steps between two records: often enough to watch a curve (chosen)
 MOST = 0.5  # of the logging, timed by hooks: their lines are then the ones to name (chosen)
 QUEUED_S = 1.5e-5  # per record handed to a queue [measured: 11 us]
-ASLEEP = 0.5  # of its samples, or a call that could wait for the disk computes (chosen)
+ASLEEP = 0.5  # of its samples asleep, or a call that may wait for the disk computes instead (chosen)
 LOG_HOOKS = "hooks on log handlers, tqdm, fsync"
 OFTEN = f"step % {EVERY} == 0"
 EXAMPLE = f"""\
@@ -181,7 +181,7 @@ def logging_blocking(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _snippet(diagnosis: Diagnosis, place: Location | None) -> str:
-    """The user's own line where it is known and is no progress bar."""
+    """The user's own line if it is known, else an example."""
     line = quoted(diagnosis, place)
     return rarely(OFTEN, line) if line else EXAMPLE
 
@@ -264,11 +264,11 @@ def evaluation_heavy(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("share of training and evaluation that evaluation takes", "evaluation_fraction", share),
         ("time in evaluation", "evaluation_s", whole.evaluation_s),
         ("evaluations seen", "evaluations", float(whole.evaluations)),
-        ("share of their time that waits for data", "evaluation_data_wait_share", waits),
+        ("share of evaluation waiting for data", "evaluation_data_wait_share", waits),
     ]
     evidence = [Evidence(*one, LOOPS) for one in known if one[2] is not None]
     if forwards:
-        text, hook = "share of their forward passes that record for a backward one", "hook on forward passes"
+        text, hook = "share of its forward passes that record for autograd", "hook on forward passes"
         evidence.append(Evidence(text, "recorded_share", recorded / forwards, hook))
     trained_on = loader is not None and diagnosis.loop is not None and main.loader == diagnosis.loop.loader
     if trained_on:
@@ -293,13 +293,13 @@ def _within_loop(diagnosis: Diagnosis) -> Finding:
 
 
 def _in_run(whole: Whole, speedups: tuple[float, float, float]) -> tuple[float, float, float]:
-    """What such speedups of the evaluation bring training and evaluation together."""
+    """Speedups of training and evaluation together from these speedups of evaluation."""
     low, likely, high = (with_faster_evaluation(whole, one) for one in speedups)
     return low, likely, high
 
 
 def _less(diagnosis: Diagnosis, loader: Loader | None, place: Location | None) -> list[Proposal]:
-    """Where there are more evaluations than one: of a single one nothing can be left out by an interval."""
+    """Remedies that evaluate less often; none if the run has too few evaluations."""
     loop, whole = diagnosis.loop, diagnosis.whole
     epochs = len(loop.epochs.batches) if loop is not None else whole.evaluations
     if whole.evaluations < SEVERAL:
@@ -315,7 +315,7 @@ def _rarer(whole: Whole, how: tuple[str, str], place: Location | None) -> Propos
 
 
 def _unrecorded(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
-    """Evaluation keeps what only a backward pass needs."""
+    """Remedies for an evaluation that records its graph for autograd."""
     scenario = diagnosis.evaluation.scenario if diagnosis.evaluation is not None else None
     if scenario is None:
         return []

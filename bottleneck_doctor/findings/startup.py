@@ -10,8 +10,8 @@ from .parts.facts import place_of
 
 # startup-dominated
 SHARE = 0.2  # of the run (chosen: a tenth is what torch's own import takes of a minute)
-SECONDS = 2.0  # or nobody notices (chosen)
-PART = 0.5  # of the preparations, from which one of them is what to cure (chosen)
+SECONDS = 2.0  # or it is too short to matter (chosen)
+PART = 0.5  # of the preparations, from which a remedy for one kind of them is offered (chosen)
 CLOCKS = "import and loader hooks"
 SCAN_ONCE = """\
 if cached.exists(): files = pickle.loads(cached.read_bytes())
@@ -35,7 +35,7 @@ IMPORT_LATER = Proposal(
 
 
 def seen_start(diagnosis: Diagnosis) -> str | None:
-    """When the training process began, imported torch, and got its first batch."""
+    """Needs the times of the training process's start, torch import and first batch."""
     if _start(diagnosis) is None:
         return "the start of the training process: it imported torch unseen, or got no batch"
     return None
@@ -55,14 +55,14 @@ def startup_dominated(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if run.stopped_by is not None:
         return Abstention("startup-dominated", "how long the training would have taken: it was cut short")
     known = (
-        ("share of the run that went before the first batch, torch apart", "startup_share",
+        ("share of the run before the first loader, without importing torch", "startup_share",
          own / run.duration_s),
         ("time until torch was imported", "before_torch_s", start.before_torch_s),
-        ("time to import torch, now and later", "torch_import_s", start.torch_s + start.torch_late_s),
-        ("time from there to the first loader", "before_loader_s", start.before_loader_s),
-        ("of these two, time in imports", "imports_s", start.imports_s),
-        ("time from there to the first batch", "first_batch_s", start.first_batch_s),
-        ("the run with instant preparations would have taken", "without_s", max(0.0, run.duration_s - own)),
+        ("time to import torch, lazy imports included", "torch_import_s", start.torch_s + start.torch_late_s),
+        ("time from importing torch to the first loader", "before_loader_s", start.before_loader_s),
+        ("time in imports other than torch", "imports_s", start.imports_s),
+        ("time from the first loader to the first batch", "first_batch_s", start.first_batch_s),
+        ("time of the run without these preparations", "without_s", max(0.0, run.duration_s - own)),
     )  # fmt: skip
     evidence = [Evidence(*one, CLOCKS) for one in known]
     # what is not imports is work of the script's own: most often, finding the data

@@ -77,13 +77,13 @@ def storage_latency_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
-    """Ask for a batch's pages before the first of them is needed."""
+    """Remedies that request a batch's pages before the first read."""
     inputs = diagnosis.inputs
     mapped = is_mapped(inputs)
     small = reads.each_bytes is not None and reads.each_bytes <= HINTED_BYTES
     hot = hot_files_of(diagnosis)
     if hot is not None and hot.direct:
-        return []  # past the page cache: hints fill a cache that these reads do not look into
+        return []  # O_DIRECT bypasses the page cache, which is all that hints fill
     if not mapped and (not small or inputs.samples < SAMPLES_AT_LEAST):
         return []
     snippet = MAPPED_FIX if mapped else READ_FIX
@@ -94,7 +94,7 @@ def _hints(diagnosis: Diagnosis, reads: Reads) -> list[Proposal]:
 
 
 def _narrowed(diagnosis: Diagnosis, each_bytes: float) -> Factor:
-    """The kernel reads far around each fault: without that, its CPU goes with the sleep."""
+    """Speedups without readahead around each fault, which costs sleep and the kernel's CPU time."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     kernel = min(1.0, inputs.system / inputs.cpu) if inputs.cpu > 0 else 0.0
     left = [min(1.0, size / max(each_bytes, 1.0)) for size in NARROW_BYTES]
@@ -108,7 +108,7 @@ def _left(diagnosis: Diagnosis, shares: Sequence[float]) -> Factor:
 
 # storage-bandwidth-bound
 FAST_BYTES_PER_S = (1.5e9, 3e9, 7e9)  # local NVMe disks: half the lower end, both ends (data sheets)
-WORTH_MOVING = 0.7  # of a fast disk's rate delivered already, and a faster place pays little (chosen)
+WORTH_MOVING = 0.7  # of a fast disk's rate, from which a faster disk gains little (chosen)
 NVME_OR_MEMORY = replace(STAGE, title="copy the data set to a local NVMe disk, or into memory if it fits")
 
 
@@ -171,7 +171,7 @@ def remote_storage_latency(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when the loop waits for data from a network."""
     inputs = diagnosis.inputs
     if inputs.blocked_samples < LOOKS_AT_LEAST and starved(diagnosis, "input.wait", inputs.wait):
-        return Abstention("remote-storage-latency", "what the makers of batches sleep in (wait channels)")
+        return Abstention("remote-storage-latency", "what fetching threads sleep on (wait channels)")
     if not starved(diagnosis, "input.network", inputs.network):
         return None
     each_s = inputs.network / max(inputs.samples, 1.0)
@@ -187,7 +187,7 @@ def remote_storage_latency(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _nearer(diagnosis: Diagnosis, each_s: float) -> list[Proposal]:
-    """Fewer round trips; and a copy on a local disk, made before training or while it runs."""
+    """Remedies: fewer round trips, or a copy on a local disk, made before or during training."""
     samples = diagnosis.inputs.samples
     left: list[tuple[Proposal, list[float]]] = []
     if samples >= SAMPLES_PER_REQUEST[0]:
@@ -205,7 +205,7 @@ def _nearer(diagnosis: Diagnosis, each_s: float) -> list[Proposal]:
 # small-files
 FILE_SHARE = 0.4  # of what a batch costs, asleep in storage or in the kernel (chosen)
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (chosen)
-SIDE_FILES = 1.8  # opens per sample from which a second file comes with each (chosen)
+SIDE_FILES = 1.8  # opens per sample, from which each sample has a second file (chosen)
 ASLEEP_PACKED = (1.0, 0.4, 0.1)  # of the sleep per sample: read at random, in order [measured], whole batches
 CPU_PACKED = (0.6, 0.3, 0.1)  # of the kernel's CPU per sample [measured: 0.5 and 0.57 warm, 0.14 cold]
 ALIKE = (1, 1, 2)  # CPU spared for each second of the kernel's: at best, Python's own goes too (chosen)
@@ -262,13 +262,13 @@ def small_files(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _system(inputs: Inputs) -> float:
-    """The kernel's share of the CPU that fetching costs, collating apart: that touches fresh memory."""
+    """The kernel's share of the CPU time of fetching, without collating, which touches fresh memory."""
     fetching = inputs.cpu - inputs.collate
     return max(0.0, min(inputs.system - inputs.collate, fetching)) / fetching if fetching > 0 else 0.0
 
 
 def _files_proposals(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
-    """One large file for many; and, where a second file comes with each sample, its content kept."""
+    """Remedies: pack files into large ones; keep the content of side files in memory, if there are any."""
     scenario, place = given(diagnosis.scenario), place_of(diagnosis)
     inputs = diagnosis.inputs  # without the kernel's CPU for cold reads, which goes with the reads
     system = max(0.0, _system(inputs) * (inputs.cpu - inputs.collate) - inputs.reading) / inputs.fetching
@@ -282,11 +282,11 @@ def _files_proposals(diagnosis: Diagnosis, opens: float) -> list[Proposal]:
 
 
 # page-cache-misses
-STILL = 0.5  # of the first epoch's bytes from storage in later ones: nothing is kept (chosen)
+STILL = 0.5  # of the first epoch's bytes from storage, from which nothing is taken to stay cached (chosen)
 GONE = 0.1  # of them: only the first epoch was cold (chosen)
 FITS = 0.7  # of the memory left (chosen)
-READ_MARK_BYTES = 65536  # per batch from storage, below which no epoch is cold to speak of (chosen)
-FILES_KNOWN = 64  # as many names are kept; fewer, and they are all the files that there are
+READ_MARK_BYTES = 65536  # per batch from storage, below which an epoch does not count as cold (chosen)
+FILES_KNOWN = 64  # names kept at most; if fewer are kept, they are all the files
 PRELOAD = """\
 subprocess.run(["cp", "-r", data, "/dev/shm/data"], check=True)    # once, before the data set is built
 dataset = Photos("/dev/shm/data")                                  # all workers share it"""
@@ -319,7 +319,7 @@ MORE_MEMORY = Proposal(
 
 
 def page_cache_misses(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when later epochs read what the first one read; as a remark when only the first one did."""
+    """Fires when later epochs read from storage again; without remedies if only the first one did."""
     table = fetches_of(diagnosis.profile, given(diagnosis.loader).key)
     passes = passes_of(table, given(diagnosis.loop)) if table is not None else []
     asleep = starved(diagnosis, "input.storage", diagnosis.inputs.storage)
@@ -368,7 +368,7 @@ def _evidence(passes: list[Pass]) -> list[Evidence]:
 
 
 def _size(diagnosis: Diagnosis, first: Pass) -> float | None:
-    """Bytes of the data set: of its samples all together, at most of its files where all are known."""
+    """Bytes of the data set, from bytes per sample; no more than its files have, if all are known."""
     loader, samples = given(diagnosis.loader), diagnosis.inputs.samples
     if not loader.dataset_length or not samples:
         return None
@@ -378,7 +378,7 @@ def _size(diagnosis: Diagnosis, first: Pass) -> float | None:
 
 
 def _cache_proposals(diagnosis: Diagnosis, size: float, left: float) -> list[Proposal]:
-    """All of it in memory if it fits, else a fixed part that is never thrown out."""
+    """Remedies: the whole data set in memory if it fits, else a fixed part that stays there."""
     scenario, place = given(diagnosis.scenario), place_of(diagnosis)
     if size <= FITS * left:
         return [HOLD_ALL.at(place)]
@@ -390,7 +390,7 @@ def _cache_proposals(diagnosis: Diagnosis, size: float, left: float) -> list[Pro
 
 
 # disk-contended
-READ_SHARE = 0.2  # of what a batch costs its maker (chosen)
+READ_SHARE = 0.2  # of the time to make a batch (chosen)
 WRITE_SHARE = 0.02  # of the step (chosen)
 ALONE_READ_S = (5e-4, 1.2e-4)  # a read from an idle disk: a cloud volume's, a local NVMe disk's (chosen)
 ALONE_WRITE_S = (4e-3, 5e-4)  # a forced write to the same [the former measured]
@@ -425,7 +425,7 @@ def disk_contended(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     known = (
         ("the job's share of what the disks move", "disk_job_share", disks.job_share),
-        ("bytes per second that strangers move", "strangers_bytes_per_s", disks.strangers_bytes_per_s),
+        ("bytes per second that other processes move", "strangers_bytes_per_s", disks.strangers_bytes_per_s),
         ("share of time in which the disks had work", "disk_busy", disks.busy),
         ("mean number of requests in their queues", "disk_queue", disks.queue),
     )

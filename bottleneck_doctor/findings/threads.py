@@ -83,7 +83,7 @@ def held_share(diagnosis: Diagnosis) -> float:
 
 
 # host-cpu-saturated
-FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9; ours: less what no process is charged for]
+FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9, less CPU time that is charged to no process]
 DATA_SHARE = 0.5  # of the job's CPU goes into batches, or the model is what fills the cores (chosen)
 CAUSES = ("input.preprocess", "input.collate")
 CHEAPER = Proposal(
@@ -109,7 +109,7 @@ MORE_CORES = Proposal(
     effort="hours",
     risk="costs money; two hyperthreads are not two cores",
 )
-# What people try first. The report says it where the replay finds that it hurts.
+# The usual first attempt; reported as a warning where the replay predicts a slowdown.
 MORE_WORKERS = Proposal(
     id="more-workers",
     title="raise num_workers further",
@@ -135,7 +135,7 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [
         Evidence("share of the cores that is in use", "cores_full_share", full, "process tree, /proc/stat"),
         Evidence("cores that this job keeps busy", "job_cores", host.job_cores, "process tree"),
-        Evidence("cores that strangers keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
+        Evidence("cores that other processes keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
         Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
@@ -162,7 +162,7 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 # cpu-stolen-by-others
 STOLEN_CORES = 0.5  # (chosen)
-STOLEN_LITTLE = 0.25  # with the run queue as a witness (chosen)
+STOLEN_LITTLE = 0.25  # if the run queue confirms it (chosen)
 QUEUE_SHARE = 0.15  # of running and waiting to run (chosen)
 ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (chosen)
 STOLEN_BOOKS = "/proc/stat less the process tree"
@@ -180,7 +180,7 @@ ISOLATE = Proposal(
 
 
 def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when strangers take cores that the job may use."""
+    """Fires when other processes use cores that the job may use."""
     host, inputs = diagnosis.host, diagnosis.inputs
     if diagnosis.scenario is None or host.foreign_cores is None:
         return Abstention("cpu-stolen-by-others", "CPU time of the machine and of the job's process tree")
@@ -195,9 +195,9 @@ def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
                 Evidence("cores that the job may use", "cores", host.cores, "affinity, quota")]  # fmt: skip
     if host.job_cores is not None:
         evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
-    evidence.append(Evidence("share of their running time that makers of batches wait for a core",
+    evidence.append(Evidence("share of the fetches' runnable time spent waiting for a core",
                              "fetch_queue_share", queue, "schedstat"))  # fmt: skip
-    verdict = diagnosis.verdict  # where cores are not what is short, the theft is not the verdict's cause
+    verdict = diagnosis.verdict  # if cores are not the limit, other processes are not the verdict's cause
     cause = verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"
     return Finding("cpu-stolen-by-others", cause, evidence, [ISOLATE])
 
@@ -225,7 +225,7 @@ RAISE_QUOTA = Proposal(
 
 
 def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when the quota stops the job."""
+    """Fires when the CPU quota throttles the job."""
     machine, host = diagnosis.profile.machine, diagnosis.host
     if machine.quota_cores is None or diagnosis.scenario is None:
         return None
@@ -237,8 +237,8 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
     threads = next((one.torch_threads for one in trainers if one.torch_threads), None)
     known = (
         ("share of the periods in which the job was stopped", "throttled_share", host.throttled, "cpu.stat"),
-        ("cores' worth of CPU time that it may use", "quota_cores", machine.quota_cores, "control group"),
-        ("cores that it may run on", "affinity_cores", machine.affinity_cores, "affinity"),
+        ("CPU quota in cores", "quota_cores", machine.quota_cores, "control group"),
+        ("cores that the job may run on", "affinity_cores", machine.affinity_cores, "affinity"),
         ("threads that the model computes with", "torch_threads", threads, "torch.get_num_threads"),
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
@@ -252,7 +252,7 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
-    """As many threads as the quota feeds, where the model uses more."""
+    """The remedy for a model with more threads than the quota has cores."""
     scenario, quota = diagnosis.scenario, diagnosis.profile.machine.quota_cores or 1.0
     fitting = max(1, int(quota))
     if scenario is None or not threads or threads <= fitting or scenario.threads <= fitting:
@@ -299,12 +299,12 @@ SHRINK_POOL = Proposal(
 
 
 def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
-    """Timed fetches, where no crowded pool of the script's own makes the batches."""
+    """Needs timed fetches, unless an oversubscribed pool of the script's own makes the batches."""
     return None if _has_crowded_pool(diagnosis) else dataloader_loop(diagnosis)
 
 
 def worker_thread_oversubscription(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when pools inside several workers crowd the cores and the loop waits."""
+    """Fires when thread pools in several workers oversubscribe the cores and the loop waits."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     if _has_crowded_pool(diagnosis):
         return _own_pool(diagnosis, scenario)
@@ -324,9 +324,7 @@ def worker_thread_oversubscription(diagnosis: Diagnosis) -> Finding | Abstention
         return None
     share = pool / (inputs.cpu + pool)
     evidence = [
-        Evidence(
-            "share of the workers' CPU that threads beside the fetching one use", "pool_share", share, BOOKS
-        ),
+        Evidence("share of the workers' CPU outside the fetching thread", "pool_share", share, BOOKS),
         Evidence(
             "share of a fetch that it waits for a core",
             "fetch_queue_share",
@@ -355,14 +353,14 @@ def _has_crowded_pool(diagnosis: Diagnosis) -> bool:
 
 
 def _alone(scenario: Scenario, crowd: float) -> tuple[float, float, float]:
-    """What the replay gains where the threads that make batches have no helpers."""
+    """Speedups by replay if the threads that make batches have no pool threads."""
     best = min(1 / crowd, BEST)
-    likely = Change(cpu=sqrt(best / crowd))  # their own CPU holds their spinning for the others
+    likely = Change(cpu=sqrt(best / crowd))  # a batch's CPU includes time spent spinning for the pool
     return spread(scenario, Change(), likely, Change(cpu=best))
 
 
 def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
-    """The same of threads and processes that the script itself started."""
+    """The same finding for threads and processes that the script itself started."""
     gained, helped = without_feeders(scenario), diagnosis.host.helped
     factor = (2 * gained / (1 + gained), gained, gained)
     beside = []

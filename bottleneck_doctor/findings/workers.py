@@ -38,7 +38,7 @@ CAUSES = ("input.preprocess", "input.collate", "input.storage", "input.network",
 
 
 def workers_too_few(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when busy workers keep the loop waiting and the replay says that more of them would help."""
+    """Fires when workers are busy, the loop waits, and the replay predicts a gain from more workers."""
     loader, scenario, busy = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs.busy
     if not loader.num_workers:
         return None
@@ -53,7 +53,7 @@ def workers_too_few(diagnosis: Diagnosis) -> Finding | Abstention | None:
     count = float(loader.num_workers)
     evidence = [
         Evidence("workers that make batches", "num_workers", count, "DataLoader arguments"),
-        Evidence("share of their time in which they do", "worker_busy_fraction", busy, "hooks on fetch"),
+        Evidence("share of the workers' time in fetches", "worker_busy_fraction", busy, "hooks on fetch"),
         Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
         *wait_evidence(diagnosis),
     ]
@@ -67,7 +67,7 @@ SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worke
 
 
 def workers_too_many(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when threads of the model and workers crowd the cores and the loop is held up by it."""
+    """Fires when model threads and workers oversubscribe the cores, and that holds the loop up."""
     loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
     if not loader.num_workers:
         return None
@@ -95,7 +95,7 @@ def workers_too_many(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _queue_share(diagnosis: Diagnosis) -> float | None:
-    """Share of the step in which the loop's thread is ready without a core; None where nobody says."""
+    """Share of the step in which the loop's thread is runnable without a core; None if not measured."""
     known = [step for step in diagnosis.steps if step.queue is not None]
     wall = seconds_in(known)
     return sum((step.queue or 0.0) * step.steps for step in known) / wall if wall > 0 else None
@@ -114,8 +114,8 @@ def _many_fewer(scenario: Scenario, loader: Loader) -> Proposal:
 # worker-respawn
 CAUSE = "input.worker_startup"
 START_SHARE = 0.02  # of an epoch (chosen)
-FEW_BATCHES = 10  # from one iterator: fewer, and it was not made to be iterated (chosen)
-MOST = 0.5  # of all starts are spared by keeping the workers: then their number is no matter (chosen)
+FEW_BATCHES = 10  # from one iterator; with fewer, the script calls next(iter(loader)) (chosen)
+MOST = 0.5  # of the time for starts saved by persistent workers: then fewer workers are not offered (chosen)
 # for an epoch's beginning with persistent workers (measured, two workers; fork 0.07 to 0.28 s, spawn 2.4 to
 # 5)
 PERSISTENT_S = 0.002
@@ -130,7 +130,7 @@ BUILD_ONCE = Proposal(
     id="persistent-workers",
     title="build the loader once, before the loop over epochs",
     fix=Fix(
-        "its persistent workers end with it",
+        "a new loader starts new workers",
         "loader = DataLoader(...)     # before: for epoch in range(epochs):",
     ),
     risk="workers do not see later changes to the data set",
@@ -159,7 +159,7 @@ def worker_respawn(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _in_run(diagnosis: Diagnosis) -> Finding | None:
-    """The run's own account of it: the steps were too few to be judged, or the workers started only once."""
+    """The finding for the whole run, if steps were too few to judge or workers started only once."""
     loader, whole = diagnosis.loader, diagnosis.whole
     life = life_of(diagnosis.profile, diagnosis.loop)
     if loader is None or not loader.num_workers or life is None or whole.starting_s <= 0:
@@ -174,7 +174,7 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
     )  # fmt: skip
     evidence = [Evidence(*one, HOOK) for one in known]
     proposals = []
-    again = 1 - 1 / max(1, life.beginnings)  # of the beginnings are not the first
+    again = 1 - 1 / max(1, life.beginnings)  # share of starts after the first
     later_s = max(0.0, life.starting_s - life.first_start_s)
     later_s += again * (life.starting_evaluation_s + life.stopping_s)
     if life.beginnings > 1 and later_s > 0:
@@ -190,7 +190,7 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
 
 
 def _of_the_run(proposal: Proposal, run_s: float, spared_s: float, most_s: float) -> Proposal:
-    """The cure with what it brings the whole run."""
+    """The remedy with its speedup of the whole run."""
     spared = (0.7 * spared_s, spared_s, most_s)
     low, likely, high = (run_s / max(run_s - one, 1e-2 * run_s) for one in spared)
     return replace(
@@ -200,7 +200,7 @@ def _of_the_run(proposal: Proposal, run_s: float, spared_s: float, most_s: float
 
 
 def _spared_by_none(diagnosis: Diagnosis, starting_s: float) -> float:
-    """Seconds of the run without any worker: the loop makes its batches itself, one after the other."""
+    """Seconds that a run without workers saves: no starts, but batches are made in the loop."""
     inputs, loop = diagnosis.inputs, diagnosis.loop
     if loop is None or not inputs.batches:
         return 0.0
@@ -214,7 +214,7 @@ def _respawn_fewer(loader: Loader, few: int) -> Proposal:
 
 
 def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """The steady steps' account of it."""
+    """The finding for steady steps."""
     if missing := dataloader_loop(diagnosis):
         return Abstention("worker-respawn", missing)
     loader, loop, scenario = given(diagnosis.loader), given(diagnosis.loop), given(diagnosis.scenario)
@@ -242,7 +242,7 @@ def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
     once = Change(startup=min(1.0, PERSISTENT_S / max(start_s, 1e-12)))
     proposals = [replace(HOIST.at(loader.location), change=once)] if _abandoned(loop, loader) else []
     proposals.append(replace(_persisting(loader), change=once))
-    # none need to start, which the replay of steps does not count
+    # without workers nothing starts, which the replay of steps does not count
     proposals += without_workers(
         diagnosis, "the loop makes these batches faster than workers start", gain=1.0
     )
@@ -259,7 +259,7 @@ def _abandoned(loop: Loop, loader: Loader) -> bool:
 
 
 def _persisting(loader: Loader) -> Proposal:
-    """Where workers are to persist already and yet were started again, the loader itself was built again."""
+    """Persistent workers; if they are set already, the loader was built anew, and BUILD_ONCE applies."""
     if loader.persistent_workers:
         return BUILD_ONCE.at(loader.location)
     return on_loader(KEEP_WORKERS, loader, persistent_workers=True)
@@ -334,7 +334,7 @@ def _room(diagnosis: Diagnosis) -> float | None:
 
 
 def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
-    """The fullest reading: (in use, limit); zeros where none was taken."""
+    """(descriptors in use, limit) at the fullest reading; zeros without readings."""
     series = diagnosis.profile.series
     used, limits = (readings(series, name) for name in ("descriptors", "descriptor_limit"))
     pairs = [(one, most) for (_, one), (_, most) in zip(used, limits, strict=False) if most > 0]
@@ -345,7 +345,7 @@ def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
 COMPARED_AT_LEAST = 4  # pairs of batches (chosen)
 EQUAL_SHARE = 0.9  # of them: one may be torn by a worker that was restarted (chosen)
 IDLE_SHARE = 0.05  # of the busiest worker's fetches (chosen)
-FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle one is not told from a late one (chosen)
+FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle worker looks like a late one (chosen)
 SHARD = Proposal(
     id="shard-by-worker",
     title="give each worker its own part",
@@ -380,7 +380,7 @@ def iterable_sharding(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence: list[Evidence] = []
     proposals: list[Proposal] = []
     if compared >= COMPARED_AT_LEAST and equal >= EQUAL_SHARE * compared:
-        text = "share of the workers' first batches that another worker gave as well"
+        text = "share of the workers' first batches that equal another worker's"
         evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
         evidence.append(
             Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums")
@@ -389,7 +389,7 @@ def iterable_sharding(diagnosis: Diagnosis) -> Finding | Abstention | None:
         most = float(workers)
         proposals.append(replace(SHARD.at(place), title=title, factor=(1.0, 1.0, most), most=most))
     if working and working < workers and waits(diagnosis):
-        text = f"workers of {workers} that fetched anything to speak of"
+        text = f"workers of {workers} that fetched batches"
         evidence.append(Evidence(text, "working_workers", float(working), "hook on fetch"))
         few, every = replace(given(diagnosis.scenario), workers=working), Change(workers=workers)
         factor = spread(few, Change(), every, every)
@@ -404,7 +404,7 @@ def iterable_sharding(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 def _working(table: FetchTable | None) -> int:
-    """Workers with their part of the fetches; 0 where too few were seen to say."""
+    """Number of workers that are not idle (IDLE_SHARE); 0 if too few fetches were seen."""
     counts = Counter(table.worker) if table is not None else Counter[int]()
     most = max(counts.values(), default=0)
     return sum(count >= IDLE_SHARE * most for count in counts.values()) if most >= FETCHES_AT_LEAST else 0

@@ -24,7 +24,7 @@ from .memory_room import memory_left
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
 WINDOW = "torch.profiler window"
-CALLS = "hooks on copies and waits, in steps that were looked at"
+CALLS = "hooks on copies and waits, in sampled steps"
 ACTIVE = "torch.profiler window, or NVML's performance monitors"
 ALLOCATOR = "torch.cuda.memory_stats"
 TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cores can do
@@ -57,7 +57,7 @@ def peak_share(view: DeviceView) -> float | None:
 
 
 def saving(share: float, times_faster: float) -> float:
-    """What is left of the device's time when a share of it runs that many times as fast."""
+    """The share of the device's time that is left if a part of it runs that many times as fast."""
     return 1 - share * (1 - 1 / times_faster)
 
 
@@ -78,7 +78,7 @@ def anatomy(diagnosis: Diagnosis) -> DispatchBreakdown | None:
 
 
 def switches(diagnosis: Diagnosis) -> ScriptSettings | None:
-    """What the loop's process had set."""
+    """The switches and settings of the loop's process."""
     known = diagnosis.profile.computing.switches
     return next((one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid), None)
 
@@ -131,13 +131,13 @@ def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
 
 
 def spared(scenario: Scenario, seconds: float) -> Change:
-    """So many seconds per step less of the loop's own computing and calling."""
+    """The change that saves this many seconds per step of the loop's computing and calling."""
     left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(own_s(scenario), 1e-12))
     return Change(compute=left, launch=left)
 
 
 def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
-    """Speedups when that share of the computing runs so many times as fast: cautious, likely, hopeful."""
+    """Speedups if ``share`` of computing runs ``factors`` times as fast: cautious, likely, hopeful."""
     low, likely, high = (Change(compute=1 - share * (1 - 1 / one)) for one in factors)
     return spread(scenario, low, likely, high)
 
@@ -157,7 +157,7 @@ WHOLE = Proposal(
 
 
 def batches_added_up(diagnosis: Diagnosis) -> int:
-    """Batches whose gradients add up for one optimizer step; 1 where each has its own, or nobody can tell."""
+    """Batches whose gradients are accumulated for one optimizer step; 1 if none are, or if not known."""
     for most in STRETCHES:
         rows = [step for step in diagnosis.steps if step.steps <= most]
         updates = sum(step.optimizer > 0 for step in rows)
@@ -168,8 +168,8 @@ def batches_added_up(diagnosis: Diagnosis) -> int:
 
 
 def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change) -> Proposal | None:
-    """To take ``count`` batches as one, where calling operators is what that spares, beside ``spared``; None
-    where that adds little, or memory may not hold them: as much again for each is more than activations take.
+    """Merge ``count`` batches into one, which saves operator calls in addition to ``spared``; None where that
+    adds little, or where memory may not suffice: each batch is assumed to need the job's whole memory again.
     """
     private = readings(diagnosis.profile.series, "job_private_bytes")
     left, used = memory_left(diagnosis), max((value for _, value in private), default=None)
@@ -184,5 +184,5 @@ def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change)
 
 
 def built_at(optimizer: Optimizer) -> Location | None:
-    """The line that built it."""
+    """The line that built the optimizer."""
     return place(optimizer.file, optimizer.line)

@@ -1,4 +1,4 @@
-"""What a finding's file declares of itself: its entry, and its cases."""
+"""The entry with which a module declares a finding, and what findings may need."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DEVICE_CLOCK = "the accelerator's own clock in a steady training loop"
 @dataclass(frozen=True)
 class Entry:
     """One finding. ``cause`` is the contract's cause that it belongs to; ``remedies`` are all that it may
-    propose, without what only a run can say: factors, changes, places, numbers in snippets. One about the
-    ``device`` says nothing of a run without an accelerator, not even what is missing."""
+    propose, without factors, changes, places and numbers in snippets, which depend on the run. Findings about
+    the ``device`` do not even abstain on a run without an accelerator."""
 
     cause: str
     examine: Examine
@@ -31,11 +31,11 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """What reports and commands call it: the name of its function."""
+        """The finding's id in reports and commands, from the name of its function."""
         return self.examine.__name__.replace("_", "-")
 
     def ask(self, diagnosis: Diagnosis) -> Finding | Abstention | None:
-        """What it says of a run: an abstention where the run lacks what it needs."""
+        """Evaluate the finding; an abstention if the run lacks something it needs."""
         if self.device and diagnosis.device is None:
             return None
         missing = next((lack for need in self.needs if (lack := need(diagnosis))), None)
@@ -43,7 +43,7 @@ class Entry:
 
 
 def given(value: Known | None) -> Known:
-    """What a finding declared among its needs, and which is therefore there."""
+    """The value, which the finding's needs guarantee to be there."""
     assert value is not None, "declare it in the finding's needs"
     return value
 
@@ -88,8 +88,8 @@ def profiled_cpu_step(diagnosis: Diagnosis) -> str | None:
 
 
 def device_step(diagnosis: Diagnosis) -> str | None:
-    """``scenario``, ``device`` and its ``beat``. Neither the driver nor the device's clock can say who waits
-    for whom, or whether it computes or waits to be given work: a profiler's window has to."""
+    """``scenario``, ``device`` and its ``beat``. Only a profiler's window shows whether the device computes,
+    waits for work, or waits for something else; neither the driver nor the device's clock does."""
     view = diagnosis.device
     if diagnosis.scenario is None or view is None or (view.clock is None and view.beat is None):
         return DEVICE_CLOCK

@@ -13,8 +13,8 @@ EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random p
 
 
 def place_of(diagnosis: Diagnosis) -> Location | None:
-    """Where the user defines the data set, else where its loader is built: a library's line is nobody's to
-    edit."""
+    """Where the user defines the data set, else where its loader is built; a line of a library only where
+    neither is in the user's code."""
     loader = diagnosis.loader
     if loader is None:
         return None
@@ -23,13 +23,13 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
 
 
 def one_epoch(diagnosis: Diagnosis) -> bool:
-    """Whether the run went over its data once, and ended by itself: what pays in later epochs has none."""
+    """Whether the run went over its data once, and ended by itself: then nothing pays off in later epochs."""
     loop = diagnosis.loop
     return loop is not None and len(loop.epochs.batches) == 1 and diagnosis.profile.run.stopped_by is None
 
 
 def key_of(diagnosis: Diagnosis) -> str:
-    """By what facts name the training loader; "" where there is none."""
+    """The key of the training loader in the profile; "" if there is none."""
     return diagnosis.loader.key if diagnosis.loader is not None else ""
 
 

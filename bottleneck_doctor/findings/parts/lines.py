@@ -30,7 +30,7 @@ SEEN = {
     QUERIES: "it asks a database",
     DRAWS: "it draws elements of a store at random, one by one",
 }
-PLAIN = ("numpy", "torch", "scipy", "zlib")  # whoever draws from them says so in the user's own source
+PLAIN = ("numpy", "torch", "scipy", "zlib")  # they draw random numbers only if the user's source asks for it
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 CHANCE = re.compile(rf"{RANDOM.pattern}|rng|normal|uniform|integers")
@@ -83,7 +83,7 @@ def what_it_does(diagnosis: Diagnosis, place: Location, library: str) -> str:
 
 
 def is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
-    """Whether the functions of the hottest line and of those below are known, and leave nothing to chance."""
+    """Whether the sources of the hottest line and of those below are known and use nothing random."""
     hottest = lines.hottest
     if hottest is None or lines.library not in ("", *PLAIN, *PARSERS, *TEXTS):
         return False
@@ -100,7 +100,7 @@ def is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
 
 
 def is_drawn_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
-    """Whether nothing is drawn on the way to the hottest line: what makes samples differ comes after it."""
+    """Whether the callers draw nothing random before the hottest line; randomness then comes after it."""
     hottest, sources = lines.hottest, diagnosis.profile.sources
     if hottest is None:
         return False
@@ -111,7 +111,7 @@ def is_drawn_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
 
 
 def named(place: Location) -> str:
-    """A line as a sentence names it: the report shows the whole path beside it."""
+    """``file:line`` without the directory, for sentences; the report also prints the whole path."""
     return f"{place.file.replace(chr(92), '/').rpartition('/')[2]}:{place.line}"
 
 
@@ -147,14 +147,14 @@ def rarely(condition: str, statement: str) -> str:
 
 
 def crowded(diagnosis: Diagnosis) -> bool:
-    """Cores are full of threads in each other's way: more workers or cores are not the first cure."""
+    """Whether threads oversubscribe the cores, so that more workers or cores are not the first remedy."""
     loader, scenario = diagnosis.loader, diagnosis.scenario
     if scenario is not None and too_many_feeders(scenario):
         return True
     if scenario is None:
         return False
     if loader is not None and diagnosis.verdict.cause == "input.oversubscribed":
-        return waits(diagnosis)  # else workers keep the model from its cores, and cost less if they do less
+        return waits(diagnosis)  # else workers take the model's cores, and cheaper batches help
     return helper_threads(scenario, diagnosis.inputs, diagnosis.host) > 1.0
 
 

@@ -28,7 +28,7 @@ WORKERS = Proposal(
     risk="memory grows with each worker; random augmentations draw from other streams",
 )
 SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (chosen)
-MORE_AT_ONCE = 2.0  # times what it was seen to serve: more is not known of it (chosen)
+MORE_AT_ONCE = 2.0  # times the requests at once that were measured; beyond that, nothing is known (chosen)
 PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it builds the loader
 
 
@@ -51,7 +51,7 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
     reading = replace(scenario, streams=streams or scenario.streams)
     best = best_setting(reading)
     if best.step_s > step_after(reading, Change(startup=0.0)) / WORTH:
-        return []  # all that it brings is that workers live on, which another remedy says by name
+        return []  # it would only gain from persistent workers, which another remedy offers
     count = "one worker process" if best.workers == 1 else f"{best.workers} worker processes"
     proposal = replace(
         on_loader(WORKERS, loader, num_workers=best.workers, prefetch_factor=best.prefetch,
@@ -64,9 +64,8 @@ def more_workers(diagnosis: Diagnosis, streams: float | None = None, title: str 
 
 
 def as_served(diagnosis: Diagnosis, proposal: Proposal) -> Proposal:
-    """More workers; no more than a bound where they ask a server for far more at once than it was seen to
-    serve, and where the loop's thread sleeps while threads of a decoder make its batch: what a second decoder
-    leaves of the cores was not seen."""
+    """The remedy of more workers; only a bound if they send a server many more requests at once than seen,
+    or if a decoder's threads make the batch while the loop sleeps: a second decoder was not measured."""
     inputs, scenario, change = diagnosis.inputs, diagnosis.scenario, proposal.change
     if scenario is None or change is None:
         return proposal
@@ -88,7 +87,7 @@ def loader_with(loader: Loader, **arguments: object) -> Treatment:
 
 
 def meant(loader: Loader) -> dict[str, object] | None:
-    """How a treatment knows this loader among those that the script builds, on the same line even."""
+    """How a treatment identifies this loader among all that the script builds, even on one line."""
     place = loader.location
     if place is None:
         return None
@@ -100,8 +99,8 @@ def meant(loader: Loader) -> dict[str, object] | None:
     return {name: value for name, value in where.items() if name == "batch_size" or value}
 
 
-# Of a step that was measured beside workers, and is replayed without them: cautious, likely, at best (chosen,
-# measured 0.26, 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers crowd the cores, what they send is mapped anew)
+# Share of the replayed step without workers that is left: cautious, likely, at best (chosen; measured 0.26,
+# 0.28, 0.48, 0.58, 0.63, 0.78, 0.8: workers compete for cores, and pages of what they send are mapped anew)
 LEFT_ALONE = (1.0, 0.6, 0.25)
 FEWER = Proposal(
     id="workers-auto",
@@ -143,7 +142,7 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
     if scenario is None or scenario.threads < THREADS_MARK or diagnosis.host.accelerated:
         return []
     if diagnosis.inputs.cpu < MOST * making_s(diagnosis.inputs):
-        return []  # whoever makes batches sleeps, and leaves the model its cores
+        return []  # the workers mostly sleep, and leave the model its cores
     large = large_share(diagnosis.profile, diagnosis.loop)
     wide = 1 + (1.0 if large is None else large) * (scenario.threads - 1)
     longer = (wide, one_thread_longer(wide), 1.0)
@@ -166,6 +165,6 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
         title=f"keep cores for the model: {title}",
         treatments=treatments,
     )
-    # what one thread takes is a guess, and it is ordered by the worst one
+    # the time with one thread is estimated, so that the worst case orders this remedy
     worst = (min(1.0, factor[0]), factor[0], factor[2])
     return [replace(proposal, factor=worst, most=factor[2], basis="bound")]

@@ -9,7 +9,7 @@ from .loader_remedies import meant
 
 
 def keeping(diagnosis: Diagnosis) -> tuple[Treatment, ...]:
-    """The treatment that keeps this loader's finished samples in memory, in as much as they may take."""
+    """The treatment that keeps this loader's finished samples in memory, up to ``room_to_keep`` bytes."""
     loader, room = diagnosis.loader, room_to_keep(diagnosis)
     if loader is None or not room:
         return ()

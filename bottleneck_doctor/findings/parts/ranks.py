@@ -16,7 +16,7 @@ from .facts import operations_of
 
 ROOM = 0.5  # of a rank's memory, below which the whole model is taken to fit (chosen)
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
-COPYING = 0.5  # of the loop's computing at most: one profiled step tells it, and steps differ (chosen)
+COPYING = 0.5  # of the loop's computing at most, as only one step is profiled, and steps differ (chosen)
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
 HALVED = """\
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
@@ -55,12 +55,12 @@ STAGE_0 = replace(
 def unsharded(
     diagnosis: Diagnosis, scenario: Scenario, model: Parallel, place: Location | None
 ) -> list[Proposal]:
-    """What makes the exchanges of a sharded model fewer or smaller, where something is left to gain."""
+    """Remedies that make the exchanges of a sharded model fewer or smaller."""
     gathered = sum(share for name, share in kinds_of(diagnosis).items() if name.startswith("all_gather"))
     groups, again = (int(model.arguments.get(name, 0)) for name in ("groups", "resharded"))
     found = []
     if model.kind == "fsdp" and again and gathered > 0:
-        left = 1 - gathered * again / (groups + again)  # of all gathers those of the backward pass go
+        left = 1 - gathered * again / (groups + again)  # the gathers of the backward pass are gone
         change = Change(comm=left, compute=copying_left(diagnosis, left))
         found.append(replace(GATHER_ONCE.at(place), change=change))
     if model.kind == "fsdp" and "bfloat16" not in model.arguments.get("param_dtype", ""):
@@ -77,12 +77,12 @@ def unsharded(
 
 
 def _at_most(remedy: Proposal, most: float) -> Proposal:
-    """From nothing to that, likely halfway there."""
+    """The remedy with a range from no gain to ``most``; the likely gain is its square root."""
     return replace(remedy, factor=(1.0, most**0.5, most), most=most)
 
 
 def copying_left(diagnosis: Diagnosis, left: float) -> float:
-    """What is left of the loop's computing, if so much is left of copying into and out of exchanges."""
+    """Share of the loop's computing that is left if ``left`` of the copying for exchanges is."""
     compute = mean_of(diagnosis, "compute")
     copied = sum(one.self_cpu_s for one in operators(diagnosis, COPIES.__contains__))
     return 1 - (1 - left) * min(COPYING, copied / compute) if compute > 0 else 1.0
@@ -90,7 +90,7 @@ def copying_left(diagnosis: Diagnosis, left: float) -> float:
 
 TIMED = "hook on the backward pass, schedstat"
 BUILT = "hook on DistributedDataParallel"
-SHARDED = "hook on what shards it"
+SHARDED = "hook on the sharding call"
 COMPARED = "exchanges of all ranks, step by step"
 WORTH_NAMING = 0.05  # of the time in exchanges
 
@@ -101,19 +101,19 @@ def pid_of(diagnosis: Diagnosis) -> int | None:
 
 
 def wrapped(diagnosis: Diagnosis, kind: str = "ddp") -> Parallel | None:
-    """The wrapped model that sends most in that process."""
+    """The wrapped model of that process with the most gradient bytes."""
     pid = pid_of(diagnosis)
     mine = [one for one in diagnosis.profile.ranks.parallel if one.pid == pid and one.kind == kind]
     return max(mine, key=lambda one: one.gradient_bytes, default=None)
 
 
 def sharded(diagnosis: Diagnosis) -> Parallel | None:
-    """The model of which each rank of that process has a part."""
+    """The sharded model (FSDP or ZeRO) of that process."""
     return wrapped(diagnosis, "fsdp") or wrapped(diagnosis, "zero")
 
 
 def count_of(diagnosis: Diagnosis) -> int:
-    """How many models that process shares with other ranks."""
+    """Number of DDP models in that process."""
     pid = pid_of(diagnosis)
     return sum(one.pid == pid and one.kind == "ddp" for one in diagnosis.profile.ranks.parallel)
 
@@ -126,13 +126,13 @@ def passes_of(diagnosis: Diagnosis, shared: bool) -> Passes | None:
 
 
 def alone(diagnosis: Diagnosis) -> bool:
-    """Whether there is nobody to exchange with: nothing to find."""
+    """Whether the run has one rank and no wrapped model, so that there are no exchanges."""
     ranks = diagnosis.profile.ranks
     return world_size(diagnosis.profile) < 2 and not ranks.parallel
 
 
 def untimed(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain where ranks train together and no exchange was timed: it may run on the accelerator's own."""
+    """Abstain if no exchange was timed: the accelerator may run it without the training thread."""
     if diagnosis.scenario is None:
         return Abstention(finding, "steps of a training loop")
     timed = passes_of(diagnosis, True) is not None or share_of(diagnosis, "comm", "straggler") > 0
@@ -168,15 +168,15 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     balance = compare(diagnosis.profile)
     source, share = compared(balance), share_of(diagnosis, "comm")
     said = [
-        Evidence("share of the step that even the rank which waits least sleeps in exchanges",
+        Evidence("share of the step in exchanges, of the rank that waits least",
                  "exchange_share", share, source),
         *_by_kind(diagnosis),
-        Evidence("share of the step that this rank sleeps on for slower ones", "straggler_share",
+        Evidence("share of the step that this rank waits for slower ranks", "straggler_share",
                  share_of(diagnosis, "straggler"), source),
     ]  # fmt: skip
     if balance is None and (missing := rank_missing(diagnosis)):
-        what = "share of the step that this rank sleeps in exchanges, or for slower ranks that were not seen"
-        unseen = Evidence("ranks that were not seen", "ranks_unseen", float(missing), "world size")
+        what = "share of the step that this rank waits in exchanges, or for ranks not measured"
+        unseen = Evidence("ranks not measured", "ranks_unseen", float(missing), "world size")
         said = [Evidence(what, "exchange_share", share, TIMED), unseen, *_by_kind(diagnosis)]
     if passes is not None:
         said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
@@ -197,7 +197,7 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
 
 
 def compared(balance: Balance | None) -> str:
-    """From what it is known who waits for whom."""
+    """The source of the evidence on which rank waits for which."""
     return COMPARED if balance is None or balance.slowest is not None else "profiled steps of all ranks"
 
 
@@ -224,13 +224,13 @@ def kinds_of(diagnosis: Diagnosis) -> dict[str, float]:
 
 
 def rank_missing(diagnosis: Diagnosis) -> int:
-    """Ranks of which nothing was seen, on other machines as a rule."""
+    """Number of ranks that were not measured, usually on other machines."""
     balance = compare(diagnosis.profile)
     whole = world_size(diagnosis.profile)
     return balance.missing if balance is not None else max(0, whole - 1)
 
 
 def apart(diagnosis: Diagnosis) -> bool:
-    """Whether ranks compute on other machines: other runs saw them there, or nothing of them was seen."""
+    """Whether ranks run on other machines: their profiles say so, or some ranks were not measured."""
     here = diagnosis.profile.machine.host
     return rank_missing(diagnosis) > 0 or any(one.host != here for one in diagnosis.profile.elsewhere)

@@ -38,12 +38,12 @@ def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
     parts = (
         ("bytes per batch that came from a disk", "fetch_storage_bytes", inputs.storage_bytes, TASK_IO),
         ("bytes per read that came from a disk", "read_size_bytes", judged.each_bytes, TASK_IO),
-        ("time asleep per such read", "read_s", judged.each_s, "wait channels, task io"),
+        ("time asleep per read from a disk", "read_s", judged.each_s, "wait channels, task io"),
         ("bytes per second that the job read", "job_read_bytes_per_s", host.job_read_bytes_per_s, TASK_IO),
         ("share of time in which the machine's disks had work", "disk_busy", host.disk_busy, "diskstats"),
         ("mean number of requests in the disks' queues", "disk_queue", host.disk_queue, "diskstats"),
-        ("bytes per second that it may read", "read_limit_bytes_per_s", limit_bytes, "control group"),
-        ("reads per second that it may make", "read_limit_iops", limit_reads, "control group"),
+        ("limit on bytes read per second", "read_limit_bytes_per_s", limit_bytes, "control group"),
+        ("limit on reads per second", "read_limit_iops", limit_reads, "control group"),
     )
     found = [Evidence(*part) for part in parts if part[2] is not None]
     if not inputs.blocked_samples:
@@ -51,5 +51,5 @@ def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
             Evidence("no thread was sampled asleep: the bytes read alone say that the waits are for storage")
         )
     if judged.pace in UNSURE:
-        found.append(Evidence("not seen whether storage could serve more at once: twice as many is assumed"))
+        found.append(Evidence("not measured whether storage serves more at once: twice as many is assumed"))
     return found

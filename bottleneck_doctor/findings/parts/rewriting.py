@@ -13,8 +13,8 @@ LINE = 100  # columns; a longer call has a line for each argument
 LONGEST_NOTE = 40  # of what an argument was
 UNPACKED = ("*", "**")
 PLAIN = re.compile(r"-?\d+(\.\d+)?|True|False|None")
-SURELY_OTHER = 1  # nameless argument of a foreign class beside the data set is taken for its batch size
-# Frameworks that build anew a loader which is the user's own after all.
+SURELY_OTHER = 1  # unnamed argument after the data set, of a library's class, is taken for the batch size
+# Frameworks that rebuild the user's loader: where the user's own call is.
 ELSEWHERE = {
     "lightning": "the one that train_dataloader() returns",
     "pytorch_lightning": "the one that train_dataloader() returns",
@@ -41,8 +41,8 @@ class CallArgument:
 
 
 def loader_call(loader: Loader, **changed: object) -> str:
-    """The user's own call with the changed arguments put in and marked; a comment says what could not be put
-    in: names that ``**options`` may hold already, or a loader that a framework builds."""
+    """The user's own call with the changed arguments put in and marked; a comment says what could not be
+    put in: names that ``**options`` may hold already, or a loader that a framework builds."""
     wanted = {name: repr(value) for name, value in changed.items()}
     if loader.call is None and loader.through:
         return _by_framework(loader.through, wanted)
@@ -62,7 +62,7 @@ def loader_call(loader: Loader, **changed: object) -> str:
 
 
 def _names(arguments: list[Argument], foreign: bool) -> list[str]:
-    """What each argument is: its name, ``*``, ``**``, or "" where only another library knows."""
+    """The name of each argument, ``*``, ``**``, or "" for positional ones of another library's class."""
     first = POSITIONS[:1] if foreign else POSITIONS
     if any(one.name == "*" for one in arguments):
         first = ()
@@ -74,9 +74,9 @@ def _hides_names(names: list[str]) -> bool:
 
 
 def _piece(one: Argument, name: str, wanted: dict[str, str], known: str) -> CallArgument:
-    """``known`` is what the argument was in the run; where that says more than a type, the note says it."""
+    """``known`` is the argument's value in the run; the note quotes it if it is a plain literal."""
     value = wanted.get(name, one.text) if name not in UNPACKED else one.text
-    value = one.text if value == known else value  # it is that already, by another name
+    value = one.text if value == known else value  # it has this value already
     was = known if PLAIN.fullmatch(known) else one.text
     was = was if len(was) <= LONGEST_NOTE else was[: LONGEST_NOTE - 4] + " ..."
     note = "" if value == one.text else f"was {was}"
@@ -104,7 +104,7 @@ def _told(missing: dict[str, str], names: list[str]) -> str:
 
 
 def _by_framework(through: list[str], wanted: dict[str, str]) -> str:
-    """The way of the framework that builds the loader."""
+    """How to set the arguments in the framework that builds the loader."""
     if "transformers" in through:
         known = {TRAINER_NAMES[name]: value for name, value in wanted.items() if name in TRAINER_NAMES}
         rest = {name: value for name, value in wanted.items() if name not in TRAINER_NAMES}

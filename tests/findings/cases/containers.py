@@ -25,7 +25,7 @@ def _container_case(inputs: Inputs, work: BatchCost = WORK) -> Diagnosis:
 
 
 def _unpacked() -> Diagnosis:
-    """Its CPU passes inside of h5py; nothing comes from a disk."""
+    """The same with all CPU time inside h5py and no reads from a disk."""
     sick = _container_case(inputs_of(WORK, 1, 0.02, read_bytes=8e6, reads=32.0, containers=0.0))
     below = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
     path = [
@@ -60,7 +60,7 @@ LOOP_COST = StepCost(0.0, 0.002)
 
 
 def _decompress_case(unpack_s: float, memory: int | None = 64 << 30, cost: StepCost = LOOP_COST) -> Diagnosis:
-    """Two workers, 20 ms of CPU a batch, of which so much unpacks 2 MB."""
+    """Two workers, 20 ms of CPU a batch, of which ``unpack_s`` unpacks 2 MB."""
     base = steady_run(BatchCost(0.02), cost, workers=2)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
     makings = [Making("1:1", 400, unpack_s, 2e6)]

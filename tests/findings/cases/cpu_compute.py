@@ -193,7 +193,7 @@ def embedding_gradients_dense() -> tuple[Case, ...]:
              "sparse-gradients"),
         Case("the output is tied to it", _embedding_case(replace(FEW, touched=1000)), "silent"),
         Case("a small table in a large model", _embedding_case(replace(FEW, elements=80_000)), "silent"),
-        Case("few rows were looked at", _embedding_case(replace(FEW, looked=100)), "silent"),
+        Case("too few rows were sampled", _embedding_case(replace(FEW, looked=100)), "silent"),
         Case("no such table", _embedding_case(None), "silent"),
         Case("no loop", replace(_embedding_case(FEW), loop=None), "abstains"),
     )  # fmt: skip

@@ -62,7 +62,7 @@ def _dataparallel_case(devices: int) -> Diagnosis:
 
 
 def dataparallel_used() -> tuple[Case, ...]:
-    """It fires, or it stays silent; there is nothing that could be missing."""
+    """It fires or stays silent; it never abstains."""
     return (
         Case("four devices", _dataparallel_case(4), "fires", "use-ddp"),
         Case("one device", _dataparallel_case(1), "silent"),

@@ -25,7 +25,7 @@ def _decode_case(suffix: str, inputs: Inputs = PHOTOS, memory: int | None = None
 
 
 def _augmented() -> Diagnosis:
-    """The same, seen to repeat no sample: batches say how large one is."""
+    """The same without repeated samples: the size of a sample is known from batches."""
     base = _decode_case(".jpg")
     payload = Payload("1:1", 9, tensors=2.0, tensor_bytes=32 * 150_528.0)
     return replace(base, profile=replace(base.profile, repeats=[], payloads=[payload]))
@@ -59,7 +59,7 @@ def _augment_case(
     own_s: float = 0.002,
     name: str = "ColorJitter",
 ) -> Diagnosis:
-    """Two workers, 20 ms of CPU a batch, so much of it in one transform; half of 64 samples were compared."""
+    """Two workers, 20 ms of CPU a batch, ``colour_s`` in one transform; half of 64 samples were compared."""
     base = steady_run(BatchCost(0.02), StepCost(0.0, own_s), workers=2)
     makings = [Making("1:1", 400, transforms={name: colour_s, "RandomCrop": 0.0004})]
     facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 64, 32, equal, 6144.0)])
@@ -71,7 +71,7 @@ def augment_bound() -> tuple[Case, ...]:
     return (
         Case("colours before the crop", _augment_case(0.015), "fires", "aug-reorder"),
         Case(
-            "the same beside an accelerator", _augment_case(0.015, accelerated=True), "fires", "aug-gpu-batch"
+            "the same with an accelerator", _augment_case(0.015, accelerated=True), "fires", "aug-gpu-batch"
         ),
         Case("it is conversions", _augment_case(0.015, name="ToTensor"), "fires"),
         Case("samples come out the same", _augment_case(0.015, equal=32), "silent"),

@@ -101,7 +101,7 @@ def batch_too_small() -> tuple[Case, ...]:
         ),
         Case("no batch is there", accelerator_run(STARVED, _batch_facts()), "silent"),
         Case(
-            "busy, with nobody knows how much",
+            "busy, but how full is not known",
             accelerator_run(SATURATED, _batch_facts(filled=None)),
             "abstains",
         ),

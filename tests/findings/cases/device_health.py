@@ -58,13 +58,13 @@ def gpu_shared() -> tuple[Case, ...]:
             "exclusive-gpu",
         ),
         Case(
-            "the same, by the driver's word alone",
+            "the same, known from the driver alone",
             _shared_case(None, 0.5, 1.0, 9 * GIB),
             "fires",
             "exclusive-gpu",
         ),
         Case("an open notebook holds memory", _shared_case(SATURATED, None, 1.0, 20 * GIB), "fires"),
-        Case("nobody else", _shared_case(SATURATED, 1.0, 0.0), "silent"),
+        Case("no other process", _shared_case(SATURATED, 1.0, 0.0), "silent"),
         Case("a display", _shared_case(SATURATED, 0.99, 1.0, GIB), "silent"),
         Case("process numbers of the host", _shared_case(SATURATED, None, None), "abstains"),
     )

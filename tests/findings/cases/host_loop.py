@@ -80,7 +80,7 @@ def host_python_hot() -> tuple[Case, ...]:
             "vectorise-loop-code",
         ),
         Case(
-            "told by stacks alone",
+            "known from stacks alone",
             replace(_python_case(PYTHON_SICK), profile=bare),
             "fires",
             "vectorise-loop-code",
@@ -97,7 +97,7 @@ LOOP_COST = StepCost(0.0, 0.008)
 
 
 def _sampler_case(draw_s: float | None, first_s: float = 0.0, step: StepCost = LOOP_COST) -> Diagnosis:
-    """A loader with two quick workers, whose indices take so long to draw."""
+    """Two fast workers; drawing indices takes ``draw_s`` a batch, and ``first_s`` for an epoch's first."""
     scene = Scenario(
         (BatchCost(0.001),),
         (step,),
@@ -123,7 +123,7 @@ def sampler_on_critical_path() -> tuple[Case, ...]:
             "sampler-vectorise",
         ),
         Case("torch's own sampler", _sampler_case(1.5e-5, 2e-4), "silent"),
-        Case("nobody timed the draws", _sampler_case(None), "abstains"),
+        Case("the draws were not timed", _sampler_case(None), "abstains"),
         Case("no fetch was timed", replace(_sampler_case(0.002), inputs=Inputs()), "abstains"),
     )
 
@@ -166,7 +166,7 @@ def _gil_case(main: tuple[int, int | None], other: int | None) -> Diagnosis:
 
 
 def _fed() -> Diagnosis:
-    """The same where that thread makes the loop's batches."""
+    """The same; the other thread makes the loop's batches."""
     base = _gil_case((100, 45), 97)
     scene = Scenario((BatchCost(1e-4),), (StepCost(0.004),), cores=2.0, feeders=FeederLoad(1), crowded=0.006)
     return replace(base, scenario=scene)
@@ -180,7 +180,7 @@ def gil_contention() -> tuple[Case, ...]:
         Case("the line sleeps", _gil_case((100, 2), 97), "silent"),
         Case("the other thread sleeps", _gil_case((100, 45), 3), "silent"),
         Case("both run at once", _gil_case((100, 97), 97), "silent"),
-        Case("nobody saw who was awake", _gil_case((100, None), None), "abstains"),
+        Case("running threads are not known", _gil_case((100, None), None), "abstains"),
         Case("no loop was seen", replace(_gil_case((100, 45), 97), loop=None), "abstains"),
     )
 

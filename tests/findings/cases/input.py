@@ -22,7 +22,7 @@ from tests.findings.builders import Case, cpu_run, inputs_of, steady_run
 
 # loader-in-main
 def _asking() -> Diagnosis:
-    """A function of the user's waits 20 ms for each batch, and the model computes as long."""
+    """A user's function waits 20 ms for each batch, and the model computes for 20 ms."""
     base = steady_run(BatchCost(5e-4, wait=0.02), StepCost(0.02))
     assert base.loader is not None
     function = replace(base.loader, kind="function")
@@ -56,7 +56,7 @@ def _waits_case(inputs: Inputs, workers: int = 2) -> Diagnosis:
 
 
 def _resting(resting: float, idle: float = 0.03) -> Diagnosis:
-    """A model that computes for 10 ms and a loop that sleeps for 30, so much of it in its own lines."""
+    """A model computes for 10 ms, the loop sleeps for 30, a share ``resting`` of it in its own lines."""
     base = cpu_run(StepCost(0.01, idle), Computing())
     return replace(base, scenario=replace(given(base.scenario), shares=CostShares(resting=resting)))
 
@@ -73,7 +73,7 @@ def waiting_on_something_else() -> tuple[Case, ...]:
         Case("workers at one lock", _waits_case(LOCKED), "fires", "shorten-lock"),
         Case("a pool of its own computes", _waits_case(replace(ASLEEP, other_cpu=0.018)), "silent"),
         Case("decoding", steady_run(BatchCost(0.02), StepCost(0.0, 0.003), workers=2), "silent"),
-        Case("waits that nobody saw", _waits_case(replace(ASLEEP, blocked_samples=0)), "abstains"),
+        Case("no waits were sampled", _waits_case(replace(ASLEEP, blocked_samples=0)), "abstains"),
     )
 
 
@@ -86,7 +86,7 @@ SMALL = Payload("1:1", 10, 2.0, 2e3, 0.0, 400.0, 0.0003)
 
 
 def _ipc_case(payload: Payload, hand_over: float, cost: StepCost = COST) -> Diagnosis:
-    """Two workers; the loop needs 3 ms for a batch, and what it takes to receive it."""
+    """Two workers; the loop takes 3 ms a batch, and ``hand_over`` to receive it."""
     scene = Scenario((IPC_WORK,), (cost,), workers=2, cores=2.0)
     scene = replace(scene, transport=Transport(hand_over, payload.serialise_cpu_s))
     base = steady_run(IPC_WORK, cost, workers=2, scenario=scene)
@@ -115,5 +115,5 @@ def ipc_overhead() -> tuple[Case, ...]:
         ),
         Case("a pool that mostly sends", _sending(0.8), "fires", "return-tensors"),
         Case("a pool that mostly computes", _sending(0.2), "abstains"),
-        Case("no batch was looked into", _ipc_case(replace(ARRAYS, batches=0), 0.006), "abstains"),
+        Case("no batch was inspected", _ipc_case(replace(ARRAYS, batches=0), 0.006), "abstains"),
     )

@@ -16,7 +16,7 @@ TIMES = [float(second) for second in range(0, 41, 2)]
 
 
 def _pressure_case(cost: StepCost, left: float = 1e9, **per_s: float) -> Diagnosis:
-    """Forty seconds of steady steps; counters grow by so much per second."""
+    """Forty seconds of steady steps; counters grow by ``per_s`` each second."""
     base = steady_run(BatchCost(0.001), cost)
     values = {name: [t * value for t in TIMES] for name, value in per_s.items()}
     values["memory_available_bytes"] = [left for _ in TIMES]
@@ -26,7 +26,7 @@ def _pressure_case(cost: StepCost, left: float = 1e9, **per_s: float) -> Diagnos
 
 
 def _settles() -> Diagnosis:
-    """A gigabyte in forty seconds, of which most comes early and some is given back."""
+    """A gigabyte in forty seconds; most is allocated early, and some is freed."""
     sick = _pressure_case(StepCost(0.01), refault_bytes=0.0, job_private_bytes=1.0)
     taken = [1e9 * (t / TIMES[-1]) ** 0.5 - 1e8 * (place % 3) for place, t in enumerate(TIMES)]
     series = replace(sick.profile.series, values={**sick.profile.series.values, "job_private_bytes": taken})
@@ -69,7 +69,7 @@ def memory_pressure() -> tuple[Case, ...]:
             "silent",
         ),
         Case(
-            "strangers thrash",
+            "other processes thrash",
             _pressure_case(StepCost(0.01), refault_bytes=5e8, job_major_faults=0.0),
             "silent",
         ),

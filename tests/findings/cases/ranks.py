@@ -28,7 +28,7 @@ def _on_busy_cores(late: Diagnosis) -> Diagnosis:
 
 
 def _validates(others: int) -> Diagnosis:
-    """The other rank validates for all; of 60 samples there this one computes in so many."""
+    """The other rank validates for all; this one computes there in ``others`` of 60 samples."""
     known = two_ranks(SLOW, 0.01)
     stacks = [
         Stack(pid, "trainer", "MainThread", ["main (/x/train.py:9)", f"{name} (/x/train.py:3)"], 60, running)
@@ -41,7 +41,7 @@ def _validates(others: int) -> Diagnosis:
 
 
 def _now_and_then() -> Diagnosis:
-    """It validates in every fourth step; in those between, this one comes last by a little."""
+    """The other rank validates in every fourth step; in the rest, this one is slightly slower."""
     known = _validates(0)
     tables = [
         replace(one.table, wall_s=[0.05] * 60, exchange_s=[first, *[then] * 3] * 15)
@@ -107,7 +107,7 @@ def _asleep_in_collectives() -> Diagnosis:
 
 
 def _unheard() -> Diagnosis:
-    """DistributedDataParallel, but nothing that the training thread waits for: an accelerator's own queue."""
+    """DistributedDataParallel on an accelerator: the training thread waits for no exchange."""
     return two_ranks(StepCost(0.0, 0.02), passes=())
 
 
@@ -130,7 +130,7 @@ def _many(backend: str) -> Diagnosis:
 
 
 def _merged() -> Diagnosis:
-    """Two ranks, each watched by a run on its own machine."""
+    """Two ranks, each profiled on its own machine."""
     sick = two_ranks(SICK)
     first, second = sick.profile.loops
     elsewhere = [replace(rank_steps(sick.profile, second), host="another")]

@@ -35,7 +35,7 @@ WORK = BatchCost(0.02)
 def _code_case(
     hot: tuple[int, int | None], work: BatchCost = WORK, seen: int = 100, path: list[str] = PARSING
 ) -> Diagnosis:
-    """Two workers of whose samples so many were in the hot path: (all, awake)."""
+    """Two workers, with ``hot`` of their stack samples in the hot path: (all, running)."""
     base = steady_run(work, StepCost(0.0, 0.002), workers=2)
     awake = None if hot[1] is None else seen - hot[0]
     stacks = [
@@ -51,14 +51,14 @@ def _code_case(
 
 
 def _written(text: str, path: list[str] = TAKING) -> Diagnosis:
-    """The hot line is the third of such a function."""
+    """The hot line is the third line of ``text``."""
     base = _code_case((90, 88), path=path)
     source = FunctionSource("/data/train.py", "__getitem__", 30, text)
     return replace(base, profile=replace(base.profile, sources=[source]))
 
 
 def _flipped(first: str, last: str) -> Diagnosis:
-    """Samples that came again differ; the hot line is in a function that draws nothing."""
+    """Repeated samples differ; the hot line is in a function without random draws."""
     sick = _written(FLIPS.format(first, last), [*TAKING, "cells (/data/train.py:40)"])
     sources = [
         *sick.profile.sources,
@@ -73,7 +73,7 @@ def python_sample_code_hot() -> tuple[Case, ...]:
     looping = [*TAKING, "smooth (/data/train.py:42)"]
     return (
         Case("every sample is parsed from JSON", _code_case((90, 88)), "fires", "columnar-numpy"),
-        Case("the same, though nobody saw who slept", _code_case((90, None)), "fires", "columnar-numpy"),
+        Case("the same, running threads not known", _code_case((90, None)), "fires", "columnar-numpy"),
         Case("a loop over elements", _code_case((90, 88), path=looping), "fires", "columnar-numpy"),
         Case("words of a text, one by one", _written(SPELT.format("0")), "fires", "precompute-deterministic"),
         Case(
@@ -87,7 +87,7 @@ def python_sample_code_hot() -> tuple[Case, ...]:
         Case("elements of a store, drawn at random", _written(DRAWN, DRAWING), "fires", "ring-buffer"),
         Case("a line that takes long, and no more is known", _code_case((90, 88), path=TAKING), "fires"),
         Case("the line sleeps", _code_case((90, 2), BatchCost(0.004, wait=0.03)), "silent"),
-        Case("it sleeps, and nobody saw it", _code_case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
+        Case("sleep is not known", _code_case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
         Case("no stacks", _code_case((8, 8), seen=10), "abstains"),
         Case("no loop was seen", replace(_code_case((90, 88)), scenario=None), "abstains"),
     )
@@ -127,7 +127,7 @@ def per_sample_indexing() -> tuple[Case, ...]:
             "silent",
         ),
         Case("samples are kept apart", _indexing_case(tensors=1024.0), "silent"),
-        Case("no batch was looked into", _indexing_case(tensors=0.0), "abstains"),
+        Case("no batch was inspected", _indexing_case(tensors=0.0), "abstains"),
     )
 
 
@@ -138,7 +138,7 @@ REPEATS_WORK = BatchCost(0.02)
 def _repeats_case(
     equal: int, compared: int = 64, work: BatchCost = REPEATS_WORK, memory: int | None = 64 << 30
 ) -> Diagnosis:
-    """Two workers, so much work a batch of 32 samples of 6 KB; the loop uses 1 ms."""
+    """Two workers make batches of 32 samples of 6 KB at a cost of ``work``; the loop takes 1 ms."""
     base = steady_run(work, StepCost(0.0, 0.001), workers=2)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
     repeats = [Repeats("1:1", 64, compared, equal, 6144.0)] if compared else []

@@ -57,7 +57,7 @@ MEMMAP = "memmap.flush (/usr/lib/python3/site-packages/numpy/_core/memmap.py:340
 
 
 def _dumped(track: str = TRACK, *called: str, running: int | None = None) -> Diagnosis:
-    """Weights go into a file, which no hook knows; stacks say where."""
+    """Weights are written to a file without a hook; stacks show the line."""
     sick = steady_run(BatchCost(1e-5), LOG_SICK)
     frames = ["<module> (train.py:13)", f"track (train.py:{len(track.splitlines())})", *called]
     facts = replace(
@@ -103,7 +103,7 @@ def logging_blocking() -> tuple[Case, ...]:
 def _evaluation_case(
     evaluation_s: float, recorded: int = 0, work: BatchCost | None = None, times: int = 4, loader: str = "1:2"
 ) -> Diagnosis:
-    """Ten seconds of training, and so many of evaluation."""
+    """Ten seconds of training, and ``evaluation_s`` of evaluation."""
     well = steady_run(BatchCost(1e-4), StepCost(0.01))
     own = steady_run(work or BatchCost(1e-4), StepCost(0.01))
     assert well.loop is not None

@@ -28,7 +28,7 @@ QUIET = HostLoad(cores=2.0, disk_busy=0.9, disk_queue=0.9, job_read_bytes_per_s=
 
 
 def _latency_case(inputs: Inputs, host: HostLoad = QUIET) -> Diagnosis:
-    """One worker that sleeps in reads for most of a batch's 22 ms; the loop uses 2 ms of them."""
+    """One worker that sleeps in reads for most of a batch's 22 ms; the loop takes 2 ms."""
     return replace(steady_run(LATENCY_WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs), host=host)
 
 
@@ -71,7 +71,7 @@ FULL = HostLoad(cores=4.0, disk_busy=1.0, disk_queue=20.0, job_read_bytes_per_s=
 
 
 def _bandwidth_case(workers: int = 4, inputs: Inputs = BANDWIDTH_LARGE, host: HostLoad = FULL) -> Diagnosis:
-    """Workers that sleep in large reads for nearly all of a batch; the loop uses 2 ms."""
+    """Workers that sleep in large reads for nearly all of a batch; the loop takes 2 ms."""
     return replace(
         steady_run(BANDWIDTH_WORK, StepCost(0.0, 0.002), workers=workers, cores=4.0, inputs=inputs), host=host
     )
@@ -101,7 +101,7 @@ REMOTE_WORK = BatchCost(0.001, network=0.03)
 
 
 def _remote_case(inputs: Inputs, work: BatchCost = REMOTE_WORK) -> Diagnosis:
-    """Two workers that wait for objects; the loop uses 3 ms."""
+    """Two workers that wait for an object store; the loop takes 3 ms."""
     return steady_run(work, StepCost(0.0, 0.003), workers=2, inputs=inputs)
 
 
@@ -122,7 +122,7 @@ def remote_storage_latency() -> tuple[Case, ...]:
         Case("reads from a local disk", _remote_case(inputs_of(LOCAL, 2, 0.0155), LOCAL), "silent"),
         Case("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP), "silent"),
         Case(
-            "waits that nobody saw",
+            "no waits were sampled",
             _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP),
             "abstains",
         ),
@@ -217,7 +217,7 @@ def _contended_case(
     busy: float = 1.0,
     saves: tuple[Operation, ...] = (),
 ) -> Diagnosis:
-    """The job moves 90 MB/s and strangers so much; None = nobody counted."""
+    """The job moves 90 MB/s, other processes ``strangers`` bytes/s; None = not counted."""
     base = steady_run(
         work,
         cost,
@@ -238,9 +238,9 @@ def disk_contended() -> tuple[Case, ...]:
     saving = StepCost(0.0, 0.01, checkpoint=0.02)
     saves = Operation("checkpoint", 1, 0, "save", 40, 4.0, 0.4, 0.2)
     return (
-        Case("reads wait behind strangers", _contended_case(3e8), "fires", "io-isolate"),
+        Case("reads wait behind other jobs", _contended_case(3e8), "fires", "io-isolate"),
         Case(
-            "checkpoints wait behind strangers",
+            "checkpoints wait behind other jobs",
             _contended_case(3e8, BatchCost(0.001), saving, saves=(saves,)),
             "fires",
             "io-isolate",
@@ -248,5 +248,5 @@ def disk_contended() -> tuple[Case, ...]:
         Case("the loader needs no disk", _contended_case(3e8, BatchCost(0.02)), "silent"),
         Case("the disk is the job's", _contended_case(1e6), "silent"),
         Case("the disk is mostly idle", _contended_case(3e8, busy=0.1), "silent"),
-        Case("nobody counted", _contended_case(None), "abstains"),
+        Case("disks were not counted", _contended_case(None), "abstains"),
     )

@@ -30,7 +30,7 @@ def _threads_case(
     queue: float = 0.0,
     handed_down: str = "1",
 ) -> Diagnosis:
-    """A model that computes for 20 ms on four cores; batches come for nothing."""
+    """A model that computes for 20 ms on four cores; batches cost nothing."""
     anatomies = [dispatch_like(COST, large=large)] if large is not None else []
     facts = Computing(
         switches=[ScriptSettings(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
@@ -53,7 +53,7 @@ def cpu_threads_misset() -> tuple[Case, ...]:
         Case("sixteen threads fight for four cores", _threads_case(16, queue=0.5), "fires", "set-threads"),
         Case("sixteen threads spin in large products", _threads_case(16), "fires", "set-threads"),
         Case(
-            "sixteen threads beside small operators, and nobody is held up",
+            "sixteen threads, small operators, and the loop is not held up",
             _threads_case(16, large=0.1),
             "silent",
         ),
@@ -68,7 +68,7 @@ def cpu_threads_misset() -> tuple[Case, ...]:
 def _saturated_case(
     work: BatchCost, cost: StepCost, workers: int, job: float | None, foreign: float = 0.0
 ) -> Diagnosis:
-    """A run on two cores of which the job keeps ``job`` busy, and strangers ``foreign``."""
+    """A run on two cores: the job keeps ``job`` of them busy, other processes ``foreign``."""
     host = HostLoad(cores=2.0, job_cores=job, foreign_cores=foreign)
     return replace(steady_run(work, cost, workers=workers, cores=2.0 - foreign), host=host)
 
@@ -89,7 +89,7 @@ def host_cpu_saturated() -> tuple[Case, ...]:
             "cheaper-preprocess",
         ),
         Case(
-            "strangers hold one core",
+            "other processes hold one core",
             _saturated_case(BatchCost(0.02), FEW, 2, 0.95, 1.0),
             "fires",
             "more-cores",
@@ -101,13 +101,13 @@ def host_cpu_saturated() -> tuple[Case, ...]:
             "silent",
         ),
         Case("waiting, not computing", _saturated_case(BatchCost(0.001, wait=0.04), FEW, 4, 0.2), "silent"),
-        Case("nobody counted the job's CPU", _saturated_case(BatchCost(0.02), FEW, 4, None), "abstains"),
+        Case("the job's CPU was not counted", _saturated_case(BatchCost(0.02), FEW, 4, None), "abstains"),
     )
 
 
 # cpu-stolen-by-others
 def _stolen_case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagnosis:
-    """Four workers decode on four cores, of which strangers take some; the loop uses 3 ms."""
+    """Four workers decode on four cores, of which other processes use ``foreign``; the loop takes 3 ms."""
     work = BatchCost(0.04)
     inputs = replace(inputs_of(work, 4, 0.02), queue=queue_s)
     rest = 0.0 if online > 4 else foreign or 0.0
@@ -121,17 +121,17 @@ def _stolen_case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -
 def cpu_stolen_by_others() -> tuple[Case, ...]:
     """It fires, it stays silent, it abstains."""
     return (
-        Case("strangers take two of four cores", _stolen_case(2.0, 0.03), "fires", "isolate-cpus"),
+        Case("others take two of four cores", _stolen_case(2.0, 0.03), "fires", "isolate-cpus"),
         Case("a quarter of a core, and a queue", _stolen_case(0.3, 0.02), "fires", "isolate-cpus"),
         Case("the machine is the job's", _stolen_case(0.0), "silent"),
-        Case("strangers on other cores", _stolen_case(2.0, online=64), "silent"),
+        Case("others on other cores", _stolen_case(2.0, online=64), "silent"),
         Case("the process tree was not counted", _stolen_case(None), "abstains"),
     )
 
 
 # cgroup-cpu-throttled
 def _throttled_case(throttled: float | None, quota: float | None = 1.0, threads: int = 4) -> Diagnosis:
-    """A model on four threads that may use one core's time."""
+    """A model on ``threads`` threads, with a CPU quota of ``quota`` cores."""
     scene = Scenario((BatchCost(1e-4),), (StepCost(0.01),), cores=quota or 4.0, threads=float(threads))
     base = steady_run(BatchCost(1e-4), StepCost(0.01), cores=quota or 4.0, scenario=scene)
     machine = replace(base.profile.machine, quota_cores=quota, cores=quota or 4.0, affinity_cores=4)
@@ -154,7 +154,7 @@ def cgroup_cpu_throttled() -> tuple[Case, ...]:
 
 # worker-thread-oversubscription
 def _oversubscribed_case(pool: float, queue: float, workers: int = 2) -> Diagnosis:
-    """20 ms of CPU a batch in the fetching thread, and so much in a pool; the fetch queues for a core."""
+    """20 ms of CPU a batch in the fetching thread, ``pool`` in a pool; a fetch waits ``queue`` for a core."""
     work, cost = BatchCost(0.02 + pool), StepCost(0.0, 0.002)
     inputs = replace(
         inputs_of(BatchCost(0.02), workers, 0.02), other_cpu=pool, queue=queue, wall=0.02 + queue
@@ -165,7 +165,7 @@ def _oversubscribed_case(pool: float, queue: float, workers: int = 2) -> Diagnos
 
 
 def _pooled(feeders: int) -> Diagnosis:
-    """A loop of 20 ms that has no core for half of it, beside so many processes of a pool."""
+    """A step of 20 ms, half of it without a core, and a pool of ``feeders`` processes."""
     scene = Scenario(
         (BatchCost(0.001),), (StepCost(0.009),), cores=2.0, feeders=FeederLoad(feeders), crowded=0.01
     )
@@ -188,10 +188,10 @@ def worker_thread_oversubscription() -> tuple[Case, ...]:
             "fires",
             "worker-threads-1",
         ),
-        Case("one worker beside an idle core", _oversubscribed_case(0.02, 0.001, 1), "silent"),
+        Case("one worker and an idle core", _oversubscribed_case(0.02, 0.001, 1), "silent"),
         Case("pools with cores of their own", _oversubscribed_case(0.02, 0.001), "silent"),
         Case("only the pipe's feeder is busy", _oversubscribed_case(0.001, 0.025), "silent"),
-        Case("nobody counted waits for a core", _oversubscribed_case(0.02, 0.0), "abstains"),
+        Case("waits for a core were not counted", _oversubscribed_case(0.02, 0.0), "abstains"),
         Case("four processes of a pool on two cores", _pooled(4), "fires", "worker-threads-1"),
         Case("two processes of a pool on two cores", _pooled(2), "abstains"),
         Case("both compute with two threads each", _helping(2.0), "fires", "worker-threads-1"),

@@ -37,14 +37,14 @@ def workers_too_few() -> tuple[Case, ...]:
         Case("the cores are full", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), 4), "silent"),
         Case("the workers keep up", steady_run(BatchCost(0.004), StepCost(0.0, 0.01), 1), "silent"),
         Case("no workers at all", steady_run(SLOW, FEW_COST), "silent"),
-        Case("nobody saw the workers", steady_run(SLOW, FEW_COST, 1, inputs=UNTIMED), "abstains"),
+        Case("the workers were not seen", steady_run(SLOW, FEW_COST, 1, inputs=UNTIMED), "abstains"),
         Case("no fetch was timed", steady_run(SLOW, FEW_COST, 1, inputs=Inputs()), "abstains"),
     )
 
 
 # workers-too-many
 def _many_case(cost: StepCost, workers: int, threads: float, queue: float | None) -> Diagnosis:
-    """A CPU model beside workers of 6 ms a batch, on two cores; the loop queues ``queue`` of 14 ms."""
+    """A CPU model and workers of 6 ms a batch on two cores; the loop lacks a core for ``queue`` of 14 ms."""
     scene = Scenario((BatchCost(0.006),), (cost,), workers=workers, cores=2.0, threads=threads)
     base = steady_run(BatchCost(0.006), cost, workers=workers, scenario=scene)
     row: Step = replace(base.steps[0], wall=0.014, queue=queue)
@@ -55,17 +55,17 @@ def workers_too_many() -> tuple[Case, ...]:
     """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
         Case(
-            "four workers beside two threads",
+            "four workers and two threads",
             _many_case(StepCost(0.01), 4, 2.0, 0.004),
             "fires",
             "reserve-cores",
         ),
-        Case("one worker beside one thread", _many_case(StepCost(0.01), 1, 1.0, 0.0), "silent"),
+        Case("one worker and one thread", _many_case(StepCost(0.01), 1, 1.0, 0.0), "silent"),
         Case("four workers, but the loop sleeps", _many_case(StepCost(0.0, 0.01), 4, 1.0, 0.0), "silent"),
         Case(
             "two threads that always have their cores", _many_case(StepCost(0.01), 2, 2.0, 0.0002), "silent"
         ),
-        Case("nobody counted waits for a core", _many_case(StepCost(0.01), 4, 2.0, None), "abstains"),
+        Case("waits for a core were not counted", _many_case(StepCost(0.01), 4, 2.0, None), "abstains"),
     )
 
 
@@ -74,7 +74,7 @@ WORK, RESPAWN_COST = BatchCost(0.002), StepCost(0.0, 0.003)
 
 
 def _respawn_case(steps: int, start: float, persistent: bool = False, started: int = 0) -> Diagnosis:
-    """Two workers; epochs of so many steps of 3 ms, each with that many seconds to begin."""
+    """Two workers; epochs of ``steps`` steps of 3 ms, which take ``start`` seconds to begin."""
     scene = Scenario((WORK,), (RESPAWN_COST,), workers=2, cores=2.0, epoch=EpochStart(steps, start))
     base = steady_run(WORK, RESPAWN_COST, workers=2, scenario=scene)
     assert base.loader is not None
@@ -105,7 +105,7 @@ def worker_respawn() -> tuple[Case, ...]:
 def _shm_case(
     batch_bytes: float, room: float | None = 64e6, used: float = 40.0, workers: int = 4
 ) -> Diagnosis:
-    """Four workers in a container with so much room in /dev/shm."""
+    """Four workers in a container with ``room`` bytes free in /dev/shm."""
     base = steady_run(BatchCost(0.001), StepCost(0.01), workers=workers)
     values: dict[str, list[float | None]] = {"descriptors": [used], "descriptor_limit": [256.0]}
     if room is not None:
@@ -134,7 +134,7 @@ STREAM = Loader("1:1", "dataloader", 1, "Stream", dataset_kind="iterable", batch
 def _sharding_case(
     firstlings: tuple[int, int], workers: list[int] | None = None, loader: Loader = STREAM
 ) -> Diagnosis:
-    """Two workers over an iterable data set; ``workers`` made the fetches."""
+    """Two workers over an iterable data set; ``workers`` says which made each fetch."""
     base = steady_run(BatchCost(0.02), StepCost(0.0, 0.004), workers=2, loader=loader)
     makings, made = [Making("1:1", 400, firstlings=firstlings)], workers or [0, 1] * 100
     table = FetchTable("1:1", len(made), t=[0.01 * n for n in range(len(made))], worker=made)
