@@ -182,7 +182,7 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class Wait:
-    """One look at a waiting thread. ``call_kind``: a kind of `_NUMBERS`, else fault, other, or "" if unreadable."""
+    """One sample of a waiting thread. ``call_kind``: of `_NUMBERS`, else fault, other, or "" if unreadable."""
 
     state: str
     channel: str
