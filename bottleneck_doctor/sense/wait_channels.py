@@ -182,7 +182,7 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class Wait:
-    """One sample of a waiting thread. ``call_kind``: of `_NUMBERS`, else fault, other, or "" if unreadable."""
+    """A sample of a waiting thread. ``call_kind``: in `_NUMBERS`, else fault, other, or "" if unreadable."""
 
     state: str
     channel: str

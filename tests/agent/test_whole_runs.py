@@ -14,6 +14,7 @@ import torch
 
 from bottleneck_doctor.agent import loop_without_loader, wire
 from bottleneck_doctor.model.run import Elapsed, Startup
+from tests.agent.odd_users import data, loops, samples, surroundings  # noqa: F401 - they list their users
 from tests.agent.odd_users.rows import USERS
 from tests.agent.watching import PRELUDE, profile_of, said, watched
 from tests.house.source import ROOT
