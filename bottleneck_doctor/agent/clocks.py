@@ -12,7 +12,6 @@ from .wire import NOTHING
 
 now = time.monotonic_ns
 thread_cpu = time.thread_time_ns
-process_cpu = time.process_time_ns
 
 _files = _local()
 _generation = [0]

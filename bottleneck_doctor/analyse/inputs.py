@@ -78,7 +78,7 @@ def steady_fetches(profile: Profile, loop: Loop | None, loader: Loader | None) -
 def without_openings(table: FetchTable, loop: Loop | None, loader: Loader) -> FetchTable:
     """The table without the first fetch of each new worker, where that opens or parses what later ones use.
 
-    It is paid once an epoch, however long the epoch is, and ``epoch_start`` holds it. An iterable data set
+    It is paid once an epoch, however long the epoch is, and ``epoch.seconds`` holds it. An iterable data set
     begins anew in kept workers, too: its first fetches stay.
     """
     again = loop is not None and len(loop.epochs.t) > 1

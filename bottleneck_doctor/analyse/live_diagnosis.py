@@ -127,7 +127,6 @@ def pace(before: Iterable[Progress], after: Sequence[Progress]) -> tuple[float |
         for one in ranks_of(after)
         if one.pid in earlier and one.steps > earlier[one.pid].steps
     ]
-    moved = [(then, one, span) for then, one, span in moved if span > 0]
     if not moved:
         return None, None
     return (

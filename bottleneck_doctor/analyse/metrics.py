@@ -165,11 +165,9 @@ TIGHT = 1.25  # times the lower end; where more may be hidden no single value is
 
 @dataclass(frozen=True)
 class ArithmeticTime:
-    """Of a step: seconds that what was counted takes at the device's peak, that it took, and that arithmetic
-    took whose operations are not known."""
+    """Seconds of a step: of the counted operations at the device's peak, and of arithmetic not counted."""
 
     at_peak_s: float
-    took_s: float
     uncounted_s: float
 
 
@@ -186,7 +184,7 @@ def arithmetic(facts: DeviceFacts) -> ArithmeticTime | None:
             at_peak += operations(one) / (known * 1e12)
             took += one.device_s
     whole = sum(one.device_s for one in facts.kernels if one.kind in ARITHMETIC)
-    return ArithmeticTime(at_peak, took, max(0.0, whole - took)) if took > 0 else None
+    return ArithmeticTime(at_peak, max(0.0, whole - took)) if took > 0 else None
 
 
 def utilisation(device: DeviceView | None) -> Metric:

@@ -204,9 +204,12 @@ class Watcher:
             self._renew_report(now_ns)
         early = f"too early to say: {steps} of {ENOUGH_STEPS} steps"
         step_s, wait_share = pace(self._before, progress)
+        if step_s is None:  # no step has ended since: the mean of all
+            begun = [replace(one, steps=1, wait_ns=0, last_ns=one.first_ns) for one in progress]
+            step_s, wait_share = pace(begun, progress)
         silent_s = (now_ns - max(one.last_ns for one in progress)) / 1e9 if progress else 0.0
         state = "stopped" if self._is_stopped() else "running" if progress else "starting"
-        if state == "running" and is_stalled(silent_s, step_s or self._last.step_s):
+        if state == "running" and is_stalled(silent_s, step_s):
             state = "stalled"
         self._before = progress
         self._last = replace(

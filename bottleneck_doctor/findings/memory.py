@@ -156,7 +156,7 @@ LEFT = (0.33, 0.05, 0.0)  # of the kernel's time: some of it may be for other pa
 MAPPED_BYTES = 32 << 20  # of data files, from which faults may be theirs (chosen)
 SOURCE = "getrusage"
 SHARE = 0.1  # of the step in the kernel, from which the cause is the loop's memory (chosen)
-HINT = 1.2  # a smaller predicted speedup is a hint, not a remedy (chosen, measured: see above)
+HINT = 1.2  # a smaller predicted speedup is a hint, not a remedy (chosen, measured: pages/memory.md)
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
 VARIABLES = " ".join(f"{name}={value}" for name, value in KEEP.items())
 KEEP_FREED = Proposal(

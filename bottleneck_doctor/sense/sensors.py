@@ -19,7 +19,7 @@ cumulative; what could not be read is left out. By sensor:
   children_main_queue_s (waiting for a core) of their main threads, and children_beside_cpu_s of all others
 - ``gpu_static`` once and ``gpu`` per reading, the names beginning with ``gpu0_`` for ``cuda:0``: see gpus.py
 - ``blocked``, one per process and half-second (wider in long runs): pid, and a count for each of
-  ``channels.CLASSES``; ``channel``: name, class, count; ``file``: pid, path, count, mount, fstype, device,
+  ``CLASSES``; ``channel``: name, class, count; ``file``: pid, path, count, mount, fstype, device,
   rotational (1, 0, or -1 when unknown), bytes (its size; 0 when unknown or far away)
 - ``sensors``, one at the end: sensors_cpu_s, the CPU time that all of this cost
 """

@@ -116,14 +116,11 @@ def test_a_forward_pass_answers_only_its_own_threads_backward_pass(
     assert loop_without_loader._Loop.handle is None, "it listens to one call only"
 
 
-SCRIPT_ODD_USERS = "tests.agent.odd_users"
-
-
 def _printed(command: list[str], folder: Path) -> dict[str, str]:
     """What each user printed, by name; the process must have ended well."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
     done = subprocess.run(
-        [*command, "-m", SCRIPT_ODD_USERS],
+        [*command, "-m", "tests.agent.odd_users"],
         cwd=folder,
         env=environ,
         capture_output=True,
