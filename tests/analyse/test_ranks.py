@@ -361,7 +361,7 @@ def test_what_is_not_of_one_training_is_refused() -> None:
     with pytest.raises(UsageError, match=r"rank 0 is in .*0.json and in again.json"):
         merged(twice)
     unknown = replace(files["profile.a.0.json"], processes=[])
-    with pytest.raises(UsageError, match="which rank"):
+    with pytest.raises(UsageError, match="gave its rank"):
         merged({"x.json": unknown})
     with pytest.raises(UsageError, match="merged already"):
         merged({**files, "all.json": merged(files)})

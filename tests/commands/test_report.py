@@ -179,7 +179,7 @@ def test_a_comparison_needs_both(store: Store, capsys: pytest.CaptureFixture[str
         ("python stacks (py-spy)", "python-stacks-py-spy\n\npy-spy took no"),
         ("data_wait_fraction", "data_wait_fraction\n\nShare of the steady training time"),
         ("input.storage", "input.storage\n\nthe data comes slowly from storage"),
-        ("[bad-profile]", "bad-profile\n\nThe file is not a profile"),
+        ("[bad-profile]", "bad-profile\n\nThe file is not a valid profile"),
     ],
 )
 def test_an_id_leads_to_its_page(id: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
