@@ -300,9 +300,9 @@ def test_forty_thousand_events_take_less_than_a_breath() -> None:
             number = pen.on_host("aten::mm", at, 30, **SHAPES)
             pen.kernel(at + 10, at + 20, 40, SGEMM, operator=number)
     text = pen.text()
-    begun = time.perf_counter()
+    begun = time.process_time()
     table = read_window(text)
-    taken = time.perf_counter() - begun
+    taken = time.process_time() - begun
     assert len(pen.events) > 39_000
     assert table is not None
     assert table.window.steps == 9
@@ -310,6 +310,6 @@ def test_forty_thousand_events_take_less_than_a_breath() -> None:
 
 
 def _yardstick(text: str) -> float:
-    begun = time.perf_counter()
+    begun = time.process_time()
     json.loads(text)
-    return time.perf_counter() - begun
+    return time.process_time() - begun
