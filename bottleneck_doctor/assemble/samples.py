@@ -42,7 +42,7 @@ CELLS_AT_MOST = 100_000  # so that many GPUs, each with three dozen names, leave
 BUCKETS_AT_MOST = 512
 NOT_COUNTS = frozenset({"pid", "width_s"})
 GRID_NS = 500_000_000  # sensors of one tick read a few milliseconds apart; they share a row
-SEPARATE = frozenset({"blocked", "loop", "channel", "file"})
+SEPARATE = frozenset({"blocked", "loop", "file"})
 
 
 def read_series(samples: Iterable[Sample], origin: int) -> Series:
@@ -70,17 +70,14 @@ def read_series(samples: Iterable[Sample], origin: int) -> Series:
 def read_blocked(samples: Iterable[Sample], loader_of: dict[int, str], origin: int) -> list[Blocked]:
     """What fetching threads were seen doing, per loader and half-second, and training loops."""
     bins: dict[tuple[str, int], dict[int, Counter[str]]] = {}
-    channels: Counter[str] = Counter()
     for sample in samples:
-        if sample.sensor == "channel":
-            channels[str(sample.values.get("name", ""))] += int(float(sample.values.get("count", 1)))
         key = _key(sample, loader_of)
         if key is not None:
             counts = bins.setdefault(key, {}).setdefault(sample.t_ns, Counter())
             for name, value in sample.values.items():
                 if name not in NOT_COUNTS and not isinstance(value, str):
                     counts[name] += int(value)
-    return [_blocked(key, rows, channels, origin) for key, rows in bins.items()]
+    return [_blocked(key, rows, origin) for key, rows in bins.items()]
 
 
 def _key(sample: Sample, loader_of: dict[int, str]) -> tuple[str, int] | None:
@@ -92,12 +89,10 @@ def _key(sample: Sample, loader_of: dict[int, str]) -> tuple[str, int] | None:
     return (loader, 0) if loader else None
 
 
-def _blocked(
-    key: tuple[str, int], rows: dict[int, Counter[str]], channels: Counter[str], origin: int
-) -> Blocked:
+def _blocked(key: tuple[str, int], rows: dict[int, Counter[str]], origin: int) -> Blocked:
     times = sorted(rows)
     every = -(-len(times) // BUCKETS_AT_MOST) or 1
-    result = Blocked(key[0], channels=dict(channels.most_common(16)), pid=key[1])
+    result = Blocked(key[0], pid=key[1])
     for place in range(0, len(times), every):
         total: Counter[str] = Counter()
         for t in times[place : place + every]:

@@ -290,12 +290,10 @@ def test_blocked_samples_go_to_the_loader_of_the_process() -> None:
     samples = [
         Sample(HALF_S, "blocked", {"pid": 200, "width_s": 0.5, "storage": 3, "running": 1}),
         Sample(HALF_S, "blocked", {"pid": 999, "storage": 5}),
-        Sample(HALF_S, "channel", {"name": "pipe_read", "count": 4}),
     ]
     (blocked,) = read_blocked(samples, OWNERS, 0)
     assert (blocked.loader, blocked.t) == ("100:1", [0.5])
     assert blocked.counts == [{"storage": 3, "running": 1}]
-    assert blocked.channels == {"pipe_read": 4}
 
 
 def test_many_buckets_are_merged_and_none_is_lost() -> None:
