@@ -167,12 +167,12 @@ Sleep = Callable[[float], None]
 
 
 @contextmanager
-def doorbell(child_pid: int, numbers: Iterable[int], told: int | None = None) -> Iterator[Sleep]:
+def doorbell(child_pid: int, numbers: Iterable[int], stop_fd: int | None = None) -> Iterator[Sleep]:
     """A function that sleeps at most so many seconds, cut short by one of the signals, the child's end, or
-    something to read from the descriptor ``told``."""
+    something to read from the descriptor ``stop_fd``."""
     bells = select.poll()
-    if told is not None:
-        bells.register(told, select.POLLIN)
+    if stop_fd is not None:
+        bells.register(stop_fd, select.POLLIN)
     longest_s = _LOOK_UP_S
     with ExitStack() as opened:
         for bell in (_of_the_child, _of_signals):
@@ -183,11 +183,11 @@ def doorbell(child_pid: int, numbers: Iterable[int], told: int | None = None) ->
             else:
                 opened.callback(os.close, descriptor)
                 bells.register(descriptor, select.POLLIN)
-        yield lambda seconds: _sleep(bells, min(seconds, longest_s))
 
+        def sleep(seconds: float) -> None:
+            bells.poll(min(seconds, longest_s) * 1e3)
 
-def _sleep(bells: select.poll, seconds: float) -> None:
-    bells.poll(seconds * 1e3)
+        yield sleep
 
 
 def _of_the_child(child_pid: int, _: Iterable[int]) -> int:
