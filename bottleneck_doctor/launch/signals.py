@@ -7,7 +7,7 @@ import select
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -127,13 +127,10 @@ def stop_ourselves(number: int) -> None:
         signal.signal(number, handler)
 
 
-def nudge(child_pid: int, number: int) -> bool:
-    """Send a signal to the training process alone; False when it is gone."""
-    try:
+def nudge(child_pid: int, number: int) -> None:
+    """Send a signal to the training process alone, if it is still there."""
+    with suppress(ProcessLookupError):
         os.kill(child_pid, number)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _handle(numbers: Iterable[int], handler: Handler) -> dict[int, Any]:

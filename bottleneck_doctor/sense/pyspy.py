@@ -74,9 +74,12 @@ def compared(every: Looks, awake: Looks, holding: Looks) -> list[Stack]:
 def _with_column(stacks: list[Stack], look: list[Stack], column: str) -> list[Stack]:
     """The stacks with another look's samples in that column; paths that only this look met are added."""
     counts = {_path(one): one.count for one in look}
-    known = [replace(one, **{column: counts.pop(_path(one), 0)}) for one in stacks]
-    missed = (one for one in look if _path(one) in counts)
-    return known + [replace(one, **{"count": 0, column: counts[_path(one)]}) for one in missed]
+
+    def counted(one: Stack, samples: int) -> Stack:
+        return replace(one, running=samples) if column == "running" else replace(one, holding=samples)
+
+    known = [counted(one, counts.pop(_path(one), 0)) for one in stacks]
+    return known + [counted(replace(one, count=0), one.count) for one in look if _path(one) in counts]
 
 
 def add_up(known: list[Stack], more: list[Stack]) -> list[Stack]:
@@ -140,7 +143,7 @@ GRACE_S = 10.0  # to read the symbols before, and to write the stacks after the 
 OPTIONS = "--threads --nonblocking --full-filenames --format raw".split()
 # With threads that sleep, waits for locks and disks are seen with their lines. A thread that holds the
 # interpreter's lock is in Python, not in an operator, which lets the lock go.
-KINDS = {"every": ("--idle",), "awake": (), "holding": ("--gil",)}
+KINDS: dict[str, tuple[str, ...]] = {"every": ("--idle",), "awake": (), "holding": ("--gil",)}
 
 
 class StackWindow:

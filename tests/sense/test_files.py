@@ -126,17 +126,6 @@ def test_the_longest_and_latest_mount_holds_a_path(plant: Plant, path: str, fsty
     assert held(path, plant({"proc/self/mountinfo": TABLE})) == fstype
 
 
-def test_a_line_tells_root_device_and_options(plant: Plant) -> None:
-    mounts = read_mounts(plant({"proc/self/mountinfo": TABLE}))
-    assert mounts[2] == Mount("/data/my set", "xfs", "/dev/sdb1", "8:17", "/sub", ("rw",))
-    assert len(mounts) == 5
-
-
-def test_without_a_table_nothing_is_held() -> None:
-    assert read_mounts(Path("/nowhere/at/all")) == []
-    assert mount_of("/data", []) is None
-
-
 def test_network_file_systems_are_known() -> None:
     assert all(map(is_network, ("nfs4", "lustre", "9p", "fuse.sshfs", "virtiofs")))
     assert not any(map(is_network, ("ext4", "tmpfs", "overlay", "fuseblk", "fuse.fuse-overlayfs", "")))
@@ -183,11 +172,6 @@ def test_a_mapped_device_spins_when_one_below_does(
     if second is not None:
         files["slaves/sdb/queue/rotational"] = second
     assert rotational(Mount("/", "ext4", "/dev/dm-0", "8:0"), disk(plant, "dm-0", files)) is spins
-
-
-@pytest.mark.parametrize("number", ["0:44", "259:9", ""])
-def test_a_device_that_is_no_disk_is_unknown(plant: Plant, number: str) -> None:
-    assert rotational(Mount("/", "nfs", "filer:/export", number), plant({"sys/": ""})) is None
 
 
 def test_places_over_a_network_come_behind_the_others(plant: Plant) -> None:

@@ -26,19 +26,6 @@ def below(root: Path, groups: list[Path]) -> list[str]:
     return [str(group.relative_to(root / "sys/fs/cgroup")) for group in groups]
 
 
-def test_v2_runs_from_the_own_group_to_the_top(plant: Plant) -> None:
-    root = plant(
-        {
-            "proc/self/cgroup": "0::/user.slice/job\n",
-            "proc/self/mountinfo": CGROUP2.format(root="/"),
-            "sys/fs/cgroup/user.slice/job/cpu.max": "max 100000\n",
-        }
-    )
-    found = find_cgroups(root)
-    assert found.kind == "v2"
-    assert below(root, found.unified) == ["user.slice/job", "user.slice", "."]
-
-
 def test_v1_finds_each_controller_where_it_is_mounted(plant: Plant) -> None:
     root = plant(
         {
@@ -177,14 +164,11 @@ def test_a_v1_quota_is_divided_by_its_period(plant: Plant, quota: str, cores: fl
     assert cgroup.quota_cores(old(plant(files))) == cores
 
 
-def test_memory_high_limits_as_memory_max_does(plant: Plant) -> None:
-    root = plant({"slice/job/memory.max": "8000", "slice/job/memory.high": "6000", "slice/memory.max": "max"})
-    assert cgroup.memory_limit_bytes(nested(root)) == 6000
-
-
 def test_the_largest_v1_number_means_no_limit(plant: Plant) -> None:
     assert cgroup.memory_limit_bytes(old(plant({"memory.limit_in_bytes": "9223372036854771712"}))) is None
     assert cgroup.memory_limit_bytes(old(plant({"memory.limit_in_bytes": "5000"}))) == 5000
+    root = plant({"slice/job/memory.max": "8000", "slice/job/memory.high": "6000", "slice/memory.max": "max"})
+    assert cgroup.memory_limit_bytes(nested(root)) == 6000, "memory.high limits as memory.max does"
 
 
 def test_the_smallest_read_rate_on_any_disk_counts(plant: Plant) -> None:

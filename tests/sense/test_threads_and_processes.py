@@ -180,10 +180,6 @@ def test_a_rank_that_has_yet_to_call_exec_is_found_at_the_next_reading(plant: Pl
     assert ranks.read(S)["other_ranks"] == 1
 
 
-def test_a_process_without_a_rank_has_no_other_ranks(plant: Plant) -> None:
-    assert OtherRanks(30, plant({**launched({}), **began_with(30, HOME="/")})).read(0) == {}
-
-
 def test_ranks_are_known_from_what_the_agent_knows_them_from() -> None:
     assert [name.decode() for name in RANKS] == [rank for rank, _ in LAUNCHERS]
 

@@ -15,14 +15,6 @@ NARROW = "gen=3 gen_max=5 width=8 width_max=16"
 TWO = ("gpu name=H100 uuid=GPU-aa busy=80 total=80e9", "gpu name=T4 uuid=GPU-bb busy=5 total=16e9")
 
 
-def test_an_idle_gpu(ask: Ask) -> None:
-    found = ask("gpus", f"{ONE} busy=0 used=500e6 sm_clock=345 reasons=1 gen=1")
-    (values,) = found.readings
-    assert (values["gpu0_busy_share"], values["gpu0_clocks_idle"], values["gpu0_pcie_gen"]) == (0.0, 1, 1)
-    assert values["gpu0_foreign_processes"] == values["gpu0_job_processes"] == 0
-    assert found.gaps == []
-
-
 def test_a_busy_gpu_and_what_does_not_change_of_it(ask: Ask) -> None:
     found = ask("gpus", f"{ONE} busy=97 {NARROW}", readings=2)
     first, second = found.readings
@@ -34,7 +26,9 @@ def test_a_busy_gpu_and_what_does_not_change_of_it(ask: Ask) -> None:
     assert (found.static["gpu0_uuid"], found.static["gpu0_memory_bytes"]) == ("GPU-aa", 80e9)
     assert found.static["gpu0_sm_clock_max_mhz"] == 1980
     assert "gpu0_power_limit_w" not in second, "it is asked rarely"
+    assert first["gpu0_foreign_processes"] == first["gpu0_job_processes"] == 0
     assert "nvmlDeviceGetPcieThroughput" not in found.calls, "20 ms each"
+    assert "nvmlGpmSampleGet" not in found.calls, "monitors are there from Hopper on"
     assert found.gaps == []
 
 
@@ -114,13 +108,6 @@ def test_hopper_says_how_much_of_it_works_since_the_last_time(ask: Ask) -> None:
     assert found.gaps == []
 
 
-def test_before_hopper_nobody_asks_for_monitors_twice(ask: Ask) -> None:
-    found = ask("gpus", ONE, readings=11)
-    assert not [name for name in found.readings[-1] if "active" in name]
-    assert (found.calls["nvmlGpmQueryDeviceSupport"], found.gaps) == (1, [])
-    assert "nvmlGpmSampleGet" not in found.calls
-
-
 def test_eight_gpus_cost_far_less_than_the_hundredth_of_a_core_that_watching_may_cost(ask: Ask) -> None:
     """Of a driver that answers at once: what is left is the binding and us."""
     eight = [f"gpu name=H100 uuid=GPU-{number} gpm=1 sm=40" for number in range(8)]
@@ -151,18 +138,10 @@ def test_a_driver_that_refuses_everything_is_one_gap_per_reason(
     assert found.readings[-1] == {}
 
 
-@pytest.mark.parametrize("code", [3, 4, 15, 999])
-def test_a_driver_that_refuses_even_its_list_of_gpus(ask: Ask, code: int) -> None:
-    found = ask("gpus", ONE, f"fail * {code}")
+def test_a_driver_that_refuses_even_its_list_of_gpus(ask: Ask) -> None:
+    found = ask("gpus", ONE, "fail * 15")
     assert (found.static, found.readings) == ({}, [{}])
     assert found.gaps[0][1].startswith("NVML fails at GPU 0: ")
-
-
-def test_one_call_that_is_refused_costs_only_its_value(ask: Ask) -> None:
-    found = ask("gpus", ONE, "fail nvmlDeviceGetPowerUsage 3")
-    assert found.readings[0]["gpu0_busy_share"] == 0.5
-    assert "gpu0_power_w" not in found.readings[0]
-    assert found.gaps == [["gpu counters", "Not Supported: PowerUsage", ""]]
 
 
 def test_a_gpu_lost_midway_is_given_up_and_the_other_read_on(ask: Ask) -> None:
