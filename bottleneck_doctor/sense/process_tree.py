@@ -29,10 +29,10 @@ class Usage:
     counts: dict[str, int]
 
 
-# Name, and what one is of the kernel's unit.
+# Name, and how many of the kernel's unit make one.
 COUNTERS = {
-    "job_cpu_s": 1 / TICKS_PER_S,
-    "job_system_s": 1 / TICKS_PER_S,
+    "job_cpu_s": TICKS_PER_S,
+    "job_system_s": TICKS_PER_S,
     "job_major_faults": 1,
     "job_read_bytes": 1,
     "job_write_bytes": 1,
@@ -84,7 +84,7 @@ class Tree:
         return {
             "job_rss_bytes": PAGE_BYTES * sum(usage.rss_pages for usage in living.values()),
             **{
-                name: self._most[name] * unit
+                name: self._most[name] / unit
                 for name, unit in COUNTERS.items()
                 if not (self.io_refused and name in ("job_read_bytes", "job_write_bytes"))
             },
