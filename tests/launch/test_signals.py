@@ -179,7 +179,7 @@ def test_an_alarm_that_was_set_before_the_start_goes_off_in_the_training(stage):
     """`perl -e 'alarm 60; exec @ARGV' python train.py` is a common time-out: alarms survive exec."""
 
     def set_alarm() -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        signal.setitimer(signal.ITIMER_REAL, 3.0)  # the supervisor has begun by then
 
     process = stage.start("sleep", "60", preexec_fn=set_alarm)
     assert process.wait(PATIENCE_S) == 128 + signal.SIGALRM

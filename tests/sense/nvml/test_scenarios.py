@@ -41,16 +41,6 @@ def test_heat_and_a_lowered_power_limit_are_named(ask: Ask) -> None:
     assert found.static["gpu0_power_default_w"] == 700.0
 
 
-def test_the_mean_of_a_gpu_that_works_half_of_the_time_is_a_half(ask: Ask) -> None:
-    """Steps of half a second are those that a reading every half-second would see always in one phase."""
-    found = ask("sensors", f"{ONE} wave=500", seconds=7)
-    shares = [one["gpu0_busy_share"] for one in found.readings]
-    assert len(shares) >= 8
-    assert 0.25 < sum(shares) / len(shares) < 0.75
-    assert min(shares) < 0.3
-    assert max(shares) > 0.7
-
-
 def test_strangers_are_told_from_the_job_by_what_is_new(ask: Ask) -> None:
     """The driver also remembers how busy everybody was a minute ago."""
     found = ask(
