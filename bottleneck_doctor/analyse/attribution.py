@@ -11,9 +11,9 @@ from ..source.purpose import LOG, purpose_at
 from .between_epochs import stacks_between
 from .evaluation import Evaluated, find_evaluated
 from .loop_parts import LoopSample, data_samples, samples_in, training_samples
+from .shares import PART
 from .steps import SAMPLES_AT_LEAST
 
-SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (chosen)
 TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
 # Never logging: a forward pass whose result is logged is the model's; the others have hooks of their own.
 ELSEWHERE = ("forward", "checkpoint", *TIMED)
@@ -105,6 +105,6 @@ def saving_calls(samples: list[LoopSample]) -> set[tuple[int, str]]:
     found = set()
     for call, group in calls.items():
         total, hooked = samples_in(group), samples_in(one for one in group if one.part == "checkpoint")
-        if total >= SAMPLES_AT_LEAST and hooked >= SAVES * total:
+        if total >= SAMPLES_AT_LEAST and hooked >= PART * total:
             found.add(call)
     return found

@@ -11,13 +11,13 @@ from ..model.loops import Loader
 from .host import busy_workers, crowding
 from .predict import best_split, split_change
 from .replay import apply, one_thread_longer, step_seconds
+from .shares import MOST, NOTICED
 from .step_costs import is_clocked, troubles
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory (chosen)
 INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere (chosen)
 DEVICE_FILLED = 0.7  # NVML busy share, below which a device is underfilled [SageMaker Debugger]
-ODD = 1.1  # gain of removing a device's problem, from which that is the cause, not its computing (chosen)
-KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are the cause (chosen)
+ODD = 1 + NOTICED  # gain of removing a device's problem, from which that is the cause, not its computing
 FUSED = 0.5  # of what calling small operators costs is left where they are merged (chosen)
 CORES_FREE = 1e6
 
@@ -150,7 +150,7 @@ def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dic
     """The same for causes that only an accelerator has.
 
     ``device.compute`` is one only where removing throttling, other processes, low occupancy or allocations
-    gains less than ``ODD``, and copies or readbacks less than ``KEPT_IDLE`` of a free device.
+    gains less than ``ODD``, and copies or readbacks less than half of a free device.
     """
     odd = {cause: gain(base, change) for cause, change in troubles(base, host, view).items()}
     found = {cause: value for cause, value in odd.items() if value >= ODD}
@@ -160,7 +160,7 @@ def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dic
             "device.transfer": gain(base, Change(copying=0)),
             "host.sync": gain(base, Change(ahead=1.0)) if _is_after_waits(view) else 1.0,
         }
-        kept_idle = max(waits.values()) >= max(ODD, KEPT_IDLE * whole)
+        kept_idle = max(waits.values()) >= max(ODD, MOST * whole)
         plain = {} if kept_idle or odd.keys() & found.keys() else {"device.compute": whole}
         return found | waits | plain
     if base.undivided:

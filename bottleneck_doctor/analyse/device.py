@@ -13,15 +13,11 @@ from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
+from .shares import LARGE_PART, MOST, NEARLY_ALL, TRACE
 from .steps import mean_in, ratio_interval, share_interval
 
 LOOKS_AT_LEAST = 5  # sampled steps; with fewer, the clock is not used (chosen)
 PAIR_AT_MOST_S = 5e-6  # for two adjacent events [CUDA Runtime API: events resolve 0.5 us; the rest is chosen]
-CAUGHT_UP = 0.9  # of sampled steps at least: the loop takes the time, or waits in every step (chosen)
-WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (chosen)
-SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (chosen)
-NO_ROOM = 0.5  # of the device's time, that such a loop is taken to need: between nothing and all of it
-HIDDEN = 0.5  # of the clock's wait for data idle in the window, or kernels ran in that time (chosen)
 
 DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
 
@@ -144,15 +140,15 @@ def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceStepBre
 
 def is_always_ahead(clock: DeviceClockStep) -> bool:
     """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
-    waits = not clock.heard or clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
-    return not waits and clock.caught_up is not None and clock.caught_up >= CAUGHT_UP
+    waits = not clock.heard or clock.inside_s + clock.blocked_s >= TRACE * clock.wall_s
+    return not waits and clock.caught_up is not None and clock.caught_up >= NEARLY_ALL
 
 
 def _input_s(clock: DeviceClockStep, window: DeviceWindow) -> float:
     """The wait for data, without the kernels that ``next`` itself launches: these are the window's busy time
     beyond the rest of the step, where the window hardly saw the device idle for data."""
     beyond = window.busy_s - clock.rest_s
-    idle = window.input_s / window.wall_s < HIDDEN * clock.input_s / clock.wall_s
+    idle = window.input_s / window.wall_s < MOST * clock.input_s / clock.wall_s
     return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
 
 
@@ -161,15 +157,15 @@ def _host_s(clock: DeviceClockStep, window: DeviceWindow, busy_s: float) -> floa
     loop far ahead, for which the device never waits, also waits for room in the queue by its clock."""
     known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
     idle = window.launch_s + window.sync_s + window.memory_s + window.collective_s
-    return without_room(known, busy_s) if idle < WAITING * window.wall_s else known
+    return without_room(known, busy_s) if idle < TRACE * window.wall_s else known
 
 
 def without_room(issue_s: float, device_s: float) -> float:
-    """A loop's time without what it may have waited for room in the device's queue."""
-    return NO_ROOM * device_s if issue_s > SPARE * device_s else issue_s
+    """A loop's time without what it may have waited for room in the device's queue: what it then needs is
+    between nothing and all of the device's time."""
+    return device_s / 2 if issue_s > NEARLY_ALL * device_s else issue_s
 
 
-BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (chosen)
 SLOWING = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")
 HOST = (None, "", "cpu", "meta")  # where tensors are when no accelerator is used
 TIMED = ("cuda", "xpu")  # kinds of devices that torch can set timed marks on
@@ -248,9 +244,10 @@ def find_gaps(view: DeviceView | None) -> list[Gap]:
 
 
 def view_driver(series: Series, prefix: str, begin: float, end: float) -> DriverView:
-    """NVML's readings of one device while it was busy, between two instants."""
+    """NVML's readings of one device between two instants, while it was busy: idle ones clock down."""
     readings = _readings(series, prefix, begin, end)
-    busy = [one for one in readings if one.get("busy_share", 1.0) >= BUSY and not one.get("clocks_idle")]
+    busy = [one for one in readings if one.get("busy_share", 1.0) >= LARGE_PART]
+    busy = [one for one in busy if not one.get("clocks_idle")]
     once = {name: value for one in _readings(series, prefix, 0.0, end) for name, value in one.items()}
     gen, width = _usual(busy, "pcie_gen"), _usual(busy, "pcie_width")
     return DriverView(

@@ -14,7 +14,6 @@ from ..model.run import Gap
 from .attribution import attribute
 from .between_epochs import epoch_ends
 from .device import find_gaps, is_accelerated, look_aside, view_device
-from .drift import find_drift
 from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NOBODY, find_feeders
 from .inputs import (
@@ -29,6 +28,7 @@ from .inputs import (
     with_feeders,
     works_of,
 )
+from .levels import find_drift
 from .live_diagnosis import by_samples
 from .loop_cpu import with_written
 from .loop_without_loader import judge_gap, with_waits

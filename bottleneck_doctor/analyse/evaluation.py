@@ -15,6 +15,7 @@ from ..source import code
 from ..source.frames import users_path
 from ..source.purpose import BESIDE, LOG, MEASURE, purpose_of
 from .loop_parts import LoopSample, samples_in
+from .shares import MOST, PART
 from .steps import SAMPLES_AT_LEAST, Z90
 
 CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise
@@ -22,9 +23,6 @@ CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations o
 OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s"), ("system_s", ""),
        ("minor_faults", ""))  # fmt: skip
 Call = tuple[int, str]  # the loop's line, and the user's function that it calls
-FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (chosen)
-# the same of what is written out: with less, it is the writing that takes time (chosen)
-WRITTEN_FORWARDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool
     purpose = purpose_of(profile.sources, stacks)
     # A model of plain functions calls no module: only the source shows that it is measured now and then.
     measures = not modular and purpose.seldom and purpose.what in (BESIDE, MEASURE)
-    least = WRITTEN_FORWARDS if purpose.what == LOG else FORWARDS
+    least = MOST if purpose.what == LOG else PART  # else the writing takes the time, or it uses the model
     if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= least * total):
         return False
     path = users_path(max(stacks, key=lambda one: one.count).frames)

@@ -12,10 +12,9 @@ from ..model.loops import RankSteps
 from ..model.profile import Profile
 from ..model.report import Metric
 from .replay import step_seconds
+from .shares import MOST, NEARLY_ALL, PART
 from .steps import mean_interval, seconds_in, steps_in
 
-DISK_BUSY = 0.5  # share of time with a request in flight; below it, users do not delay each other (chosen)
-OURS_AT_LEAST = 0.7  # the job's share of the traffic; below it, the disks are shared (chosen)
 LITTLE_BYTES_PER_S = 5e6  # of other processes' traffic do not slow a disk (chosen)
 
 
@@ -41,8 +40,8 @@ class Disks:
     @property
     def shared(self) -> bool:
         """Whether other processes take so much of busy disks that the job slows down."""
-        large = self.strangers_bytes_per_s >= LITTLE_BYTES_PER_S and self.job_share < OURS_AT_LEAST
-        return large and self.busy >= DISK_BUSY
+        large = self.strangers_bytes_per_s >= LITTLE_BYTES_PER_S and self.job_share < NEARLY_ALL
+        return large and self.busy >= MOST
 
 
 def measure_disks(profile: Profile, begin: float, end: float) -> Disks | None:
@@ -102,8 +101,6 @@ def _theirs(lost: float, host: HostLoad) -> float:
     return min(1.0, foreign / beyond) if beyond > 0 else 1.0
 
 
-OTHERS_SHARE = 0.2  # of a worker's CPU in threads that it did not ask for (chosen)
-QUEUE_SHARE = 0.25  # of a fetch spent waiting for a core (chosen)
 
 
 def pool_cpu(inputs: Inputs, serialise: float) -> float:
@@ -117,7 +114,7 @@ def crowding(inputs: Inputs, workers: int, serialise: float) -> float:
     pool = pool_cpu(inputs, serialise)
     if workers < 2 or inputs.cpu <= 0 or inputs.wall <= 0:
         return 1.0
-    if pool < OTHERS_SHARE * (inputs.cpu + pool) or inputs.queue < QUEUE_SHARE * inputs.wall:
+    if pool < PART * (inputs.cpu + pool) or inputs.queue < PART * inputs.wall:
         return 1.0
     return 1 + pool / inputs.cpu
 
@@ -125,10 +122,10 @@ def crowding(inputs: Inputs, workers: int, serialise: float) -> float:
 def _helped(series: Series, begin: float, end: float) -> float:
     """The same of processes that the script started itself: their CPU over that of their main threads."""
     names = ("main_cpu", "main_queue", "beside_cpu")
-    main, queue, beside = (rate(series, f"children_{name}_s", begin, end) or 0.0 for name in names)
-    if main <= 0 or beside < OTHERS_SHARE * (main + beside) or queue < QUEUE_SHARE * (main + queue):
+    main, queue, other = (rate(series, f"children_{name}_s", begin, end) or 0.0 for name in names)
+    if main <= 0 or other < PART * (main + other) or queue < PART * (main + queue):
         return 1.0
-    return 1 + beside / main
+    return 1 + other / main
 
 
 def busy_workers(scenario: Scenario) -> float:
@@ -142,7 +139,6 @@ def busy_workers(scenario: Scenario) -> float:
 FOREIGN_NOISE_CORES = 0.08  # bdoc's supervisor and kernel threads stay below this (chosen)
 
 LEAST_CORES = 0.01  # cores: the smallest quota that is believed
-OVERLAP = 0.5  # of the steady window, for which another process trains too, to share the cores (chosen)
 
 
 def rate(series: Series, name: str, begin: float, end: float) -> float | None:
@@ -221,7 +217,7 @@ def _training(profile: Profile, begin: float, end: float) -> set[int]:
     the script started."""
     loops = [(one.pid, one.table.t) for one in [*profile.loops, *profile.outside] if one.role == "train"]
     spans = [(pid, min(end, t[-1]) - max(begin, t[0])) for pid, t in loops if t]
-    return {pid for pid, length in spans if length >= OVERLAP * (end - begin) > 0}
+    return {pid for pid, length in spans if length >= MOST * (end - begin) > 0}
 
 
 def strangers(host: HostLoad) -> float:

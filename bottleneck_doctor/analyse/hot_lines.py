@@ -14,6 +14,7 @@ from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..source.frames import is_ours, is_queued, is_users, parse_frame
 from .loop_without_loader import gap_stacks
+from .shares import LARGE_PART, MOST, NOTICED
 from .steps import SAMPLES_AT_LEAST
 
 LISTED = 20  # of each role's own and of its library functions: a readable list of bounded size
@@ -123,9 +124,6 @@ POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also s
 WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/logging/")
 SENDS = re.compile(r"(\w+\.)?(put|send|send_bytes|dumps|_sendback_result) \(.*/(multiprocessing|concurrent)/")
 PUTS = re.compile(r"(\w+\.)?put \(.*/queues?\.py:")
-QUEUED = 0.1  # of the loop's samples in a queue, from which it is fed by threads (chosen)
-MAKES = 0.5  # of the samples, from which a thread is one of those (chosen)
-BUSY = 0.3  # of a core, from which one is a feeder (chosen)
 
 
 @dataclass(frozen=True)
@@ -157,9 +155,9 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
         if one.pid in pools or (one.pid == pid and "Main" not in one.thread):
             seen.setdefault((one.pid, one.thread), []).append(one)
     busy = {key: sum(one.running or 0 for one in stacks) / looks for key, stacks in seen.items()}
-    found = [key for key, share in busy.items() if share >= BUSY and _feeds(seen[key])]
+    found = [key for key, share in busy.items() if share >= LARGE_PART and _feeds(seen[key])]
     asleep = []
-    if sum(one.count for one in main if is_queued(one.frames)) >= QUEUED * looks:
+    if sum(one.count for one in main if is_queued(one.frames)) >= NOTICED * looks:
         others = [key for key in seen if key[0] == pid and key not in found]
         asleep = [key for key in others if _makes(seen[key], looks)]
     return Feeders(
@@ -199,14 +197,14 @@ def _feeds(stacks: list[Stack]) -> bool:
         for one in stacks
         if (_making(one) or _is_sending(one)) and not any(map(_writes, one.frames))
     ]
-    return sum(makes) > 0.5 * sum(one.running or 0 for one in stacks)
+    return sum(makes) > MOST * sum(one.running or 0 for one in stacks)
 
 
 def _makes(stacks: list[Stack], looks: int) -> bool:
     """Whether a thread is mostly below the user's lines, writes nothing, and is not ahead of the loop."""
     makes = [one for one in stacks if _making(one) and not is_queued(one.frames)]
     return not any(_writes(frame) for one in makes for frame in one.frames) and (
-        sum(one.count for one in makes) > MAKES * looks
+        sum(one.count for one in makes) > MOST * looks
     )
 
 
@@ -234,7 +232,6 @@ LIBRARY = re.compile(
     r"|/(bottleneck_doctor)/agent/"
 )
 OURS = "bottleneck_doctor"
-MOST = 0.5  # of the samples: the deepest line that still holds as much is the hottest (chosen)
 # Modules shown under the name of a library that people know.
 KNOWN_AS = {"_compression": "gzip, bz2 or lzma", "sre_compile": "re", "sre_parse": "re", "zipfile": "zip"}
 

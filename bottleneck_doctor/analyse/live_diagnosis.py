@@ -17,13 +17,13 @@ from .host import measure_host
 from .hot_lines import FETCH
 from .loop_parts import training_samples
 from .metrics import cpu_busy
+from .ranks import SIMILAR
+from .shares import MOST
 from .steady import WARMUP_SHARE
 from .steps import Z90
-from .verdict import NO_GAINS, STEPS_AT_LEAST
+from .verdict import NEARER, NO_GAINS, STEPS_AT_LEAST
 
 SAMPLES_AT_LEAST = 100  # of a training's thread; with fewer, a share is known to 8 percentage points at best
-CLEARLY = 1.5  # times the second side, from which confidence is more than low (chosen)
-AWAKE = 0.5  # of the samples of who makes batches, from which that is a matter of CPU
 SLEEPS = {
     "storage": "input.storage",
     "fault": "input.storage",
@@ -85,7 +85,7 @@ def _verdict(profile: Profile, trainer: int | None, seen: Counter[str], total: i
         return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)
     cause = _why_late(profile, trainer) if side == "waiting for data" else CAUSES[side]
     bound = RESOURCE[cause] or "io"  # what is written to a disk, or over a network
-    sure = "medium" if most >= CLEARLY * (others[0][1] if others else 0) else "low"
+    sure = "medium" if (others[0][1] if others else 0) < NEARER * most else "low"
     return Verdict(bound, cause, why, sure, None, NO_GAINS)
 
 
@@ -96,7 +96,7 @@ def _why_late(profile: Profile, trainer: int | None) -> str:
     makers = workers or [one for one in stacks if one.pid == trainer]
     known = [one for one in makers if one.running is not None]
     awake = sum(one.running or 0 for one in known)
-    if known and awake >= AWAKE * sum(one.count for one in known):
+    if known and awake >= MOST * sum(one.count for one in known):
         return "input.preprocess"
     pids = {one.pid for one in makers}
     asleep: Counter[str] = Counter()
@@ -108,7 +108,6 @@ def _why_late(profile: Profile, trainer: int | None) -> str:
     return asleep.most_common(1)[0][0] if asleep else "input.wait"
 
 
-ABREAST = 0.9  # of the furthest one's steps: the others are no ranks of the same training (chosen)
 STALLED_S = 10.0  # without a batch, and
 STALLED_STEPS = 10  # times a step's usual time: then the loop hangs, evaluates or saves (chosen)
 ENOUGH_STEPS = ceil(STEPS_AT_LEAST / (1 - WARMUP_SHARE))  # of a run, for a verdict
@@ -116,7 +115,7 @@ ENOUGH_STEPS = ceil(STEPS_AT_LEAST / (1 - WARMUP_SHARE))  # of a run, for a verd
 
 def ranks_of(progress: Sequence[Progress]) -> list[Progress]:
     """The processes that train together, the furthest first."""
-    return [one for one in progress if one.steps >= ABREAST * progress[0].steps]
+    return [one for one in progress if one.steps >= SIMILAR * progress[0].steps]
 
 
 def pace(before: Iterable[Progress], after: Sequence[Progress]) -> tuple[float | None, float | None]:

@@ -23,18 +23,13 @@ from ..source.purpose import BESIDE, MEASURE, Purpose
 from .attribution import TIMED, attribute
 from .between_epochs import epoch_ends
 from .loop_parts import LoopSample, samples_in
+from .shares import LARGE_PART, LITTLE, MOST, NEARLY_ALL, NOTICED, PART
 from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (chosen, measured: 0.85 to 0.95)
 ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more is not like them (chosen)
-DISTURBED = 0.5  # of its CPU time off its core: the profiled step's pauses are uncertain (chosen)
-DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (chosen)
-# times the step's CPU at most, for parts from which time without a core was taken off (chosen)
-ADDS_UP = 1.25
-UNSEEN_AT_LEAST = 0.3  # the same where no stacks say that a pause was Python (chosen)
+ADDS_UP = 1.25  # times the profiled step's CPU at most, for its parts without time off a core (chosen)
 CROWD = 500  # operators in a step, below which calling them is part of computing (chosen)
-HELD = 0.75  # of a line's samples on a core, from which it is Python and no operator (chosen)
-PYTHON_AT_LEAST = 0.1  # of the loop's CPU: pauses that small are noise of a single step (chosen)
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     python = min(_long_s(profile, loop, anatomy, samples), witnessed(profile, loop) * own)
     python = max(python, pure * own)
     seen = samples_in(samples) >= SAMPLES_AT_LEAST
-    least = max(_python_at_least(anatomy), 0.0 if seen else UNSEEN_AT_LEAST)
+    least = max(_python_at_least(anatomy), 0.0 if seen else LARGE_PART)
     python = python if python > 0 and (python >= least * own or pure > 0) else 0.0
     priced = anatomy.own_s - anatomy.beyond_s
     profiled = PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
@@ -113,11 +108,11 @@ def _python_at_least(anatomy: DispatchBreakdown) -> float:
     """
     off = max(0.0, anatomy.wall_s - anatomy.cpu_s) / max(anatomy.cpu_s, 1e-12)
     calling = anatomy.short_s + anatomy.own_s - anatomy.beyond_s
-    if off <= DISTURBED:
+    if off <= MOST:
         calling -= PROFILED_S * anatomy.operators
     if anatomy.long_s < calling:
         return inf
-    return PYTHON_AT_LEAST + min(DISTURBED_AT_MOST, PYTHON_AT_LEAST * off)
+    return NOTICED + min(PART, NOTICED * off)
 
 
 def awake(anatomy: DispatchBreakdown) -> DispatchBreakdown:
@@ -196,7 +191,7 @@ def _in_python(profile: Profile, samples: list[LoopSample]) -> float | None:
     python = [one.stack for one in samples if not is_library(one.stack.frames[-1]) and not one.logs]
     held = sum((stack.running if _is_numpys(profile, stack) else stack.holding) or 0 for stack in python)
     share = min(1.0, held / running)
-    return share if share >= PYTHON_AT_LEAST else 0.0
+    return share if share >= NOTICED else 0.0
 
 
 def _pure_python(profile: Profile, samples: list[LoopSample]) -> float:
@@ -216,9 +211,9 @@ def _pure_python(profile: Profile, samples: list[LoopSample]) -> float:
         running, holding = sum(one.running or 0 for one in group), sum(one.holding or 0 for one in group)
         if _picks_elements(profile, group[0]):
             found += running
-        elif holding >= HELD * running:
+        elif holding >= NEARLY_ALL * running:
             found += min(running, holding)
-    return found / total if found >= PYTHON_AT_LEAST * total else 0.0
+    return found / total if found >= NOTICED * total else 0.0
 
 
 def _picks_elements(profile: Profile, stack: Stack) -> bool:
@@ -240,9 +235,6 @@ def is_library(frame: str) -> bool:
     return TORCHS.search(frame) is not None
 
 
-SHARE = 0.05  # of the loop's samples; fewer are chance (chosen)
-
-
 @dataclass(frozen=True)
 class Logged:
     """The share of the loop's samples, outside of its loaders, in what is written out; most of it is
@@ -259,7 +251,7 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
     seen = attribute(profile, loop)
     total, writing = samples_in(seen.own), [one for one in seen.own if one.label == "logging"]
     count = samples_in(writing)
-    if total < SAMPLES_AT_LEAST or count < SHARE * total:
+    if total < SAMPLES_AT_LEAST or count < LITTLE * total:
         return Logged()
     found: Counter[Purpose] = Counter()
     asleep = 0

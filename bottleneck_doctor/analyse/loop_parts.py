@@ -18,6 +18,7 @@ from ..model.loops import LoopBody
 from ..model.profile import Profile
 from ..source.frames import FRAMES, is_ours, parse_frame, users_path
 from ..source.purpose import LOG, NO_PURPOSE, Purpose
+from .shares import LITTLE
 
 # By the first frame below the loop that matches: part, the name of its function, parts of its file.
 KNOWN = (
@@ -34,9 +35,7 @@ KNOWN = (
     ("loss", "", ("/torch/nn/functional.py",)),
     ("compiled", "", ("/torch/_dynamo/",)),  # a forward pass, where it is no wrapper of something known
 )
-TORN = 0.05  # of the samples: fewer may be torn stacks, since the thread is not stopped (chosen)
-FEWEST = 3  # samples of a line, below which they may be torn (chosen)
-MANY = 10  # samples, from which a single one among them may be torn (chosen)
+FEWEST = 3  # samples of a line, below which they may be torn: the thread is not stopped (chosen)
 OWN = ("user", "line")  # parts that only the user's source can name: a function, or the loop's line
 
 
@@ -129,7 +128,8 @@ def _calling(samples: list[LoopSample], body: LoopBody) -> set[int]:
             if one.part in calls and feed.first <= one.line <= feed.last:
                 seen[place] += one.stack.count
     total = sum(seen.values())
-    models = {place for place, count in seen.items() if count > TORN * total and (count > 1 or total < MANY)}
+    torn = max(LITTLE * total, 1 if total > len(seen) else 0)
+    models = {place for place, count in seen.items() if count > torn}
     known = models or {len(body.feeds) - 1}
     return models | {place for place, feed in enumerate(body.feeds) if known & set(feed.calls_too)}
 

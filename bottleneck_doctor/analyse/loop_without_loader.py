@@ -16,16 +16,11 @@ from ..model.profile import Profile
 from ..source import code
 from ..source.frames import is_queued, parse_frame, users_path
 from .attribution import attribute
-from .loop_parts import FEWEST, OWN, TORN, LoopSample, samples_in, training_samples  # fmt: skip
+from .loop_parts import FEWEST, OWN, LoopSample, samples_in, training_samples
+from .shares import FEW_SAMPLES, LITTLE, MOST, NEARLY_ALL, NOTICED
 from .steps import SAMPLES_AT_LEAST, Z90
 
-FEW = 5  # samples in the gap at least, where the source shows which lines get a batch (chosen)
-SLIGHT = 0.1  # of the step: without samples, half of so small a gap counts as getting a batch (chosen)
-ELSEWHERE = 0.1  # of the step, by which getting a batch exceeds the gap: it lies elsewhere (chosen)
-NEARLY = 0.8  # of the gap is waiting in queues: the rest is the overhead of sampling (chosen)
-INNER = 0.8  # of the outer loop's samples, from which only the inner loop is judged (chosen)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines the loop rarely waits for a batch
-USUAL = 0.5  # of a part's samples, from which a line is one of that part's (chosen)
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 
@@ -76,8 +71,8 @@ def judge_gap(profile: Profile, loop: Loop) -> InputGap:
     least, most = (one * (1 - of_step) for one in _interval(beside, loose))
     if measured is not None and not inside:
         return InputGap(0.0, least, most, _hottest(data), beside)
-    if samples_in(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
-        share = 0.5 if of_step < SLIGHT else 1.0
+    if samples_in(early) < (FEW_SAMPLES if body is not None else SAMPLES_AT_LEAST):
+        share = 0.5 if of_step < NOTICED else 1.0
         if inside:
             share = (inside + 0.5) / (samples_in(early) + 1)
         elif body is not None and samples_in(samples) >= SAMPLES_AT_LEAST:  # a line never seen takes little
@@ -120,7 +115,7 @@ def _is_elsewhere(table: StepTable, samples: list[LoopSample], of_step: float, i
     calls a closure that gets it, of whose many passes a sampled step times one gap."""
     seen, spread = _share(inside, samples_in(samples))
     closures = not any(table.optimizer_s) and any(one.part == "optimizer" for one in samples)
-    return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
+    return bool(closures and inside) or seen - 2 * spread > of_step + NOTICED
 
 
 def _measured_before(samples: list[LoopSample], data: list[LoopSample]) -> bool:
@@ -165,7 +160,7 @@ def body_of(profile: Profile, loop: Loop) -> LoopBody | None:
     seen = samples_in(training_samples(profile, loop.pid, chosen))
     while body is not None:
         count = samples_in(training_samples(profile, loop.pid, body))
-        if seen < INNER * count:
+        if seen < NEARLY_ALL * count:
             chosen, seen = body, count
         body = body.outer
     return chosen
@@ -213,7 +208,7 @@ def _waits(profile: Profile, loop: Loop, gap: InputGap) -> list[float]:
     by_gap = [gap.share * timed + gap.beside * max(0.0, wall - timed) for timed, wall in rows]
     share = _queued_for_data(profile, loop)
     queued = [share * (one or 0.0) for one in loop.table.queued_s]
-    return queued if sum(queued) > NEARLY * sum(by_gap) else by_gap
+    return queued if sum(queued) > NEARLY_ALL * sum(by_gap) else by_gap
 
 
 def _queued_for_data(profile: Profile, loop: Loop) -> float:
@@ -235,8 +230,8 @@ def _usual(samples: list[LoopSample]) -> set[int]:
         lines[one.line] += count
         parts[one.part] += count
         both[one.line, one.part] += count
-    most = {line for (line, part), count in both.items() if count >= max(USUAL * parts[part], FEWEST)}
-    return most | {line for line, count in lines.items() if count > TORN * sum(lines.values())}
+    most = {line for (line, part), count in both.items() if count >= max(MOST * parts[part], FEWEST)}
+    return most | {line for line, count in lines.items() if count > LITTLE * sum(lines.values())}
 
 
 def _total(column: list[float | None]) -> float:

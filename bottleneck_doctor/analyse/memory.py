@@ -11,11 +11,10 @@ from ..model.profile import Profile
 from .attribution import TIMED, attribute
 from .host import rate
 from .loop_parts import FEWEST, samples_in
+from .shares import LARGE_PART, NOTICED
 from .steps import SAMPLES_AT_LEAST
 
-AGAIN_SHARE = 0.3  # of the bytes read were in memory shortly before, from which memory is too small (chosen)
 AGAIN_BYTES_PER_S = 1 << 20  # refaults below this are normal on a busy machine (chosen)
-STALLED = 0.1  # share of time in which some task waits for memory (chosen)
 LOOP_FAULTS_AT_LEAST = 0.2  # pages per step that the loop's own process had to wait for (chosen)
 DEAREST_FAULT_S = 0.02  # seconds for a page from a spinning disk, or with its readahead (chosen)
 
@@ -62,8 +61,8 @@ def is_short(shortage: Shortage) -> bool:
     job must itself wait for pages, or be at a limit of its own. Data that is read again in each epoch is no
     sign: a full page cache is normal."""
     again = shortage.again_bytes_per_s or 0.0
-    thrashes = again >= max(AGAIN_BYTES_PER_S, AGAIN_SHARE * (shortage.job_read_bytes_per_s or 0.0))
-    presses = (shortage.stalled or 0.0) >= STALLED
+    thrashes = again >= max(AGAIN_BYTES_PER_S, LARGE_PART * (shortage.job_read_bytes_per_s or 0.0))
+    presses = (shortage.stalled or 0.0) >= NOTICED
     swaps = (shortage.swap_in_bytes_per_s or 0.0) >= AGAIN_BYTES_PER_S
     waits = (shortage.loop_faults or 0.0) >= LOOP_FAULTS_AT_LEAST
     limited = (shortage.limit_hits_per_s or 0.0) >= 1.0
@@ -93,7 +92,6 @@ def with_stalls(costs: tuple[StepCost, ...], stall_s: float) -> tuple[StepCost, 
 PAGES_AT_LEAST = 256  # pages: a megabyte (chosen)
 FAULT_S, FAULT_AT_MOST_S = 1e-6, 4e-6  # to map, zero and give back a page (chosen, measured 0.5 to 3.3)
 DEARER = 1.25  # times what a page was timed to take, at most (chosen: 0.9 to 1.24 in nine trainings)
-SURELY = 1.1  # times what fetches took on average is theirs: two large numbers are subtracted (chosen)
 READ_S_PER_BYTE = 2e-10  # of the kernel's CPU, to copy what the page cache holds (chosen)
 
 
@@ -130,7 +128,7 @@ def _without_making(step: Step, inputs: Inputs) -> Step:
     if step.system is None or step.faults is None:
         return step
     if inputs.minor_faults is not None:
-        system, faults = step.system - SURELY * inputs.system, step.faults - SURELY * inputs.minor_faults
+        system, faults = step.system - inputs.system, step.faults - inputs.minor_faults
         return replace(step, system=max(0.0, system), faults=max(0.0, faults))
     share = 1 - _making(step)
     return replace(step, system=share * step.system, faults=share * step.faults)

@@ -14,6 +14,7 @@ from ..model.profile import Profile
 from ..model.report import DeviceSummary, Evidence, Metric
 from ..model.run import Process
 from .causes import side_gains
+from .shares import TRACE
 from .step_costs import clock_loss
 from .steps import mean_interval, share_in, share_interval, steps_in
 from .whole_run import evaluation_share, life_of
@@ -213,7 +214,6 @@ def operations(one: Product | Convolution) -> float:
     return (2 if one.backward else 1) * once * one.calls
 
 
-LEAST = 0.02  # of the step: shorter waits are not shown (chosen)
 CLOCK, WINDOW = "the accelerator's clock", "torch.profiler window"
 
 IDLE = (
@@ -250,7 +250,7 @@ def _told(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
     if beat is not None and beat.wall_s > 0:
         known = [(getattr(beat, part) / beat.wall_s, text, name) for text, name, part in IDLE]
         for share, text, name in sorted(known, reverse=True):
-            if share >= LEAST:
+            if share >= TRACE:
                 yield Evidence(text, name, share, CLOCK)
     if facts.window is not None:
         yield Evidence("kernels per step", "kernels", facts.window.kernels_per_step, WINDOW)

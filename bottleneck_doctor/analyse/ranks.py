@@ -21,11 +21,11 @@ from ..model.device import DeviceWindow
 from ..model.loops import Loop, RankSteps, SlowRank
 from ..model.profile import Profile
 from .host import measure_host
+from .shares import LITTLE, NEARLY_ALL, NOTICED
 
 SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
 COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
 COMPARED_AT_LEAST = 8  # aligned stretches; with fewer, ranks are not compared (chosen)
-TOGETHER = 0.8  # of the longest rank's profiled step; a rank below it does not wait for that one (chosen)
 SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [analyse/steady.py]
 
 
@@ -150,7 +150,7 @@ def _on_devices(profile: Profile) -> Balance | None:
     """Who waits for whom in the profiled steps, which are the same ones on all ranks."""
     found = windows(profile)
     longest = max((one.wall_s for one in found.values()), default=0.0)
-    if len(found) < 2 or min(one.wall_s for one in found.values()) < TOGETHER * longest:
+    if len(found) < 2 or min(one.wall_s for one in found.values()) < NEARLY_ALL * longest:
         return None
     slept = {pid: one.collective_s for pid, one in found.items()}
     busy = {pid: one.wall_s - one.collective_s for pid, one in found.items()}
@@ -261,12 +261,6 @@ def kept(ranks: Sequence[RankSteps], edges: list[int]) -> list[int]:
     return [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]
 
 
-BEYOND = 0.1  # of the median rank's time outside of exchanges, from which a rank is late (chosen)
-OF_STEP = 0.05  # of the median step, too: what holds it up by less is the network (chosen)
-STEADILY = 0.8  # of the stretches, in which it is later than the median one (chosen)
-THROTTLED = 0.05  # of its quota's periods used up: that is why it had no core (chosen)
-
-
 def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
     """The slowest first. None where steps cannot be aligned, or no loop slept in an exchange (an accelerator
     waits instead of the loop)."""
@@ -283,17 +277,17 @@ def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
     typical = {name: median_low(sum(one[name]) for one in sums) for name in ("wait_s", "runq_s")}
     usual, found = sum(middle), []
     whole = sum(median_low(each) for each in zip(*(one["wall_s"] for one in sums), strict=True))
-    least = max(BEYOND * usual, OF_STEP * whole)
+    least = max(NOTICED * usual, LITTLE * whole)  # less than that of the step is the network
     for rank, columns, own in zip(ranks, sums, owns, strict=True):
         beyond = sum(own) - usual
         later = sum(mine > other for mine, other in zip(own, middle, strict=True)) / len(keep)
-        if beyond < least or later < STEADILY:
+        if beyond < least or later < NEARLY_ALL:
             continue
         data, queue = (sum(columns[name]) - typical[name] for name in ("wait_s", "runq_s"))
         parts = {"data": data, "cores": queue, "work": beyond - data - queue}
         cause = max(parts, key=lambda name: parts[name])
         part = min(parts[cause], beyond)
-        if cause == "cores" and (rank.throttled or 0.0) >= THROTTLED:
+        if cause == "cores" and (rank.throttled or 0.0) >= LITTLE:
             cause = "quota"
         found.append(SlowRank(rank, sum(own) / steps, beyond / steps, cause, part / steps))
     return sorted(found, key=lambda one: -one.beyond_s)

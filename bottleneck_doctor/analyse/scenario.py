@@ -33,6 +33,7 @@ from .moving import moving_of
 from .ranks import exchange_shares
 from .reads import Reads, judge_reads
 from .replay import cost_seconds, step_seconds
+from .shares import MOST, PART
 from .step_costs import Beside, costs_of, runs_ahead
 from .steps import mean_in, seconds_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
@@ -41,7 +42,6 @@ ROUNDS = 12  # of halving: to a four-thousandth of the range
 SLICES = 4.0  # times as long as usual at most, until a thread that wakes gets a core (chosen)
 TELLS = 1.01  # times the replayed step at least; below it, the parameter has no effect (chosen)
 SIBLING = 0.25  # of a core is what its second hardware thread adds (chosen: no machine at hand has siblings)
-FREE = 0.2  # of the measured turn at least is computing, not interference (chosen)
 
 
 def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario:
@@ -88,14 +88,14 @@ def _turned(base: Scenario, own: float) -> Scenario:
     longest = own + base.transport.hand_over + base.sampling
     if base.threads <= 1.0 or cost_seconds(base) <= longest:
         return base
-    return _scaled(base, _halved(FREE, 1.0, lambda left: cost_seconds(_scaled(base, left)) > longest))
+    return _scaled(base, _halved(PART, 1.0, lambda left: cost_seconds(_scaled(base, left)) > longest))
 
 
 def _sped(base: Scenario, measured: float) -> Scenario:
     """The same where the replayed step is longer than the measured one."""
     if base.threads <= 1.0 or step_seconds(base) <= measured:
         return base
-    return _slowed(_scaled(base, FREE), measured, lambda value: _scaled(base, value), FREE, 1.0)
+    return _slowed(_scaled(base, PART), measured, lambda value: _scaled(base, value), PART, 1.0)
 
 
 def _scaled(base: Scenario, left: float) -> Scenario:
@@ -135,7 +135,6 @@ WAKE_S = 1e-3  # until a thread that wakes gets a core where all are busy: a thi
 # 3.6 ms a step for a core instead of 1.9)
 EXCHANGE_WAKES = 2
 DELAY_S = 2e-4  # from a finished batch to a woken loop (chosen)
-COLLAPSED = 0.5  # of the model's CPU is spent spinning: more than a replay of oversubscription gives (chosen)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
 
@@ -261,7 +260,7 @@ def _on_device(base: Scenario, device: DeviceView, steps: list[Step]) -> Scenari
 def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
     """The scenario with what the loop spins and sleeps for other threads of the model."""
     spinning = spinning_share(profile, loop, steps, base, base.workers or base.feeders.count)
-    if base.workers and spinning < COLLAPSED:
+    if base.workers and spinning < MOST:
         spinning = 0.0
     asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
     return replace(base, shares=replace(base.shares, spinning=spinning, asleep=asleep, resting=resting))

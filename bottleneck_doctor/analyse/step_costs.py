@@ -10,10 +10,10 @@ from ..model.diagnosis import Change, HostLoad, Scenario, Step, StepCost
 from .device import is_always_ahead, without_room
 from .loop_cpu import NOTHING, LoopCpuSplit, host_cpu_s
 from .memory import paging_s
+from .shares import MOST, NEARLY_ALL, NOTICED, TRACE
 from .steps import steps_in
 
 COSTS_AT_MOST = 192
-HELD_AT_MOST = 0.9  # of the loop's own time without a core: the rest issues the work (chosen)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def cost_of(step: Step, beside: Beside) -> StepCost:
     host = (step.checkpoint, step.logging, collect)
     device = beside.device
     if device is not None and device.beat is not None:
-        held = min(HELD_AT_MOST, queue / max(step.wall - step.wait, 1e-12))
+        held = min(NEARLY_ALL, queue / max(step.wall - step.wait, 1e-12))
         return device_cost(device.beat, *host, held, behind=beside.shares[1])
     if device is not None and device.clock is not None:
         return undivided_cost(device.clock, *host)
@@ -114,14 +114,8 @@ def _average(group: list[tuple[int, Step]]) -> Step:
     return replace(group[-1][1], **means)
 
 
-DRAINED = 0.02  # of the step idle after waits, from which these do empty the device's queue (chosen)
-OFTEN = 0.5  # blocking calls a step, from which it may (chosen)
-SEEN = 0.5  # of the data wait idle on the device, or the device was working ahead (chosen)
-EXPOSED = 0.9  # of it, from which nothing of it is hidden behind work that was queued (chosen)
 LEAST = 0.1  # of the device's time left by one cure: a larger promise is not credible (chosen)
-SLOWED = 0.1  # of busy readings with a reason for low clocks (chosen)
 CLOCK_LOW = 0.85  # of the highest clock, below which the device is slow (chosen)
-FILLED = 0.5  # of the multiprocessors with work while busy, below which the device is underfilled (chosen)
 LOWERED = 0.98  # of the card's own power limit; below it, a user has lowered it (chosen)
 WORKING = 10  # NVML readings of a busy device, at least: 5 s (chosen)
 
@@ -134,16 +128,16 @@ def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool
     """
     beat, facts = view.beat, view.facts
     if beat is None:
-        whole = view.clock is None or (wait_s > 0 and view.clock.input_s >= EXPOSED * wait_s)
+        whole = view.clock is None or (wait_s > 0 and view.clock.input_s >= NEARLY_ALL * wait_s)
         return 0.0 if whole else 1.0
     waits = sum(one.count for one in facts.syncs or []) if syncs else 0.0
     waits += sum(one.count for one in facts.copies or [] if one.blocking) if copies else 0.0
     read = beat.sync_s if facts.syncs is None else min(beat.sync_s, sum(one.idle_s for one in facts.syncs))
     drained = beat.memory_s + (read if syncs else 0.0) + (beat.sync_s - read if copies else 0.0)
-    if drained >= DRAINED * beat.wall_s:
+    if drained >= TRACE * beat.wall_s:
         return 0.0
-    exposed = wait_s > 0 and beat.input_s >= SEEN * wait_s
-    return 0.0 if waits >= OFTEN and exposed else 1.0
+    exposed = wait_s > 0 and beat.input_s >= MOST * wait_s
+    return 0.0 if waits >= MOST and exposed else 1.0
 
 
 def device_cost(
@@ -209,7 +203,7 @@ def troubles(base: Scenario, host: HostLoad, view: DeviceView | None) -> dict[st
     if slow is not None and slow < CLOCK_LOW:
         found["device.throttled"] = scaled_device(base, host, slow)
     filled = view.facts.sm_active_share
-    if filled is not None and filled < FILLED:
+    if filled is not None and filled < MOST:
         found["device.underfilled"] = scaled_device(base, host, filled)
     if view.beat is not None and view.beat.memory_s > 0:
         found["device.memory"] = Change(allocating=0.0)
@@ -235,5 +229,5 @@ def held_down(driver: DriverView) -> dict[str, float]:
     return {
         name: share
         for name, share in driver.slowed.items()
-        if share > SLOWED and (name != "power_cap" or lowered)
+        if share > NOTICED and (name != "power_cap" or lowered)
     }

@@ -10,6 +10,7 @@ from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 from .loop_parts import LoopSample, samples_in
+from .shares import PART, TRACE
 
 
 def steps_in(rows: Iterable[Step]) -> int:
@@ -106,11 +107,9 @@ CLOCK_PARTS = (
     ("idle: transfer", "transfer_s"), ("idle: saving, logging", "other_s"),
 )  # fmt: skip
 
-NAMED_AT_MOST = 6  # parts of the undivided part, and
-NAMED_AT_LEAST = 0.02  # of the step each: smaller parts are shown as one (chosen)
+NAMED_AT_MOST = 6  # parts of the undivided part
 BETWEEN = "between epochs"
 OTHERS = "other lines of the loop"
-CALLS = 0.2  # of a line's samples outside of the model: a function that does more than call it (chosen)
 UNTIMED = ("forward", "loss", "zero_grad", "user", "line")
 LITTLE = 1e-5  # of the step: less is rounding
 
@@ -162,7 +161,7 @@ def _without(parts: list[BudgetPart], between: float) -> list[BudgetPart]:
     """The part that no hook times, and apart from it the time between epochs, which they do."""
     rest = next((part for part in parts if part.part == UNDIVIDED), None)
     between = min(between, rest.share) if rest is not None else 0.0
-    if rest is None or between < NAMED_AT_LEAST:
+    if rest is None or between < TRACE:
         return parts
     moved = rest.s_per_step * between / rest.share
     left = BudgetPart(UNDIVIDED, rest.share - between, rest.s_per_step - moved)
@@ -182,7 +181,7 @@ def _named(parts: list[BudgetPart], samples: list[LoopSample]) -> list[BudgetPar
     named = [
         (name, count / total)
         for name, count in seen.most_common(NAMED_AT_MOST)
-        if rest.share * count / total >= NAMED_AT_LEAST and name != OTHERS
+        if rest.share * count / total >= TRACE and name != OTHERS
     ]
     left = 1 - sum(share for _, share in named)
     named += [(OTHERS, left)] if left > LITTLE else []
@@ -201,7 +200,7 @@ def _groups(samples: list[LoopSample]) -> dict[str, list[LoopSample]]:
     for group in lines.values():
         whole, own = samples_in(group), samples_in(one for one in group if one.own)
         for one in group:
-            name = one.part if not one.own and own < CALLS * whole else _name(one)
+            name = one.part if not one.own and own < PART * whole else _name(one)
             found.setdefault(name, []).append(one)
     return found
 

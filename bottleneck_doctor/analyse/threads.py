@@ -22,6 +22,7 @@ from .inputs import looks_at
 from .loop_cpu import anatomy_of
 from .loop_parts import LoopSample
 from .replay import step_seconds
+from .shares import MOST, NEARLY_ALL, NOTICED
 from .steps import SAMPLES_AT_LEAST, seconds_in, share_in
 
 TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
@@ -53,7 +54,6 @@ def _is_torchs(profile: Profile, loop: Loop | None, loader: Loader | None) -> bo
 
 STEPS_AT_LEAST = 12  # that were timed one by one (chosen)
 TOGETHER = 0.75  # of all pairs of steps: both passes grow, there is more to do (chosen; 0.5 is chance)
-QUEUED = 0.1  # of the step without a core; below it, makers do not delay the loop (chosen)
 
 
 def spinning_share(
@@ -69,7 +69,7 @@ def spinning_share(
     if not makers or threads == 1 or surplus or makers + threads <= base.cores + 0.5:
         return 0.0
     single = [step for step in steps if step.steps == 1 and step.cpu and step.backward > 0]
-    if len(single) < STEPS_AT_LEAST or share_in(steps, "queue") < QUEUED:
+    if len(single) < STEPS_AT_LEAST or share_in(steps, "queue") < NOTICED:
         return 0.0
     pairs = list(combinations(single, 2))
     both = sum((a.compute - b.compute) * (a.backward - b.backward) > 0 for a, b in pairs)
@@ -80,14 +80,9 @@ def spinning_share(
 
 
 LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (chosen)
-LARGE_SHARE = 0.5  # of the profiled CPU (chosen)
-IDLE_CORES = 0.8  # that lay idle, or there is nothing to compute on (chosen)
 EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (chosen; with a busy neighbour below zero)
 NEIGHBOUR_CORES = 0.25  # used by other processes, from which all threads wait for the slowest (chosen)
-HELD = 0.1  # share of the step for which too many threads keep each other from a core (chosen)
-MOST_HELD = 0.8  # of the step at most is predicted as saved (chosen)
 MODEL = ("forward", "loss", "backward", "optimizer")
-SURPLUS = 0.5  # threads above the cores, from which they are too many (chosen)
 # What each surplus thread per core adds to a large operator, whose threads wait for the last; and their cost
 # where operators are so large that this is little (chosen, measured: two cores, 3 to 32 threads).
 DELAY_S = (2e-4, 8e-4, 2e-3)
@@ -121,10 +116,10 @@ def judge_threads(
     if count is None or scenario is None or host.accelerated:
         return known
     ranks = max(1, sum(one.role == "trainer" and bool(one.torch_threads) for one in profile.processes))
-    if count * ranks > host.cores + SURPLUS and count > 1:
+    if count * ranks > host.cores + 0.5 and count > 1:
         return _crowd(known, scenario, host, held, ranks, profile, loop)
-    lonely = count == 1 and idle is not None and idle >= IDLE_CORES
-    if not lonely or (large or 0.0) < LARGE_SHARE or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
+    lonely = count == 1 and idle is not None and idle >= NEARLY_ALL
+    if not lonely or (large or 0.0) < MOST or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
         return known
     wanted, share = 1 + round((idle or 0.0) / ranks), large or 0.0
     low, likely, high = (
@@ -151,13 +146,13 @@ def _crowd(
     surplus = (known.count or 1) * ranks - host.cores
     beside = strangers(host) + busy_workers(scenario)
     share = surplus / (surplus + beside)
-    slept = min(MOST_HELD, share * _slept(scenario))
-    ours = min(MOST_HELD - slept, held * share)
+    slept = min(NEARLY_ALL, share * _slept(scenario))
+    ours = min(NEARLY_ALL - slept, held * share)
     alone = ranks == 1 and beside <= NEIGHBOUR_CORES
-    divided = alone and (known.large or 0.0) >= LARGE_SHARE
-    if ours + slept < HELD and not divided:
+    divided = alone and (known.large or 0.0) >= MOST
+    if ours + slept < NOTICED and not divided:
         return known
-    wanted = max(1, int(host.cores - busy_workers(scenario) + SURPLUS) // ranks)
+    wanted = max(1, int(host.cores - busy_workers(scenario) + 0.5) // ranks)
     factor, most = (1.0, 1 / (1 - slept - ours / 2), 1 / (1 - slept - ours)), None
     own = 1 - loop.wait_s / loop.wall_s if loop is not None and loop.wall_s > 0 else 1.0
     if divided:

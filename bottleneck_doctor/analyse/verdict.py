@@ -19,28 +19,23 @@ from .causes import (
     without_feeders,
 )
 from .replay import step_seconds
+from .shares import LITTLE, MOST, NEARLY_ALL
 from .step_costs import is_clocked
 
 BALANCED = 1.05  # a resource that would gain less is no limit [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (chosen; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (chosen; 0.3 s is the contract's example)
-IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (chosen)
 CROWDED = 1.2  # gain without workers that delay the model, from which they are the cause (chosen)
-INSTEAD = 0.5  # of what free preparation would gain, from which shared cores are the cause (chosen)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
-SURELY_WIDER = 1.5  # the same, from which confidence is more than low (chosen)
-SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (chosen)
 # The share of a model's own computing, and of the pages that it maps, that can be saved: a smaller one still
 # computes and allocates, while an input's cost may vanish (chosen).
 SPARED, PARTLY = 0.85, ("model", "host.memory")
 # The same of writing next to a model, from which it is the cause: without it the model is faster, too (of six
 # near ties, four were writing's by measurement: 0.81 and more; two the model's: 0.65 and less).
 DISTURBS = 0.75
-CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first (chosen)
 # What a second side saves of what the first does, weighed by SPARED, from which confidence is medium at most,
 # and low: of 180 trainings composed by seed 3 % were wrong below, 19 % between, and 36 % above.
 NEAR, NEARER = 0.5, 0.7
-ALIKE = 0.85  # of the same, from which both are named (chosen)
 
 WRITES = ("host.checkpoint", "host.logging")
 NO_GAINS: dict[str, float | None] = {"cpu": None, "io": None, "gpu": None, "comm": None}  # nothing replayed
@@ -123,7 +118,7 @@ class Trust:
 
 def sends(base: Scenario) -> bool:
     """Whether a pool that feeds the loop spends its time on handing over what it made, not on making it."""
-    return base.feeders.sending >= SENDING
+    return base.feeders.sending >= MOST
 
 
 def decide(
@@ -167,16 +162,18 @@ def decide(
         cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
     own = max(helper_threads(base, inputs, host), without_feeders(base))
     shared = shared_out(base) if cause == "input.preprocess" else 1.0
-    shared = shared if shared - 1 >= INSTEAD * (causes[cause] - 1) else 1.0
+    shared = shared if shared - 1 >= MOST * (causes[cause] - 1) else 1.0
     if cause == "input.preprocess" and max(own, shared) >= CROWDED:
         cause = "input.oversubscribed"  # nor is preparation that its own threads delay
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"
     if cause in ("input.preprocess", "input.wait") and sends(base):
         bound, cause = RESOURCE["input.ipc"], "input.ipc"  # they do little but pickle and send
-    sure = _capped(confidence(trust, inputs, clocked, close), cause, threads)
+    sure = confidence(trust, inputs, clocked, close)
+    if cause == "model.threads" and sure == "high":
+        sure = "medium"  # what another number of threads gains is a range, not a measurement
     words = RESTS if rests else SENTENCES[cause]
-    if close > ALIKE and side_of(second) != side_of(cause):
+    if close > NEARLY_ALL and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     else:
         words += _beside(cause, base, trust.waits, device)
@@ -189,7 +186,7 @@ def decide(
 
 def _runner_up(known: dict[str, float], bound: str) -> str | None:
     """The resource that gains nearly as much as the bound, if any does."""
-    least = max(BALANCED, CLOSE * known.get(bound, 1e9))
+    least = max(BALANCED, NEARLY_ALL * known.get(bound, 1e9))
     others = [name for name in known if name != bound and known[name] >= least]
     return max(others, key=lambda name: known[name], default=None)
 
@@ -222,12 +219,12 @@ def _beside(cause: str, base: Scenario, waits: float, device: DeviceView | None)
         known = " and ".join(one for one in parts if one)
         return f"; while busy it {known}" if known else ""
     if cause in ("model.compute", "host.launch", "model.threads"):
-        if waits < IN_TIME:
+        if waits < LITTLE:
             return "; data is there in time"
         taking = "input and model take turns" if base.workers == 0 else "the loop also waits for data"
         return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
     share = base.crowded / step_seconds(base)
-    if cause != "input.preprocess" or share < IN_TIME:
+    if cause != "input.preprocess" or share < LITTLE:
         return ""
     return f"; what feeds the loop keeps a core or Python's lock from it for {100 * share:.0f} % of the step"
 
@@ -279,13 +276,6 @@ def confidence(trust: Trust, inputs: Inputs, clocked: bool = True, close: float 
     if trust.model_error > 0.15 or guessed or not clocked or trust.disagreement > 0.15 or close > NEAR:
         return "medium"
     return "high"
-
-
-def _capped(sure: str, cause: str, threads: float) -> str:
-    """What another number of threads gains is a range, not a measurement."""
-    if cause != "model.threads":
-        return sure
-    return "low" if sure == "low" or threads < SURELY_WIDER else "medium"
 
 
 def _inconclusive(trust: Trust) -> Verdict:

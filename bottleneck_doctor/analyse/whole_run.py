@@ -17,9 +17,9 @@ from ..model.report import LedgerPart, Verdict
 from ..model.run import Elapsed
 from .attribution import attribute
 from .causes import gains
+from .shares import PART
 from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
-HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced (chosen)
 SURE = 2.0  # times the training's steps, from which confidence is medium instead of low (chosen)
 CAUSE = "host.evaluation"
 STARTING, SAVING = "input.worker_startup", "host.checkpoint"
@@ -109,7 +109,7 @@ def _is_evaluation(whole: Whole, best: float | None, everywhere: float) -> bool:
     if best is None:
         return whole.evaluation_s >= max(SECONDS_AT_LEAST, whole.steps_s)
     otherwise = max(with_evaluation(whole, best), everywhere, BALANCED)
-    return evaluation_share(whole) >= HEAVY and with_faster_evaluation(whole, math.inf) >= otherwise
+    return evaluation_share(whole) >= PART and with_faster_evaluation(whole, math.inf) >= otherwise
 
 
 def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
