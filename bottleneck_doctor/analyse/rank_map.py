@@ -13,6 +13,7 @@ from ..model.picture import RankMap
 from ..model.profile import Profile
 from .ranks import all_ranks, exchanging, kept, longest_loops, shared_edges, stretched
 
+COLUMNS = ("wall_s", "exchange_s")
 COLUMNS_AT_MOST = 96
 ROWS_AT_MOST = 32  # of more ranks, those furthest from the median one are drawn
 
@@ -27,14 +28,19 @@ def rank_map(profile: Profile) -> RankMap | None:
     keep = set(kept(ranks, edges)) if len(edges) > 1 else set()
     if not keep:
         return None
-    owns = [_own(one, edges) for one in ranks]
+    walls, slept = ([stretched(one, getattr(one, name), edges) for one in ranks] for name in COLUMNS)
+    owns = [
+        [max(0.0, wall - exchange) for wall, exchange in zip(*columns, strict=True)]
+        for columns in zip(walls, slept, strict=True)
+    ]
     middle = [median_low(column) for column in zip(*owns, strict=True)]
     ratios = [
         [mine / usual if place in keep and usual > 0 else None
          for place, (mine, usual) in enumerate(zip(own, middle, strict=True))]
         for own in owns
     ]  # fmt: skip
-    far = sorted(range(len(ranks)), key=lambda place: -_distance(ratios[place]))[:ROWS_AT_MOST]
+    distances = [abs(fmean([one - 1 for one in row if one is not None] or [0.0])) for row in ratios]
+    far = sorted(range(len(ranks)), key=lambda place: -distances[place])[:ROWS_AT_MOST]
     shown = sorted(far, key=lambda place: ranks[place].rank or 0)
     several = len({one.host for one in ranks}) > 1
     names = [_name(ranks[place], several) for place in shown]
@@ -50,15 +56,6 @@ def _ends_s(profile: Profile, ranks: list[RankSteps], edges: list[int]) -> list[
     table = one.table if isinstance(one, Loop) else one
     ends = dict(zip(accumulate(table.steps), table.t, strict=True))
     return [ends[edge] for edge in edges]
-
-
-def _own(one: RankSteps, edges: list[int]) -> list[float]:
-    walls, slept = stretched(one, one.wall_s, edges), stretched(one, one.exchange_s, edges)
-    return [max(0.0, wall - exchange) for wall, exchange in zip(walls, slept, strict=True)]
-
-
-def _distance(ratios: list[float | None]) -> float:
-    return abs(fmean([one - 1 for one in ratios if one is not None] or [0.0]))
 
 
 def _name(one: RankSteps, several_hosts: bool) -> str:

@@ -79,10 +79,9 @@ def compare(profile: Profile) -> Balance | None:
     if len(keep) < COMPARED_AT_LEAST:
         return None
     steps = sum(edges[place + 1] - edges[place] for place in keep)
-    waits, busy = (
-        {one.pid: _kept_of(stretched(one, part(one), edges), keep) for one in ranks}
-        for part in (_slept, _busy)
-    )
+    sums = {one.pid: _sums(one, edges, keep) for one in ranks}
+    waits = {pid: one["exchange_s"] for pid, one in sums.items()}
+    busy = {pid: _without(one, "exchange_s", "runq_s") for pid, one in sums.items()}
     least = [min(each) for each in zip(*waits.values(), strict=True)]
     most = [max(each) for each in zip(*busy.values(), strict=True)]
     last = Counter(min(waits, key=lambda pid: waits[pid][place]) for place in range(len(keep)))
@@ -219,16 +218,6 @@ def _column(one: Loop, name: str) -> list[float]:
     return [value or 0.0 for value in column] + [0.0] * (len(one.table.t) - len(column))
 
 
-def _slept(one: RankSteps) -> list[float]:
-    return one.exchange_s
-
-
-def _busy(one: RankSteps) -> list[float]:
-    """Each row's time without exchanges and without waiting for a core."""
-    columns = zip(one.wall_s, one.exchange_s, one.runq_s, strict=True)
-    return [max(0.0, wall - slept - queue) for wall, slept, queue in columns]
-
-
 def _steps(one: Loop) -> int:
     """All steps, including those without a row."""
     return max(one.steps, sum(one.table.steps))
@@ -245,10 +234,6 @@ def stretched(one: RankSteps, column: list[float], edges: list[int]) -> list[flo
     """Sums of a column over the stretches between the edges."""
     totals = dict(zip(accumulate(one.steps), accumulate(column), strict=True))
     return [totals[end] - totals[begin] for begin, end in pairwise(edges)]
-
-
-def _kept_of(sums: list[float], keep: list[int]) -> list[float]:
-    return [sums[place] for place in keep]
 
 
 def kept(ranks: Sequence[RankSteps], edges: list[int]) -> list[int]:
@@ -270,9 +255,7 @@ def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
         return None
     steps = sum(edges[place + 1] - edges[place] for place in keep)
     sums = [_sums(one, edges, keep) for one in ranks]
-    owns = [
-        [wall - slept for wall, slept in zip(one["wall_s"], one["exchange_s"], strict=True)] for one in sums
-    ]
+    owns = [_without(one, "exchange_s") for one in sums]
     middle = [median_low(each) for each in zip(*owns, strict=True)]
     typical = {name: median_low(sum(one[name]) for one in sums) for name in ("wait_s", "runq_s")}
     usual, found = sum(middle), []
@@ -293,9 +276,14 @@ def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
     return sorted(found, key=lambda one: -one.beyond_s)
 
 
-COLUMNS = ("wall_s", "exchange_s", "wait_s", "runq_s")
-
-
 def _sums(one: RankSteps, edges: list[int], keep: list[int]) -> dict[str, list[float]]:
-    columns = {name: stretched(one, getattr(one, name), edges) for name in COLUMNS}
+    """Sums over the kept stretches, by column."""
+    names = ("wall_s", "exchange_s", "wait_s", "runq_s")
+    columns = {name: stretched(one, getattr(one, name), edges) for name in names}
     return {name: [sums[place] for place in keep] for name, sums in columns.items()}
+
+
+def _without(sums: dict[str, list[float]], *names: str) -> list[float]:
+    """A rank's time in each stretch, without these parts of it."""
+    taken = [sum(each) for each in zip(*(sums[name] for name in names), strict=True)]
+    return [max(0.0, wall - parts) for wall, parts in zip(sums["wall_s"], taken, strict=True)]

@@ -61,7 +61,7 @@ def test_without_samples_all_of_the_gap_is_taken_and_nothing_of_it_is_sure() -> 
 
 def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
     found = judged(BUSY, (40, "batch", 75), (47, "act", 25), (42, "model", 50), (44, "backward", 50))
-    assert (found.share, found.beside) == (0.75, 0.0)
+    assert (found.share, found.outside) == (0.75, 0.0)
     assert found.low < 0.45 < found.high
     assert found.location is not None
     assert (found.location.function, found.location.line) == ("get_batch", 9)
@@ -98,14 +98,14 @@ def test_where_hooks_time_what_a_function_does_it_is_no_part_of_the_gap() -> Non
 
 def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
     found = judged(BUSY, (47, "act", 60), (42, "model", 40), (43, "batch", 20), (44, "backward", 40))
-    assert (found.share, found.beside) == (0.0, pytest.approx(0.2))
+    assert (found.share, found.outside) == (0.0, pytest.approx(0.2))
     assert found.low < 0.2 * 0.4 < found.high
 
 
 def test_code_before_the_model_in_a_line_that_trains_is_part_of_the_gap() -> None:
     """Line 44 gathers features, calls the model and trains; the gap is 60 %, 50 samples saw the batch."""
     found = judged(BUSY, (40, "batch", 50), (44, "act", 20), (44, "model", 10), (44, "backward", 20))
-    assert (found.share, found.beside) == (pytest.approx(50 / 60), 0.0)
+    assert (found.share, found.outside) == (pytest.approx(50 / 60), 0.0)
 
 
 def test_a_line_that_was_never_seen_getting_a_batch_gets_it_quickly() -> None:
@@ -129,7 +129,7 @@ def test_between_backward_pass_and_optimizer_no_batch_is_got() -> None:
 
 def test_a_batch_got_behind_an_accuracy_is_not_in_the_gap_however_short_it_takes() -> None:
     found = judged(SHORT, (40, "batch", 6), (44, "backward", 40), (46, "model", 20), (47, "act", 34))
-    assert (found.share, found.beside) == (0.06, 0.06)
+    assert (found.share, found.outside) == (0.06, 0.06)
 
 
 def test_what_passes_between_model_and_backward_is_timed() -> None:
@@ -139,12 +139,12 @@ def test_what_passes_between_model_and_backward_is_timed() -> None:
     )
     timed = own_loop(100, body, wall_s=0.010, gap_s=0.002, late_s=0.002)
     told = judged(timed, (42, "model", 30), (43, "batch", 3), (44, "backward", 40))
-    assert (told.share, told.beside) == (0.0, pytest.approx(0.25))
+    assert (told.share, told.outside) == (0.0, pytest.approx(0.25))
 
 
 def test_where_no_module_is_called_the_samples_alone_tell() -> None:
     found = judged(own_loop(100, BODY, wall_s=0.010, gap_s=None), (40, "batch", 60), (44, "backward", 40))
-    assert (found.beside, found.busy) == (0.6, None)
+    assert (found.outside, found.busy) == (0.6, None)
     assert 0.0 < found.low < 0.6 < found.high < 1.0
 
 
@@ -159,14 +159,14 @@ def test_where_the_samples_alone_tell_they_also_tell_who_sleeps() -> None:
 def test_a_batch_got_behind_a_measure_that_calls_the_model_is_not_in_the_gap() -> None:
     """An accuracy is computed between the optimizer and the next batch: there the gap ends."""
     found = judged(SHORT, (40, "batch", 50), (42, "model", 20), (44, "backward", 30))
-    assert (found.share, found.beside) == (0.5, 0.5)
+    assert (found.share, found.outside) == (0.5, 0.5)
     assert 0.3 < found.low < 0.5 < found.high < 0.7
 
 
 def test_a_gap_that_looks_met_too_often_among_the_passes_of_closures_is_not_believed() -> None:
     """The optimizer calls the model and the backward pass: one gap in several passes."""
     found = judged(BUSY, (40, "batch", 10), (44, "step", 90))
-    assert (found.share, found.beside) == (0.1, 0.1)
+    assert (found.share, found.outside) == (0.1, 0.1)
     timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
     assert judged(timed, (40, "batch", 10), (44, "step", 90)).share == 1.0
 
@@ -186,8 +186,8 @@ def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
     [
         (InputGap(1.0, 0.0, 1.0), 0.006, 0.002, 0.004),
         (InputGap(0.5, 0.0, 1.0), 0.003, 0.001, 0.002),
-        (InputGap(0.0, 0.0, 1.0, beside=0.5), 0.002, 0.0005, 0.0015),
-        (InputGap(0.5, 0.0, 1.0, beside=0.5, busy=0.2), 0.005, 0.0006, 0.0014),
+        (InputGap(0.0, 0.0, 1.0, outside=0.5), 0.002, 0.0005, 0.0015),
+        (InputGap(0.5, 0.0, 1.0, outside=0.5, busy=0.2), 0.005, 0.0006, 0.0014),
     ],
 )
 def test_as_a_loop_it_waits_for_its_batch_in_that_part(
