@@ -13,10 +13,9 @@ from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
-from .shares import LARGE_PART, MOST, NEARLY_ALL, TRACE
+from .shares import FEW_SAMPLES, LARGE_PART, MOST, NEARLY_ALL, NOTICED, TRACE
 from .steps import mean_in, ratio_interval, share_interval
 
-LOOKS_AT_LEAST = 5  # sampled steps; with fewer, the clock is not used (chosen)
 PAIR_AT_MOST_S = 5e-6  # for two adjacent events [CUDA Runtime API: events resolve 0.5 us; the rest is chosen]
 
 DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
@@ -47,7 +46,7 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> De
     """The mean step, from the steps sampled between two instants; None where there are too few."""
     table = facts.table
     rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
-    if sum(table.looks[row] for row in rows) < LOOKS_AT_LEAST or aside.step_s <= 0:
+    if sum(table.looks[row] for row in rows) < FEW_SAMPLES or aside.step_s <= 0:
         return None
     steps, heard = (max(1, sum(column[row] for row in rows)) for column in (table.steps, table.heard))
 
@@ -316,3 +315,46 @@ def _shared(readings: list[Reading]) -> dict[str, float | None]:
     if ours is not None and theirs is not None and ours + theirs > 0:
         found["our_share"] = ours / (ours + theirs)
     return found
+
+
+def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool = True) -> float:
+    """1.0 where the loop leaves work queued on the device when it goes on, 0.0 where it waits for all of it.
+
+    ``syncs``/``copies`` False: as if calls that read values back, or copies, did not block. Blocking calls
+    alone do not prove that it waits: the device must have been idle for a batch, or after the call.
+    """
+    beat, facts = view.beat, view.facts
+    if beat is None:
+        whole = view.clock is None or (wait_s > 0 and view.clock.input_s >= NEARLY_ALL * wait_s)
+        return 0.0 if whole else 1.0
+    waits = sum(one.count for one in facts.syncs or []) if syncs else 0.0
+    waits += sum(one.count for one in facts.copies or [] if one.blocking) if copies else 0.0
+    read = beat.sync_s if facts.syncs is None else min(beat.sync_s, sum(one.idle_s for one in facts.syncs))
+    drained = beat.memory_s + (read if syncs else 0.0) + (beat.sync_s - read if copies else 0.0)
+    if drained >= TRACE * beat.wall_s:
+        return 0.0
+    exposed = wait_s > 0 and beat.input_s >= MOST * wait_s
+    return 0.0 if waits >= MOST and exposed else 1.0
+
+
+def clock_loss(view: DeviceView) -> float | None:
+    """The clock while busy over the highest, where something holds it down; None where nothing is known to.
+
+    A low clock alone proves nothing: users lock clocks, and a large device at work is limited by its power as
+    designed. Heat, a hardware slowdown, a power brake or a limit below the card's own is what counts.
+    """
+    driver = view.driver
+    if driver.readings < FEW_SAMPLES or driver.clock_share is None or not held_down(driver):
+        return None
+    return min(1.0, driver.clock_share)
+
+
+def held_down(driver: DriverView) -> dict[str, float]:
+    """Why clocks are low that should not be, with the share of busy readings that named it."""
+    limit, default = driver.power_limit_w, driver.power_default_w
+    lowered = limit is not None and default is not None and limit < default
+    return {
+        name: share
+        for name, share in driver.slowed.items()
+        if share > NOTICED and (name != "power_cap" or lowered)
+    }

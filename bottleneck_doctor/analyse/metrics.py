@@ -14,8 +14,8 @@ from ..model.profile import Profile
 from ..model.report import DeviceSummary, Evidence, Metric
 from ..model.run import Process
 from .causes import side_gains
+from .device import clock_loss
 from .shares import TRACE
-from .step_costs import clock_loss
 from .steps import mean_interval, share_in, share_interval, steps_in
 from .whole_run import evaluation_share, life_of
 

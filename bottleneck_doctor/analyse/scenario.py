@@ -23,6 +23,7 @@ from ..model.fetches import Payload
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.run import Machine
+from .device import runs_ahead
 from .host import crowding, strangers
 from .hot_lines import NOBODY, Feeders
 from .inputs import UNSEEN, epoch_draws_s, making_of, own_works
@@ -31,10 +32,10 @@ from .loop_cpu import logged, split_of
 from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
 from .moving import moving_of
 from .ranks import exchange_shares
-from .reads import Reads, judge_reads
+from .reads import judge_reads
 from .replay import cost_seconds, step_seconds
 from .shares import MOST, PART
-from .step_costs import Beside, costs_of, runs_ahead
+from .step_costs import LoopFacts, costs_of
 from .steps import mean_in, seconds_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
 
@@ -155,16 +156,30 @@ def build_scenario(
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
     receive, send, serving = moving_of(payload, steps, workers, profile.machine.handed_s)
     release = RELEASE_S * payload.tensors
-    beside = _beside(profile, loop, host, device, steps, threads)
-    beside = replace(beside, release=release if workers else 0.0)
-    costs = costs_of(steps if workers else without_making(steps, inputs), beside)
+    stored = _stored_share(profile, loop)
+    known = LoopFacts(
+        accelerated=host.accelerated,
+        device=device,
+        split=split_of(profile, loop, steps, host, stored),
+        exchange=exchange_shares(profile, loop.pid if loop is not None else None),
+        release=release if workers else 0.0,
+        threads=threads,
+        copied=_copied(profile, loop),
+        stored=stored,
+        fault_s=profile.machine.fault_s,
+    )
+    costs = costs_of(steps if workers else without_making(steps, inputs), known)
     making, step_s = making_of(profile, loader), mean_in(steps)
-    reads = _reads(profile, loader, inputs, host, step_s)
+    stall_s = loop_stall_s(measure_shortage(profile, inputs, *span_of(steps), step_s), step_s)
+    reads = None
+    if loader is not None and inputs.storage > 0:
+        reads = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
     exchanging = _exchanging(profile, steps, inputs, workers, costs)
     draws_s = epoch_draws_s(making, loop)
+    crowd = crowding(inputs, workers, send)
     base = Scenario(
-        works=_works(works, steps, crowding(inputs, workers, send)),
-        costs=with_stalls(costs, _stall_s(profile, inputs, steps)),
+        works=tuple(replace(one, cpu=one.cpu * crowd) for one in works) or own_works(steps, UNSEEN, 0.0),
+        costs=with_stalls(costs, stall_s),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -183,14 +198,17 @@ def build_scenario(
             delay=DELAY_S,
         ),
         epoch=EpochStart(_epoch_steps(loop), _epoch_start(loop, inputs) if workers else draws_s, draws_s),
-        shares=CostShares(stored=beside.stored, exchanging=exchanging),
+        shares=CostShares(stored=stored, exchanging=exchanging),
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
+        feeders=FeederLoad(feeders.count, sending=feeders.sending),
     )
-    base = _on_device(base, device, steps) if device is not None else base
-    load = FeederLoad(feeders.count, sending=feeders.sending)
-    base = held_by_lock(profile, loop, replace(base, feeders=load))
+    if device is not None:
+        ahead = runs_ahead(device, fmean([step.wait for step in steps]))
+        base = replace(base, ahead=ahead, undivided=device.clock is not None and device.beat is None)
+    base = held_by_lock(profile, loop, base)
     base = base if host.accelerated else _awaited(base, profile, loop, steps)
-    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), _is_bulky(payload))
+    bulky = payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
+    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), bulky)
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
     return _fed(base, feeders, steps, host) if feeders.count else base
 
@@ -203,58 +221,11 @@ def capacity(machine: Machine, cores: float) -> float:
     return physical + SIBLING * (cores - physical)
 
 
-def _beside(
-    profile: Profile,
-    loop: Loop | None,
-    host: HostLoad,
-    device: DeviceView | None,
-    steps: list[Step],
-    threads: float,
-) -> Beside:
-    """What is known in addition to the steps' own clocks, without tensors from other processes."""
-    stored = _stored_share(profile, loop)
-    return Beside(
-        accelerated=host.accelerated,
-        device=device,
-        split=split_of(profile, loop, steps, host, stored),
-        shares=exchange_shares(profile, loop.pid if loop is not None else None),
-        threads=threads,
-        copied=_copied(profile, loop),
-        stored=stored,
-        fault_s=profile.machine.fault_s,
-    )
-
-
-def _works(works: tuple[BatchCost, ...], steps: list[Step], crowd: float) -> tuple[BatchCost, ...]:
-    """What batches cost without oversubscribed makers; of a loop without a loader, its waits."""
-    alone = tuple(replace(work, cpu=work.cpu * crowd) for work in works)
-    return alone or own_works(steps, UNSEEN, 0.0)
-
-
 def _workers(loop: Loop | None, loader: Loader | None) -> int:
     """The loader's workers; a background thread that feeds the loop counts as one."""
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
-
-
-def _reads(
-    profile: Profile, loader: Loader | None, inputs: Inputs, host: HostLoad, step_s: float
-) -> Reads | None:
-    """How storage serves the loader; None where nothing is read from it."""
-    if loader is None or inputs.storage <= 0:
-        return None
-    return judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
-
-
-def _is_bulky(payload: Payload) -> bool:
-    return payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
-
-
-def _on_device(base: Scenario, device: DeviceView, steps: list[Step]) -> Scenario:
-    """The scenario with an accelerator that works in parallel with the loop."""
-    undivided = device.clock is not None and device.beat is None
-    return replace(base, ahead=runs_ahead(device, fmean([step.wait for step in steps])), undivided=undivided)
 
 
 def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
@@ -319,12 +290,6 @@ def _exchanging(
     beside = mean_in(steps, "process_cpu") - mean_in(steps, "cpu") - mean_in(steps, "wait_cpu")
     beside -= 0.0 if workers else inputs.other_cpu
     return max(0.0, min(1.0, beside / exchange))
-
-
-def _stall_s(profile: Profile, inputs: Inputs, steps: list[Step]) -> float:
-    """Seconds per step that the loop waits for memory."""
-    step_s = mean_in(steps)
-    return loop_stall_s(measure_shortage(profile, inputs, *span_of(steps), step_s), step_s)
 
 
 def _epoch_steps(loop: Loop | None) -> int:

@@ -13,6 +13,7 @@ from .causes import (
     cause_gains,
     gains,
     helper_threads,
+    is_clocked,
     shared_out,
     side_gains,
     side_of,
@@ -20,7 +21,6 @@ from .causes import (
 )
 from .replay import step_seconds
 from .shares import LITTLE, MOST, NEARLY_ALL
-from .step_costs import is_clocked
 
 BALANCED = 1.05  # a resource that would gain less is no limit [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (chosen; three is the contract's example)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import sqrt
 
 from ..analyse.causes import gain
+from ..analyse.device import runs_ahead
 from ..analyse.shares import MOST
-from ..analyse.step_costs import runs_ahead
 from ..model.device import DeviceSync, Kernels
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix

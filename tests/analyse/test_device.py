@@ -9,11 +9,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from bottleneck_doctor.analyse.device import look_aside, view_device, view_driver
+from bottleneck_doctor.analyse.device import clock_loss, look_aside, runs_ahead, view_device, view_driver
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import measure, operations, utilisation
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.analyse.step_costs import clock_loss, runs_ahead
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView

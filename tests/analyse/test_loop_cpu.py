@@ -15,7 +15,7 @@ from bottleneck_doctor.analyse.loop_parts import LoopSample
 from bottleneck_doctor.analyse.memory import fetched_paging_s, made_paging_s, paging_s, without_making
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.analyse.step_costs import COSTS_AT_MOST, Beside, cost_of, costs_of
+from bottleneck_doctor.analyse.step_costs import COSTS_AT_MOST, LoopFacts, cost_of, costs_of
 from bottleneck_doctor.analyse.threads import spinning_share
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.computing import Compilation, Computing, DispatchBreakdown
@@ -274,14 +274,14 @@ def test_pages_mapped_anew_take_the_kernels_part(
     system_ms: float | None, faults: float | None, threads: float, paging_ms: float
 ) -> None:
     step = replace(STEP, system=None if system_ms is None else system_ms * MS, faults=faults)
-    cost, plain = cost_of(step, Beside(threads=threads)), cost_of(STEP, Beside())
+    cost, plain = cost_of(step, LoopFacts(threads=threads)), cost_of(STEP, LoopFacts())
     assert cost.paging == pytest.approx(paging_ms * MS)
     assert cost.compute + cost.paging == pytest.approx(plain.compute)
 
 
 def test_of_a_long_run_pages_are_those_of_all_its_steps() -> None:
     rows = [replace(STEP, system=4 * MS, faults=4000.0), replace(STEP, system=0.0, faults=0.0)]
-    costs = costs_of(rows * COSTS_AT_MOST, Beside())
+    costs = costs_of(rows * COSTS_AT_MOST, LoopFacts())
     assert sum(cost.paging for cost in costs) / len(costs) == pytest.approx(2 * MS)
 
 
@@ -291,7 +291,7 @@ def test_a_stall_in_the_short_row_of_an_epochs_end_weighs_as_its_few_steps(rows:
     not that of a row among rows."""
     steps = [replace(STEP, steps=20)] * rows
     steps[rows // 2] = replace(STEP, steps=4, collect=50 * MS)
-    costs = costs_of(steps, Beside())
+    costs = costs_of(steps, LoopFacts())
     mean_s = sum(cost.collect for cost in costs) / len(costs)
     assert mean_s == pytest.approx(4 * 50 * MS / (20 * (rows - 1) + 4), rel=0.05)
 
@@ -299,8 +299,8 @@ def test_a_stall_in_the_short_row_of_an_epochs_end_weighs_as_its_few_steps(rows:
 def test_writing_that_sleeps_takes_no_cpu_from_the_computation() -> None:
     """7 ms of the step are written out, and the loop sleeps meanwhile."""
     step = replace(STEP, logging=7 * MS, wall=STEP.wall + 7 * MS)
-    asleep, awake = (cost_of(step, Beside(stored=stored)) for stored in (1.0, 0.0))
-    assert asleep.compute == pytest.approx(cost_of(STEP, Beside()).compute)
+    asleep, awake = (cost_of(step, LoopFacts(stored=stored)) for stored in (1.0, 0.0))
+    assert asleep.compute == pytest.approx(cost_of(STEP, LoopFacts()).compute)
     assert awake.compute < asleep.compute
 
 

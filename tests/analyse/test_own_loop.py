@@ -12,7 +12,7 @@ from bottleneck_doctor.analyse.inputs import disagreement, own_inputs, own_works
 from bottleneck_doctor.analyse.loop_without_loader import InputGap, judge_gap, with_waits
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
-from bottleneck_doctor.analyse.step_costs import Beside, cost_of
+from bottleneck_doctor.analyse.step_costs import LoopFacts, cost_of
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
@@ -230,7 +230,7 @@ def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
 )
 def test_what_is_neither_cpu_nor_queue_is_sleep(loop: Loop, idle: float) -> None:
     step = steps_of(with_waits(run_of(), loop, InputGap(1.0, 0.0, 1.0)).table)[0]
-    assert cost_of(step, Beside()).idle == pytest.approx(idle)
+    assert cost_of(step, LoopFacts()).idle == pytest.approx(idle)
 
 
 def test_stacks_of_another_process_do_not_count() -> None:

@@ -9,9 +9,8 @@ from statistics import fmean
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.drift import find_drift
+from bottleneck_doctor.analyse.levels import blocks_of, cuts_of, find_cut, find_drift, fit_line
 from bottleneck_doctor.analyse.live_diagnosis import is_stalled, pace, ranks_of
-from bottleneck_doctor.analyse.steady import blocks_of, cuts_of, find_cut, fit_line
 from bottleneck_doctor.analyse.steady import steps_of as steps_of_marks
 from bottleneck_doctor.analyse.timeline import MARKS_AT_MOST, marks_of
 from bottleneck_doctor.model.diagnosis import Step
