@@ -15,6 +15,7 @@ from ..source.frames import is_queued
 from .causes import RESOURCE
 from .host import measure_host
 from .hot_lines import FETCH
+from .inputs import NETWORK, STORAGE
 from .loop_parts import training_samples
 from .metrics import cpu_busy
 from .ranks import SIMILAR
@@ -24,12 +25,7 @@ from .steps import Z90
 from .verdict import NEARER, NO_GAINS, STEPS_AT_LEAST
 
 SAMPLES_AT_LEAST = 100  # of a training's thread; with fewer, a share is known to 8 percentage points at best
-SLEEPS = {
-    "storage": "input.storage",
-    "fault": "input.storage",
-    "network": "input.network",
-    "remote": "input.network",
-}
+SLEEPS = {**dict.fromkeys(STORAGE, "input.storage"), **dict.fromkeys(NETWORK, "input.network")}
 SIDES = {
     "data": "waiting for data", "forward": "the model", "backward": "the model", "loss": "the model",
     "compiled": "the model", "zero_grad": "the model", "optimizer": "the model", "exchange": "other ranks",
@@ -108,8 +104,7 @@ def _why_late(profile: Profile, trainer: int | None) -> str:
     return asleep.most_common(1)[0][0] if asleep else "input.wait"
 
 
-STALLED_S = 10.0  # without a batch, and
-STALLED_STEPS = 10  # times a step's usual time: then the loop hangs, evaluates or saves (chosen)
+STALLED = 10.0  # seconds without a batch, and times a step's usual time: the loop hangs, or saves (chosen)
 ENOUGH_STEPS = ceil(STEPS_AT_LEAST / (1 - WARMUP_SHARE))  # of a run, for a verdict
 
 
@@ -136,4 +131,4 @@ def pace(before: Iterable[Progress], after: Sequence[Progress]) -> tuple[float |
 
 def is_stalled(silent_s: float, step_s: float | None) -> bool:
     """Whether no batch came for so long that it is reported."""
-    return silent_s > max(STALLED_S, STALLED_STEPS * (step_s or 0.0))
+    return silent_s > STALLED * max(1.0, step_s or 0.0)

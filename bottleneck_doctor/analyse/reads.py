@@ -45,10 +45,9 @@ def passes_of(table: FetchTable, loop: Loop) -> list[Pass]:
 # the usual readahead window; larger, and transfer is what costs (Linux's read_ahead_kb)
 LARGE_READ_BYTES = 128 << 10
 LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (chosen)
-# small requests in flight beyond which they queue: what a SATA disk takes at once (chosen)
-SMALL_QUEUE = 32.0
+SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue [Serial ATA: 32 commands at once]
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map (chosen)
-OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (chosen)
+OVERREAD_BYTES = 4 * LARGE_READ_BYTES  # per fault: four usual windows around a row that needs a page
 UNSURE = ("unsure", "unseen")
 
 

@@ -21,8 +21,8 @@ class LoopFacts:
     """What is known of the loop's time in addition to the steps' own clocks.
 
     ``exchange``: shares of time asleep in exchanges that are the exchange itself, and slower ranks; the rest
-    waits for ranks without a core. ``release``: what a step pays for tensors that came from other processes:
-    moving, too. ``threads``: on how many cores the loop computes. ``copied``: its CPU for exchanged gradients.
+    waits for ranks without a core. ``release``: what a step pays for tensors that came from other processes.
+    ``threads``: on how many cores the loop computes. ``copied``: its CPU for exchanged gradients.
     ``stored``: the share of its writing in which it sleeps. ``fault_s``: what mapping a page takes.
     """
 

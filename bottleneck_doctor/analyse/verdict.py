@@ -140,31 +140,21 @@ def decide(
     causes = cause_gains(base, inputs, loader, host, trust.held, device) | {"model.threads": threads}
     clocked = not host.accelerated or is_clocked(base)
     known = {name: value for name, value in gain.items() if value is not None}
-    bound = max(known, key=lambda name: known[name])
+    bound = max(known, key=known.__getitem__)
     if known[bound] < BALANCED:
-        waits = causes["input.wait"] >= BALANCED
-        bound, cause = ("latency", "input.wait") if waits else ("balanced", "none")
-        sure = confidence(trust, inputs, clocked)
-        return Verdict(bound, cause, SENTENCES[cause], sure, None, gain), causes
+        bound, cause = ("latency", "input.wait") if causes["input.wait"] >= BALANCED else ("balanced", "none")
+        return Verdict(bound, cause, SENTENCES[cause], confidence(trust, inputs, clocked), None, gain), causes
     second, close = "", 0.0
     if host.accelerated:  # host and device overlap: no single part of the step is its length
-        cause = _cause_of(bound, causes)
+        fitting = [one for one in causes if RESOURCE[one] in (bound, "")]  # host work can be either
+        cause = max(fitting, key=causes.__getitem__)
     else:
-        cause, second, close = _largest(
-            {one: value for one, value in causes.items() if one not in APART}, base
-        )
+        cause, second, close = _largest(causes, base)
         bound = _bound_of(cause, base) or bound
     rests = cause == "host.python" and bound == "latency"
-    cause = "input.wait" if rests else cause
-    if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
-        cause = "input.oversubscribed"  # a model that is delayed is not known to be slow itself
-    if cause == "model.compute" and threads >= WIDER:
-        cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
-    own = max(helper_threads(base, inputs, host), without_feeders(base))
-    shared = shared_out(base) if cause == "input.preprocess" else 1.0
-    shared = shared if shared - 1 >= MOST * (causes[cause] - 1) else 1.0
-    if cause == "input.preprocess" and max(own, shared) >= CROWDED:
-        cause = "input.oversubscribed"  # nor is preparation that its own threads delay
+    cause = "input.wait" if rests else _unless_crowded(cause, causes, base, inputs, host)
+    if cause == "model.threads":
+        gain["cpu"] = max(threads, gain["cpu"] or 1.0)
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"
     if cause in ("input.preprocess", "input.wait") and sends(base):
@@ -176,12 +166,28 @@ def decide(
     if close > NEARLY_ALL and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     else:
-        words += _beside(cause, base, trust.waits, device)
+        words += _details(cause, base, trust.waits, device)
     if not clocked:
-        said = _unclocked(cause, host, device)
+        unread = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
-        sure, words = "low" if guess and said else sure, said or words
+        sure, words = "low" if guess and unread else sure, unread or words
     return Verdict(bound, cause, words, sure, _runner_up(known, bound), gain), causes
+
+
+def _unless_crowded(
+    cause: str, causes: dict[str, float], base: Scenario, inputs: Inputs, host: HostLoad
+) -> str:
+    """The cause, or that threads compete for cores: a model or a preparation that is delayed is not known to
+    be slow itself."""
+    if cause == "model.compute":
+        if causes["input.oversubscribed"] >= CROWDED:
+            return "input.oversubscribed"
+        return "model.threads" if causes["model.threads"] >= WIDER else cause
+    if cause != "input.preprocess":
+        return cause
+    own, shared = max(helper_threads(base, inputs, host), without_feeders(base)), shared_out(base)
+    shared = shared if shared - 1 >= MOST * (causes[cause] - 1) else 1.0
+    return "input.oversubscribed" if max(own, shared) >= CROWDED else cause
 
 
 def _runner_up(known: dict[str, float], bound: str) -> str | None:
@@ -207,7 +213,7 @@ def bound_of_writing(stored: float) -> str:
     return "io" if stored >= 0.5 else "cpu"
 
 
-def _beside(cause: str, base: Scenario, waits: float, device: DeviceView | None) -> str:
+def _details(cause: str, base: Scenario, waits: float, device: DeviceView | None) -> str:
     """Details of a cause: how fully a busy device works, how long a slow model also waits for data, and why
     an input that is hardly waited for is the bottleneck."""
     if cause == "device.compute" and device is not None:
@@ -242,25 +248,18 @@ def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
 def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]:
     """The cause whose removal gains most, of the side whose removal does; that of the second side; and what
     the second saves of what the first does, weighed as they are compared."""
+    causes = {cause: value for cause, value in causes.items() if cause not in APART}
     whole = {side_of(cause): value for cause, value in causes.items()} | side_gains(base)
-    saved = {side: 1 - 1 / value for side, value in whole.items()}
-    weighed = {side: one * (SPARED if side in PARTLY else 1.0) for side, one in saved.items()}
-    sides = sorted(weighed, key=lambda side: weighed[side], reverse=True)[:2]
-    first, second = (
-        max((cause for cause in causes if side_of(cause) == side), key=lambda cause: causes[cause])
-        for side in sides
-    )
+    weighed = {
+        side: (1 - 1 / value) * (SPARED if side in PARTLY else 1.0) for side, value in whole.items()
+    }
+    sides = sorted(weighed, key=weighed.__getitem__, reverse=True)[:2]
+    first, second = (max((one for one in causes if side_of(one) == side), key=causes.__getitem__) for side in sides)
     more, less = (weighed[side] for side in sides)
     close = less / more if more > 0 else 0.0
     if first == "model.compute" and second in WRITES and close > DISTURBS:
         first, second = second, first
     return first, second, close
-
-
-def _cause_of(bound: str, causes: dict[str, float]) -> str:
-    """The cause with the largest gain among those that the resource can have; host work can be either."""
-    fitting = {cause: value for cause, value in causes.items() if RESOURCE[cause] in (bound, "")}
-    return max(fitting, key=lambda cause: fitting[cause])
 
 
 def confidence(trust: Trust, inputs: Inputs, clocked: bool = True, close: float = 0.0) -> str:
