@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.causes import gain
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
-from bottleneck_doctor.analyse.step_costs import device_cost
 from bottleneck_doctor.findings.report import write_up
-from bottleneck_doctor.model.derived import DeviceStepBreakdown
-from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync
-from bottleneck_doctor.model.diagnosis import BatchCost, Change, Scenario, StepCost
+from bottleneck_doctor.model.device import DeviceFacts, DeviceSync
+from bottleneck_doctor.model.diagnosis import BatchCost, Scenario, StepCost
 from tests.analyse.devices import device_run
 
 MS = 1e-3
@@ -110,30 +107,12 @@ def test_without_the_devices_clock_confidence_is_never_high():
     assert "not known without its own clock" in guessed.summary
 
 
-def test_who_keeps_a_device_idle_is_a_guess_without_its_clock():
-    verdict = diagnose(device_run(nvml={"busy_share": 0.3})).verdict
-    assert (verdict.confidence, "not known" in verdict.summary) == ("low", True)
-
-
-def test_a_faster_device_does_not_help_a_loop_that_cannot_feed_it():
-    verdict = diagnose(device_run(busy_s=9 * MS, launch_s=11 * MS, host_s=20 * MS)).verdict
-    assert verdict.gain["gpu"] == pytest.approx(1.0, abs=0.03)
-    assert verdict.gain["cpu"] == pytest.approx(20 / 9, rel=0.1)
-
-
 def test_time_inside_a_readback_is_not_promised_back():
     """The device is busy for 19.4 of 20 ms while the loop sits 17 ms inside `.item()`."""
     waiting = DeviceFacts(syncs=[DeviceSync("item", 1.0, 17 * MS, 0.6 * MS, "train.py", 9)])
     report = write_up(device_run(facts=waiting, busy_s=19.4 * MS, sync_s=0.6 * MS, host_s=3 * MS))
     assert report.verdict.cause == "device.compute"
     assert not [one for one in report.remedies if one.predicted_speedup.likely > 1.05]
-
-
-def test_time_without_a_core_is_left_to_the_replay():
-    beat = DeviceStepBreakdown(100, 0.02, 0.006, launch_s=0.010, sync_s=0.004, host_s=0.014)
-    alone, held = device_cost(beat), device_cost(beat, held=0.5)
-    assert (held.launch, held.lead_in) == (alone.launch / 2, alone.lead_in / 2)
-    assert held.device == alone.device
 
 
 def test_a_checkpoint_that_stops_loop_and_device_is_the_checkpoints_doing():
@@ -173,13 +152,6 @@ def test_the_budget_is_the_devices_own_where_its_clock_was_read():
     assert sum(part.s_per_step for part in diagnosis.budget) == pytest.approx(diagnosis.step_s)
 
 
-def test_a_saturated_device_is_good_news_and_no_remedy():
-    full = DeviceFacts(sm_active_share=0.9)
-    report = write_up(device_run(facts=full, nvml={"busy_share": 0.99}, **FULL))
-    assert report.verdict.summary.endswith("while busy it has work on 90 % of its multiprocessors")
-    assert [one.id for one in report.remedies] == []
-
-
 COST = StepCost(0.0, launch=4 * MS, device=10 * MS)
 
 
@@ -199,13 +171,3 @@ def test_the_step_is_the_longer_of_two_timelines(cost, ahead, making, step, work
     scenario = Scenario((BatchCost(making),), (cost,), workers=workers, cores=8.0, ahead=ahead)
     expected = step or (making / workers if workers else making + cost.launch)
     assert step_seconds(scenario) == pytest.approx(expected, rel=0.02)
-
-
-def test_what_blocks_besides_readbacks_keeps_the_queue_empty():
-    """Removing the copies' waits brings nothing while `.item()` still empties the queue."""
-    copies = [DeviceCopy(4e7, 1.0, 9 * MS, 6 * MS, False, True, "float32", "train.py", 5)]
-    facts = replace(READS, copies=copies)
-    profile = device_run(facts=facts, busy_s=8 * MS, sync_s=6 * MS, transfer_s=6 * MS, host_s=12 * MS)
-    scenario = diagnose(profile).scenario
-    assert scenario.ahead == 0.0
-    assert gain(scenario, Change(ahead=1.0)) > 1.2

@@ -45,23 +45,3 @@ def test_what_is_handed_to_the_source_is_feedback(source: str, after: str, fed_b
         sources=[FunctionSource(FILE, "main", 40, text)],
     )
     assert is_fed_back(run, own_loop(100, BODY, wall_s=0.02)) == fed_back
-
-
-@pytest.mark.parametrize(
-    ("call", "collect", "fed_back"),
-    [
-        ("collect(env, memory, 4)", "def collect(env, store, n):\n    store.push(env.step())\n", True),
-        ("state = collect(env, n=4, store=memory)", "def collect(env, n, store):\n    store.add(n)\n", True),
-        ("collect(env, memory, 4)", "def collect(env, store, n):\n    env.add(store[n])\n", False),
-        ("collect(env, other, 4)", "def collect(env, store, n):\n    store.push(env.step())\n", False),
-        ("collect(*everything)", "def collect(env, store, n):\n    store.push(env.step())\n", False),
-    ],
-)
-def test_a_function_may_hand_it_over(call: str, collect: str, fed_back: bool) -> None:
-    frames = [f"<module> ({FILE}:90)", f"main ({FILE}:42)", f"get_batch ({FILE}:9)"]
-    text = TEXT.format(source="memory.sample(64)", after=call)
-    run = replace(
-        profile(Stack(1, "trainer", "MainThread", frames, 100)),
-        sources=[FunctionSource(FILE, "main", 40, text), FunctionSource(FILE, "collect", 10, collect)],
-    )
-    assert is_fed_back(run, own_loop(100, BODY, wall_s=0.02)) == fed_back

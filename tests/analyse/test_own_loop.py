@@ -108,25 +108,6 @@ def test_code_before_the_model_in_a_line_that_trains_is_part_of_the_gap() -> Non
     assert (found.share, found.outside) == (pytest.approx(50 / 60), 0.0)
 
 
-def test_a_line_that_was_never_seen_getting_a_batch_gets_it_quickly() -> None:
-    """Four samples of the gap are a measure; none of a hundred gets the batch."""
-    told = judged(SHORT, (47, "act", 4), (42, "model", 50), (44, "backward", 50))
-    assert told.share * 0.06 == pytest.approx(0.5 / 105)
-
-
-def test_of_few_samples_that_all_get_the_batch_the_clock_is_believed() -> None:
-    """Waiting for Python's lock behind the batch is seldom met by a sample, and always by the clock."""
-    told = judged(SHORT, (40, "batch", 3), (42, "model", 50), (44, "backward", 50))
-    assert told.share == pytest.approx(3.5 / 4)
-
-
-def test_between_backward_pass_and_optimizer_no_batch_is_got() -> None:
-    """Clipping gradients lies before the gap, though the optimizer itself takes little."""
-    step = ((42, "model", 70), (44, "backward", 96), (46, "act", 15), (47, "step", 7))
-    timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
-    assert judged(timed, (40, "batch", 8), *step).share == 1.0
-
-
 def test_a_batch_got_behind_an_accuracy_is_not_in_the_gap_however_short_it_takes() -> None:
     found = judged(SHORT, (40, "batch", 6), (44, "backward", 40), (46, "model", 20), (47, "act", 34))
     assert (found.share, found.outside) == (0.06, 0.06)
@@ -146,29 +127,6 @@ def test_where_no_module_is_called_the_samples_alone_tell() -> None:
     found = judged(own_loop(100, BODY, wall_s=0.010, gap_s=None), (40, "batch", 60), (44, "backward", 40))
     assert (found.outside, found.busy) == (0.6, None)
     assert 0.0 < found.low < 0.6 < found.high < 1.0
-
-
-def test_where_the_samples_alone_tell_they_also_tell_who_sleeps() -> None:
-    """The batch is got by reads that sleep for most of their time; the model computes."""
-    reads = replace(stack(40, "batch", 60), running=10)
-    computes = replace(stack(44, "backward", 40), running=40)
-    found = judge_gap(profile(reads, computes), own_loop(100, BODY, wall_s=0.010, gap_s=None))
-    assert (found.share, found.busy) == (0.6, 0.2)
-
-
-def test_a_batch_got_behind_a_measure_that_calls_the_model_is_not_in_the_gap() -> None:
-    """An accuracy is computed between the optimizer and the next batch: there the gap ends."""
-    found = judged(SHORT, (40, "batch", 50), (42, "model", 20), (44, "backward", 30))
-    assert (found.share, found.outside) == (0.5, 0.5)
-    assert 0.3 < found.low < 0.5 < found.high < 0.7
-
-
-def test_a_gap_that_looks_met_too_often_among_the_passes_of_closures_is_not_believed() -> None:
-    """The optimizer calls the model and the backward pass: one gap in several passes."""
-    found = judged(BUSY, (40, "batch", 10), (44, "step", 90))
-    assert (found.share, found.outside) == (0.1, 0.1)
-    timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
-    assert judged(timed, (40, "batch", 10), (44, "step", 90)).share == 1.0
 
 
 def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
@@ -233,11 +191,6 @@ def test_what_is_neither_cpu_nor_queue_is_sleep(loop: Loop, idle: float) -> None
     assert cost_of(step, LoopFacts()).idle == pytest.approx(idle)
 
 
-def test_stacks_of_another_process_do_not_count() -> None:
-    other = Stack(2, "trainer", "MainThread", stack(40, "batch").frames, 99)
-    assert judge_gap(profile(other), BUSY).location is None
-
-
 MS = 1e-3
 # Steps of 10 ms: a gap of 6 with 2 on the CPU and 1 without a core; 3 more on the CPU beside it.
 LOOP = with_waits(
@@ -294,13 +247,6 @@ def test_or_by_the_threads_that_it_waits_for_itself() -> None:
         assert (work.cpu, work.wait) == pytest.approx((2 * MS + 1.5 * MS, 1.5 * MS))
 
 
-@pytest.mark.parametrize(("processes", "made"), [(True, 2.7 * MS), (False, 0.0)])
-def test_or_by_the_processes_at_whose_pipe_it_waits(processes: bool, made: float) -> None:
-    split = with_feeders(split_waits(seen({"pipe": 100}), LOOP, 3.0, 4.0), 0.9, processes)
-    work = own_works(STEPS, split, 0.0)[0]
-    assert (work.cpu, work.wait) == pytest.approx((2 * MS + made, 3 * MS - made))
-
-
 @pytest.mark.parametrize(
     ("system_s", "bytes_per_s", "reading_s"),
     [
@@ -324,11 +270,6 @@ def test_the_kernels_cpu_for_reads_goes_with_the_reads(
     assert step_seconds(apply(Change(cpu=0), alone)) == pytest.approx(6 * MS + reading_s)
 
 
-@pytest.mark.parametrize("other", [seen({"storage": 50}, pid=2), seen({"storage": 50}, loader="1:1")])
-def test_what_others_sleep_in_says_nothing_of_it(other: Profile) -> None:
-    assert split_waits(other, LOOP, 3.0, 4.0).waits == {"other": 1.0}
-
-
 @pytest.mark.parametrize(
     ("counts", "apart"),
     [
@@ -341,11 +282,6 @@ def test_clocks_and_looks_from_outside_are_held_against_each_other(
     counts: dict[str, int], apart: float
 ) -> None:
     assert disagreement(seen(counts), LOOP, STEPS) == pytest.approx(apart)
-
-
-def test_no_steps_cost_nothing() -> None:
-    assert own_inputs([], split_waits(seen({}), LOOP, 3.0, 4.0), 0.0).batches == 0
-    assert disagreement(seen({"running": 60}), LOOP, []) == 0.0
 
 
 LOOP_FEEDERS = replace(stack(44, "backward", 200), running=80)
@@ -402,21 +338,6 @@ def test_processes_of_a_pool_are_feeders_below_the_frames_of_their_parent() -> N
     found = find_feeders(pooled(4), 1)
     assert (found.count, found.cores) == (4, pytest.approx(3.2))
     assert {one.frames[0] for one in found.stacks} == {f"degrade ({FILE}:75)"}
-
-
-def test_twenty_looks_of_a_sampler_that_many_threads_slow_down_are_enough() -> None:
-    scarce = replace(
-        pooled(2), stacks=[replace(one, count=one.count // 10, running=(one.running or 0) // 10)
-                           for one in pooled(2).stacks],
-    )  # fmt: skip
-    assert find_feeders(scarce, 1).count == 2
-
-
-def test_those_that_a_fork_server_started_are_the_trainings_all_the_same() -> None:
-    base = pooled(4)
-    server = [Process(1, 0, "trainer", 0.0), Process(9, 1, "other", 0.0)]
-    children = [replace(one, ppid=9) for one in base.processes[1:]]
-    assert find_feeders(replace(base, processes=[*server, *children]), 1).count == 4
 
 
 @pytest.mark.parametrize(("feeders", "cause"), [(1, "input.preprocess"), (4, "input.oversubscribed")])

@@ -15,8 +15,7 @@ from bottleneck_doctor.analyse.hot_lines import (
     least_cpu_share,
 )
 from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
-from bottleneck_doctor.analyse.lanes import MOST_FRAMES, MOST_PATHS, call_paths
-from bottleneck_doctor.analyse.steps import SAMPLES_AT_LEAST
+from bottleneck_doctor.analyse.lanes import MOST_FRAMES, call_paths
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, FeederLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Operator, Stack
@@ -24,7 +23,6 @@ from bottleneck_doctor.model.loops import Feed, Loader, LoopBody
 from bottleneck_doctor.model.picture import CallPath
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Process, Run
-from bottleneck_doctor.source.frames import is_users
 from tests.analyse.runs import own_loop
 from tests.findings.builders import loop_of
 from tests.model.profiles import PROFILE
@@ -53,20 +51,6 @@ def test_library_code_counts_for_the_users_function_that_called_it() -> None:
     assert [one.users for one in hot_functions(profile)] == [True, True, False]
 
 
-def test_our_own_frames_are_nobodys() -> None:
-    assert shares(seen((10, [MAIN, ITEM, LOAD, HOOK])))["load"] == (1.0, 1.0)
-
-
-def test_a_recursion_counts_once() -> None:
-    assert shares(seen((10, [MAIN, ITEM, ITEM, ITEM]))) == {"Photos.__getitem__": (1.0, 1.0)}
-
-
-def test_the_line_is_the_one_seen_most() -> None:
-    other = MAIN.replace(":9)", ":12)")
-    (main,) = hot_functions(seen((10, [MAIN]), (20, [other])))
-    assert (main.location.line, main.n) == (12, 30)
-
-
 @pytest.mark.parametrize(
     ("role", "pid", "thread", "counted"),
     [
@@ -82,20 +66,6 @@ def test_only_the_threads_that_train_or_make_batches_count(
     assert bool(shares(seen((10, [MAIN]), role=role, pid=pid, thread=thread))) is counted
 
 
-def test_a_loop_without_a_loader_counts_too() -> None:
-    profile = replace(seen((10, [MAIN]), pid=77), outside=[own_loop(1, pid=77)])
-    assert shares(profile) == {"main": (1.0, 1.0)}
-
-
-def test_each_role_has_shares_of_its_own() -> None:
-    both = [*seen((10, [MAIN])).stacks, *seen((990, [ITEM]), role="worker", pid=78).stacks]
-    assert shares(replace(PROFILE, stacks=both)) == {"main": (1.0, 1.0), "Photos.__getitem__": (1.0, 1.0)}
-
-
-def test_a_stack_that_only_the_look_at_awake_threads_met_is_no_sample() -> None:
-    assert hot_functions(seen((0, ["train (train.py:5)"]))) == []
-
-
 def states(*stacks: tuple[int, int | None, list[str]]) -> dict[str, float | None]:
     """on_cpu_share by function, from samples, those of them awake, and frames."""
     told = [Stack(10, "trainer", "MainThread", frames, count, awake) for count, awake, frames in stacks]
@@ -107,48 +77,11 @@ def test_a_function_is_on_the_cpu_in_the_share_of_its_own_samples_that_were_awak
     assert found == {"Photos.__getitem__": 0.625, "main": 0.0, "load": 0.25}
 
 
-def test_a_second_look_may_see_more_than_the_first_but_no_share_is_above_one() -> None:
-    assert states((30, 33, [MAIN]), (0, 2, [MAIN])) == {"main": 1.0}
-
-
-def test_too_few_samples_or_no_second_look_say_nothing_of_the_cpu() -> None:
-    assert states((SAMPLES_AT_LEAST - 1, 5, [ITEM]), (200, None, [MAIN])) == {
-        "Photos.__getitem__": None,
-        "main": None,
-    }
-
-
 def test_noise_and_length_are_bounded() -> None:
     many = [(1000, [f"f{at} (/home/ann/a.py:{at})"]) for at in range(1, 60)]
     found = hot_functions(seen(*many, (1, [MAIN]), (1, ["broken frame"])))
     assert len(found) == LISTED
     assert "main" not in {one.function for one in found}
-
-
-@pytest.mark.parametrize(
-    ("file", "users"),
-    [
-        ("/home/ann/train.py", True),
-        ("train.py", True),
-        ("<frozen runpy>", False),
-        ("/x/lib/python3.12/threading.py", False),
-        ("/x/site-packages/torch/_ops.py", False),
-    ],
-)
-def test_whose_file_it_is(file: str, users: bool) -> None:
-    assert is_users(file) is users
-
-
-def test_operators_have_shares_of_all_operators() -> None:
-    profile = replace(PROFILE, operators=[Operator("aten::add", 2, 0.001), Operator("aten::mm", 1, 0.003)])
-    assert [(one.name, one.share) for one in hot_operators(profile)] == [
-        ("aten::mm", 0.75),
-        ("aten::add", 0.25),
-    ]
-
-
-def test_a_profile_without_windows_has_none() -> None:
-    assert (hot_functions(PROFILE), hot_operators(PROFILE)) == ([], [])
 
 
 def test_operators_that_a_device_computed_are_ordered_by_its_time():
@@ -184,25 +117,6 @@ def test_the_deepest_line_that_holds_half_is_named_with_what_it_calls() -> None:
     assert found.hottest == LineShare(Location("/data/photos.py", 7, "decode"), 0.7, 0.68)
     assert found.library == "gzip"
     assert [line.location.line for line in found.lines] == [20, 7, 22]
-
-
-@pytest.mark.parametrize(
-    ("below", "library"),
-    [
-        ("load (/x/.venv/lib/python3.11/site-packages/PIL/ImageFile.py:370)", "PIL"),
-        ("load (/usr/lib/python3/dist-packages/PIL/ImageFile.py:370)", "PIL"),
-        ("loads (/usr/lib/python3.11/json/__init__.py:346)", "json"),
-    ],
-)
-def test_the_library_is_named_wherever_it_is_installed(below: str, library: str) -> None:
-    assert hot_lines(profile(worker([FETCH, GET, below], 70)), LOADER).library == library
-
-
-def test_where_no_line_holds_half_the_one_with_most_is_named() -> None:
-    lines = [worker([FETCH, f"f (/data/train.py:{n})"], count) for n, count in ((1, 40), (2, 35), (3, 25))]
-    hottest = hot_lines(profile(*lines), LOADER).hottest
-    assert hottest is not None
-    assert (hottest.location.line, hottest.cpu_share) == (1, None)
 
 
 @pytest.mark.parametrize(
@@ -252,10 +166,6 @@ def test_what_lies_between_forward_and_backward_makes_no_batch() -> None:
         "main",
         "get_batch",
     ]
-
-
-def test_of_a_loop_that_was_not_found_no_line_makes_batches() -> None:
-    assert gap((BATCH, 30, 29), (FORWARD, 60, 60), body=None) == []
 
 
 @pytest.mark.parametrize(
@@ -309,14 +219,6 @@ def test_equal_paths_of_several_workers_are_joined_and_who_slept_is_known_only_i
     ]
 
 
-def test_the_heaviest_paths_are_kept_and_the_samples_of_all_are_counted() -> None:
-    many = [trainer([f"f{at} (/home/ann/a.py:{at})"], at) for at in range(1, MOST_PATHS + 51)]
-    (found,) = call_paths(seen_call_paths(*many))
-    assert len(found.paths) == MOST_PATHS
-    assert found.paths[0].count == MOST_PATHS + 50
-    assert found.samples == sum(stack.count for stack in many)
-
-
 def test_a_deep_recursion_keeps_its_ends() -> None:
     frames = [f"f (/home/ann/a.py:{line})" for line in range(1000)]
     (found,) = call_paths(seen_call_paths(trainer(frames, 1)))
@@ -324,11 +226,6 @@ def test_a_deep_recursion_keeps_its_ends() -> None:
     assert len(path.frames) == MOST_FRAMES + 1
     assert (path.frames[0], path.frames[-1]) == (frames[0], frames[-1])
     assert f"{1000 - MOST_FRAMES} frames left out (<recursion>:0)" in path.frames
-
-
-def test_what_is_no_frame_is_dropped() -> None:
-    (found,) = call_paths(seen_call_paths(trainer(["nonsense", MAIN], 4), trainer(["nonsense"], 1)))
-    assert (found.samples, [path.frames for path in found.paths]) == (5, [[MAIN]])
 
 
 LOOP_INTERPRETER_LOCK = loop_of(400)
@@ -360,14 +257,6 @@ def test_the_share_of_the_wait(main: dict[str, tuple[int, int | None]], other: i
     seen = lock_wait(profile_interpreter_lock(main, other), LOOP_INTERPRETER_LOCK)
     assert seen is not None
     assert seen.share == pytest.approx(share)
-
-
-def test_the_busy_thread_is_named() -> None:
-    seen = lock_wait(
-        profile_interpreter_lock({BACKWARD_INTERPRETER_LOCK: (100, 40)}, 95), LOOP_INTERPRETER_LOCK
-    )
-    assert seen is not None
-    assert seen.location == Location("/data/train.py", 20, "count")
 
 
 def test_without_knowing_who_was_awake_nothing_is_said() -> None:

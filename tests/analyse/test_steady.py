@@ -9,12 +9,12 @@ from statistics import fmean
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.levels import blocks_of, cuts_of, find_cut, find_drift, fit_line
+from bottleneck_doctor.analyse.levels import cuts_of, find_cut, find_drift
 from bottleneck_doctor.analyse.live_diagnosis import is_stalled, pace, ranks_of
 from bottleneck_doctor.analyse.steady import steps_of as steps_of_marks
-from bottleneck_doctor.analyse.timeline import MARKS_AT_MOST, marks_of
+from bottleneck_doctor.analyse.timeline import marks_of
 from bottleneck_doctor.model.diagnosis import Step
-from bottleneck_doctor.model.instruments import InstrumentWindow, Operation
+from bottleneck_doctor.model.instruments import Operation
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.picture import Mark
 from bottleneck_doctor.model.profile import Profile
@@ -95,19 +95,6 @@ def test_data_may_become_late_while_steps_stay_as_long() -> None:
     assert find_cut(steps_of(walls, waits)) == pytest.approx(150, abs=12)
 
 
-def test_few_rows_are_never_cut() -> None:
-    assert cuts_of(steps_of([0.02] * 12 + [0.01] * 12), 12) == []
-
-
-def test_a_line_is_told_from_noise_by_its_pairs() -> None:
-    chance = random.Random(3)
-    rising = blocks_of(healthy("slower and slower", chance), [1] * 400)
-    flat = blocks_of(noisy(10 * MS, 400, chance), [1] * 400)
-    assert fit_line(rising).rising > 0.9
-    assert fit_line(rising).last > 2 * fit_line(rising).first
-    assert fit_line(flat).rising < 0.75
-
-
 def grown(first: float, last: float, noise: float = 0.1, seed: int = 1, rows: int = 400) -> list[Step]:
     """Steps whose own work grows from one value to the other; data takes 2 ms. Strangers make some wait."""
     chance = random.Random(seed)
@@ -166,13 +153,6 @@ def test_rows_of_more_and_more_steps_are_a_line_over_the_steps(seed: int) -> Non
     assert cuts_of(rows, 0) == []
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_first_steps_that_get_faster_do_not_hide_a_growth_over_hundreds(seed: int) -> None:
-    """A table begins with rows of one step each: half of its blocks lie in a twentieth of the run."""
-    later = [replace(one, steps=16) for one in grown(2 * MS, 6 * MS, 0.1, seed, 40)]
-    assert find_drift(grown(2.4 * MS, 2 * MS, 0.1, seed, 40) + later) is not None
-
-
 def test_steps_that_have_more_to_do_do_not_drift() -> None:
     """Episodes that get longer: the backward pass grows with the rest."""
     longer = [replace(one, backward=0.3 * one.compute) for one in grown(5 * MS, 15 * MS)]
@@ -199,12 +179,6 @@ def marks(profile: Profile, kind: str) -> list[Mark]:
 
 def step_s(profile: Profile) -> float:
     return profile.loops[0].table.wall_s[0]
-
-
-def test_the_warm_up_lasts_as_many_steps_as_were_set_aside() -> None:
-    (mark,) = marks(RUN, "warm-up")
-    steps = diagnose(RUN).quality.warmup_steps
-    assert (mark.begin_s, mark.end_s) == pytest.approx((3.0, 3.0 + steps * step_s(RUN)))
 
 
 def test_phases_follow_the_warm_up_and_each_other() -> None:
@@ -242,11 +216,6 @@ def test_each_evaluation_is_marked_from_its_begin_to_its_last_batch() -> None:
     assert [(mark.begin_s, mark.end_s) for mark in found] == [(4.0, 4.5), (6.0, 6.5)]
 
 
-def test_marks_closer_than_a_pixel_are_one() -> None:
-    (mark,) = marks(evaluated([4.0, 4.5005, 5.001], 0.5), "evaluation")
-    assert (mark.begin_s, mark.end_s) == pytest.approx((4.0, 5.501))
-
-
 def saved(events: list[tuple[float, float]], thread: int = 0) -> Profile:
     whole = sum(length for _, length in events)
     return replace(
@@ -262,20 +231,6 @@ def test_checkpoints_of_the_loops_own_thread_are_marked() -> None:
     assert marks(saved([(4.0, 0.5)], thread=3), "checkpoint") == []
 
 
-def test_of_very_many_marks_the_longest_stay() -> None:
-    events = [(3.0 + 0.02 * place, 1e-4 * (1 + place)) for place in range(300)]
-    run = replace(saved(events), run=replace(RUN.run, duration_s=9.0))
-    found = marks(run, "checkpoint")
-    assert len(found) <= MARKS_AT_MOST
-    assert found == sorted(found, key=lambda mark: mark.begin_s)
-    assert found[-1].end_s == pytest.approx(3.0 + 0.02 * 299 + 0.03)
-
-
-def test_the_windows_of_instruments_are_marked_with_their_names() -> None:
-    run = replace(RUN, windows=[InstrumentWindow("py-spy", 5.0, 6.0)])
-    assert marks(run, "instrument") == [Mark("instrument", 5.0, 6.0, "py-spy")]
-
-
 S = 1_000_000_000
 
 
@@ -285,12 +240,6 @@ def rank(pid: int, steps: int, last_s: float, wait_s: float) -> Progress:
 
 def test_the_pace_is_what_happened_between_the_looks() -> None:
     assert pace([rank(1, 100, 10, 5)], [rank(1, 120, 14, 6)]) == (0.2, 0.25)
-
-
-def test_of_several_ranks_the_slowest_step_and_the_longest_wait_are_shown() -> None:
-    before = [rank(1, 100, 10, 0), rank(2, 100, 10, 0)]
-    after = [rank(1, 110, 12, 1), rank(2, 110, 15, 1)]
-    assert pace(before, after) == (0.5, 0.5)
 
 
 def test_a_process_that_fell_behind_is_no_rank_of_this_training() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -93,10 +92,6 @@ def test_a_few_steps_are_never_a_diagnosis(steps):
     assert all(value is None for value in diagnosis.verdict.gain.values())
 
 
-def test_a_third_of_a_second_is_never_a_diagnosis():
-    assert diagnose(run_of(cpu=1 * MS, idle=1 * MS, steps=150)).verdict.bound == "inconclusive"
-
-
 def test_the_budget_sums_to_one_and_its_parts_to_the_step():
     diagnosis = diagnose(run_of(cpu=8 * MS, compute=4 * MS, idle=2 * MS, checkpoint=1 * MS, logging=1 * MS))
     assert sum(part.share for part in diagnosis.budget) == pytest.approx(1)
@@ -124,19 +119,6 @@ def test_warm_up_lasts_until_the_loops_own_work_has_settled_and_a_late_batch_is_
     batch.loops[0].table.wait_s[2] += 1.0
     assert diagnose(own).quality.warmup_steps == sum(own.loops[0].table.steps[:3])
     assert diagnose(batch).quality.warmup_steps == 0
-
-
-def test_strangers_take_cores_from_the_prediction():
-    alone, crowded = (
-        run_of(workers=1, cpu=20 * MS, idle=MS),
-        run_of(workers=1, cpu=20 * MS, idle=MS, foreign=1.2),
-    )
-    assert diagnose(alone).scenario.strangers == pytest.approx(0, abs=0.1)
-    assert diagnose(crowded).scenario.strangers == pytest.approx(1.1, abs=0.15)
-
-
-def test_the_same_profile_gives_the_same_diagnosis():
-    assert diagnose(run_of(cpu=5 * MS, idle=5 * MS)) == diagnose(run_of(cpu=5 * MS, idle=5 * MS))
 
 
 @pytest.mark.parametrize(
@@ -264,12 +246,6 @@ def test_shares_are_told_with_their_intervals_and_nothing_is_predicted() -> None
     assert report.remedies == []
 
 
-def test_a_run_of_our_own_without_steps_stays_inconclusive() -> None:
-    profile = looked(300, 100)
-    verdict = diagnose(replace(profile, run=replace(profile.run, attached=False))).verdict
-    assert (verdict.bound, verdict.summary) == ("inconclusive", "no training step was seen")
-
-
 READING = {"storage": 20 * MS, "cpu": 1 * MS, "compute": 4 * MS}
 DECODING = {"cpu": 8 * MS, "compute": 2 * MS}
 COMPUTING = {"cpu": 1 * MS, "compute": 24 * MS}
@@ -318,14 +294,6 @@ def test_a_short_last_phase_leaves_the_verdict_to_the_longest() -> None:
     assert diagnosis.verdict.cause == "input.storage"
 
 
-def test_the_same_bottleneck_at_two_paces_is_one_phase() -> None:
-    slower = {"cpu": 14 * MS, "compute": 3 * MS}
-    diagnosis = diagnose(after_another((DECODING, 300), (slower, 300)))
-    assert [phase.label for phase in diagnosis.phases] == ["steady"]
-    assert diagnosis.quality.steady_steps == 600
-    assert "so it was" not in diagnosis.verdict.summary
-
-
 def test_a_cold_beginning_is_not_what_the_run_suffers_from() -> None:
     diagnosis = diagnose(after_another((READING, 120), (COMPUTING, 20), (DECODING, 380)))
     assert [phase.label for phase in diagnosis.phases] == ["first stretch (cold)", "steady"]
@@ -334,24 +302,7 @@ def test_a_cold_beginning_is_not_what_the_run_suffers_from() -> None:
     assert "so it was" not in diagnosis.verdict.summary
 
 
-def test_phases_cover_every_step_that_counts() -> None:
-    phases = diagnose(after_another((READING, 120), (DECODING, 300), (COMPUTING, 200))).phases
-    assert phases[0].from_step == 0
-    assert phases[-1].to_step == 620
-    assert all(one.to_step == other.from_step for one, other in pairwise(phases))
-
-
-def test_the_environment_names_what_is_known() -> None:
-    told = environment(PROFILE)
-    assert (told["torch"], told["cores"], told["num_workers"], told["gpus"]) == ("2.13.0", 4.0, 0, None)
-
-
 def test_the_loader_is_the_one_that_trains() -> None:
     other = Loader("L9", "dataloader", 10, num_workers=8, start_method="spawn")
     told = environment(replace(PROFILE, loaders=[other, *PROFILE.loaders]))
     assert (told["num_workers"], told["start_method"]) == (0, None)
-
-
-def test_of_a_run_that_nobody_saw_the_machine_is_known() -> None:
-    told = environment(replace(PROFILE, processes=[], loops=[]))
-    assert (told["torch"], told["trainers"], told["cores_online"]) == (None, 0, 8)

@@ -175,13 +175,6 @@ def test_without_a_loop_or_a_source_that_reads_there_is_none(tmp_path: Path, sou
     assert read(tmp_path, source) is None
 
 
-def test_loops_of_libraries_are_not_the_scripts(tmp_path: Path) -> None:
-    file = tmp_path / "site-packages" / "trainer.py"
-    file.parent.mkdir()
-    file.write_text(FOR)
-    assert read_body([Location(str(file), line(FOR, "trains"), "fit")], str(tmp_path)) is None
-
-
 def test_what_is_handed_the_model_calls_it_too(tmp_path: Path) -> None:
     body = read(tmp_path, HANDED)
     assert body is not None

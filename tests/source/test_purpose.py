@@ -205,29 +205,11 @@ def test_a_metric_beside_an_update_by_hand_is_measured_beside_the_training() -> 
     assert found.repeats
 
 
-def test_nothing_is_known_without_the_source_of_a_function_that_trains() -> None:
-    assert at("fit (u.py:30)", "accuracy (t.py:402)") == Purpose()
-    assert at("dump (t.py:604)") == Purpose()
-
-
 def test_a_line_repeats_in_a_loop_within_the_step_and_not_in_the_loop_of_steps() -> None:
     assert at(ppo("envs.step"), "VectorEnv.step (env.py:3)").repeats
     assert at(ppo("next_obs = torch.Tensor")).repeats, "the rollout's loop lies within an iteration"
     assert not at(train("accuracy(output"), "accuracy (t.py:402)").repeats
     assert not at(ppo("loss = (newlogprob")).repeats
-
-
-def test_what_is_done_at_every_nth_step_or_between_the_loops_is_seldom() -> None:
-    assert at(train("validate(model)"), "validate (t.py:503)").seldom
-    assert at(ppo("losses/value_loss")).seldom
-    assert not at(train("accuracy(output"), "accuracy (t.py:402)").seldom
-
-
-def test_few_samples_elsewhere_do_not_hide_what_most_are_for() -> None:
-    measured = Stack(1, "trainer", "MainThread", [train("accuracy(output"), "accuracy (t.py:402)"], 9)
-    odd = Stack(1, "trainer", "MainThread", ["fit (u.py:30)", "accuracy (t.py:402)"], 1)
-    assert purpose_of(SOURCES, [measured, odd]).what == MEASURE
-    assert purpose_of(SOURCES, [measured, Stack(1, "trainer", "MainThread", odd.frames, 9)]).what == UNKNOWN
 
 
 REINFORCE = """\
