@@ -38,8 +38,8 @@ def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
     if loop is None or life is None or not loop.loader or len(loop.epochs.t) < 2 or not loop.table.t:
         return NO_ENDS
     table = loop.table
-    beside = zip(table.wait_s, table.checkpoint_s, table.logging_s, table.collect_s, strict=True)
-    owns = [wall - sum(others) for wall, others in zip(table.wall_s, beside, strict=True)]
+    hooked = zip(table.wait_s, table.checkpoint_s, table.logging_s, table.collect_s, strict=True)
+    owns = [wall - sum(others) for wall, others in zip(table.wall_s, hooked, strict=True)]
     edges = [False, *(later != one for one, later in pairwise(table.epoch))]
     spent_s = [cpu or 0.0 for cpu in table.cpu_s]
     rows = list(zip(table.steps, owns, spent_s, edges, strict=True))

@@ -84,7 +84,7 @@ def cause_gains(
         "input.wait": Change(wait=0),
         "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
-        "model.compute": Change(compute=0, idle=_idle_beside(base)),
+        "model.compute": Change(compute=0, idle=_idle_without_model(base)),
         "host.python": Change(python=0, idle=1 - base.shares.resting),
         "host.launch": Change(launch=FUSED),
         "host.memory": Change(memory=0, paging=0),
@@ -105,7 +105,7 @@ def cause_gains(
     return found
 
 
-def _idle_beside(base: Scenario) -> float:
+def _idle_without_model(base: Scenario) -> float:
     """What is left of the loop's sleep without the model. It sleeps there for other threads of the model,
     which compute or want a core themselves: no clock tells how much is which, half is taken."""
     return 1 - base.shares.asleep / 2
@@ -137,7 +137,7 @@ def side_gains(base: Scenario) -> dict[str, float]:
         "input": gain(
             base, Change(cpu=0, collate=0, sampling=0, storage=0, network=0, wait=0, ipc=0, startup=0)
         ),
-        "model": gain(base, Change(compute=0, launch=FUSED, idle=_idle_beside(base))),
+        "model": gain(base, Change(compute=0, launch=FUSED, idle=_idle_without_model(base))),
         "ranks": gain(base, Change(comm=0, straggler=0)),
     }
 

@@ -187,8 +187,8 @@ def facts_of(profile: Profile, loop: Loop | None) -> DeviceFacts:
         kind = kinds[0] if kinds and kinds[0] else ""
         return DeviceFacts(kind=kind, driver=0 if kind == "cuda" and not known else None)
     about = loop.loader if loop is not None else ""
-    beside = loop is not None and loop.role == "train" and mine.loader  # two loaders may feed one loop
-    return mine if mine.loader == about or beside else replace(mine, table=DeviceTable())
+    trains = loop is not None and loop.role == "train" and mine.loader  # two loaders may feed one loop
+    return mine if mine.loader == about or trains else replace(mine, table=DeviceTable())
 
 
 def view_device(

@@ -15,7 +15,7 @@ from .attribution import attribute
 from .between_epochs import epoch_ends
 from .device import find_gaps, is_accelerated, look_aside, view_device
 from .host import busy_workers, measure_host, rate, uncontended
-from .hot_lines import NOBODY, find_feeders
+from .hot_lines import NO_FEEDERS, find_feeders
 from .inputs import (
     disagreement,
     measure_inputs,
@@ -85,7 +85,7 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
     table = steady_fetches(profile, loop, loader)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
     works: tuple[BatchCost, ...] = ()
-    feeders = NOBODY
+    feeders = NO_FEEDERS
     if table is not None and table.t:
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
@@ -175,12 +175,12 @@ def _overhead(profile: Profile, main: Diagnosis) -> Overhead:
     to how busy it keeps all cores."""
     cost, cores = profile.cost, main.host.job_cores
     busy = 1.0 if cores is None else min(1.0, cores / main.host.cores)
-    beside = busy * ((cost.supervisor_cpu_s or 0.0) + cost.stacks_cpu_s)
+    outside = busy * ((cost.supervisor_cpu_s or 0.0) + cost.stacks_cpu_s)
     return Overhead(
         agent_s_per_step=cost.agent_s_per_step,
         share_of_step=_share(cost.agent_s_per_step, main.step_s),
         supervisor_cpu_share=_share(cost.supervisor_cpu_s, profile.run.duration_s),
-        within_s=None if cost.agent_s is None else cost.agent_s + beside,
+        within_s=None if cost.agent_s is None else cost.agent_s + outside,
         around_s=around_s(cost),
     )
 

@@ -13,7 +13,7 @@ from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
 from ..source import code
 from ..source.frames import users_path
-from ..source.purpose import BESIDE, LOG, MEASURE, purpose_of
+from ..source.purpose import LOG, MEASURE, UNNEEDED, purpose_of
 from .loop_parts import LoopSample, samples_in
 from .shares import MOST, PART
 from .steps import SAMPLES_AT_LEAST, Z90
@@ -132,9 +132,9 @@ def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool
     stacks = [one.stack for one in group]
     purpose = purpose_of(profile.sources, stacks)
     # A model of plain functions calls no module: only the source shows that it is measured now and then.
-    measures = not modular and purpose.seldom and purpose.what in (BESIDE, MEASURE)
+    measures = not modular and purpose.seldom and purpose.what in (UNNEEDED, MEASURE)
     least = MOST if purpose.what == LOG else PART  # else the writing takes the time, or it uses the model
-    if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= least * total):
+    if purpose.what not in (UNNEEDED, MEASURE, LOG) or not (measures or forwards >= least * total):
         return False
     path = users_path(max(stacks, key=lambda one: one.count).frames)
     return any(_says_so(profile.sources, place) for place in path)

@@ -165,7 +165,7 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
     foreign = foreign_cores(series, begin, end)
     if foreign is not None:
         ours = (profile.cost.supervisor_cpu_s or 0.0) / max(profile.run.duration_s, 1.0)
-        merged = {one.file: one.job_cores or 0.0 for one in _beside(profile)}
+        merged = {one.file: one.job_cores or 0.0 for one in _merged_here(profile)}
         siblings = 0.0 if "other_ranks_cpu_s" in series.values else sum(merged.values())
         foreign = max(0.0, foreign - ours - siblings)
     periods = rate(series, "quota_periods", begin, end)
@@ -198,17 +198,17 @@ def foreign_cores(series: Series, begin: float, end: float) -> float | None:
     return max(0.0, busy - job - (rate(series, "other_ranks_cpu_s", begin, end) or 0.0) - FOREIGN_NOISE_CORES)
 
 
-def _beside(profile: Profile) -> list[RankSteps]:
+def _merged_here(profile: Profile) -> list[RankSteps]:
     """Ranks on this machine whose profiles were merged into this one."""
     return [one for one in profile.elsewhere if one.host == profile.machine.host]
 
 
 def _sharing(profile: Profile) -> int:
     """Ranks that other runs watch and that use the same cores: none where each run can have its own."""
-    beside = _beside(profile)
+    merged = _merged_here(profile)
     alive = max((count or 0 for count in profile.series.values.get("other_ranks", ())), default=0)
-    ranks = max(len(beside), round(alive))
-    runs = 1 + max(len({one.file for one in beside}), round(alive))
+    ranks = max(len(merged), round(alive))
+    runs = 1 + max(len({one.file for one in merged}), round(alive))
     return ranks if runs * profile.machine.cores > profile.machine.cores_online else 0
 
 

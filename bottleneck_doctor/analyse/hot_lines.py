@@ -107,7 +107,7 @@ class Feeders:
     stacks: tuple[Stack, ...] = ()
 
 
-NOBODY = Feeders()
+NO_FEEDERS = Feeders()
 
 
 def find_feeders(profile: Profile, pid: int) -> Feeders:
@@ -116,7 +116,7 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
     main = [one for one in profile.stacks if one.pid == pid and "Main" in one.thread]
     looks = sum(one.count for one in main)
     if looks < SAMPLES_AT_LEAST:
-        return NOBODY
+        return NO_FEEDERS
     seen: dict[tuple[int, str], list[Stack]] = {}
     for one in profile.stacks:
         if one.pid in pools or (one.pid == pid and "Main" not in one.thread):

@@ -80,14 +80,14 @@ def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenari
     busy = min(1.0, seen.others)
     # Logging that sleeps waits for the thread that writes, not for a disk.
     stored = base.shares.stored * (1 - busy)
-    beside = base.strangers + busy  # it wants a core as other processes do
+    foreign = base.strangers + busy  # it wants a core as other processes do
     crowded = sum(waits) / len(waits) if makers else 0.0
     return replace(
         base,
         costs=costs,
         works=works,
         threads=1.0,
-        strangers=beside,
+        strangers=foreign,
         shares=replace(base.shares, stored=stored),
         crowded=crowded,
     )

@@ -24,7 +24,7 @@ from .steady import WARMUP_SHARE
 from .steps import Z90
 from .verdict import NEARER, NO_GAINS, STEPS_AT_LEAST
 
-SAMPLES_AT_LEAST = 100  # of a training's thread; with fewer, a share is known to 8 percentage points at best
+LIVE_SAMPLES = 100  # of a training's thread; with fewer, a share is known to 8 percentage points at best
 SLEEPS = {**dict.fromkeys(STORAGE, "input.storage"), **dict.fromkeys(NETWORK, "input.network")}
 SIDES = {
     "data": "waiting for data", "forward": "the model", "backward": "the model", "loss": "the model",
@@ -49,8 +49,8 @@ def by_samples(diagnosis: Diagnosis) -> Diagnosis:
     host = measure_host(profile, 0.0, profile.run.duration_s, None)
     metrics = diagnosis.metrics | {"cpu_busy_fraction": cpu_busy(host)}
     total = sum(seen.values())
-    if total < SAMPLES_AT_LEAST:
-        why = f"{total} stack samples of a training thread; at least {SAMPLES_AT_LEAST} are needed"
+    if total < LIVE_SAMPLES:
+        why = f"{total} stack samples of a training thread; at least {LIVE_SAMPLES} are needed"
         return replace(diagnosis, metrics=metrics, verdict=replace(diagnosis.verdict, summary=why))
     wait = _share(seen["waiting for data"], total)
     metrics |= {"data_wait_fraction": wait, "exposed_data_wait_fraction": wait}

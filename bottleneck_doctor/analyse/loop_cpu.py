@@ -19,7 +19,7 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from ..source import code
 from ..source.frames import parse_frame, users_path
-from ..source.purpose import BESIDE, MEASURE, Purpose
+from ..source.purpose import MEASURE, UNNEEDED, Purpose
 from .attribution import TIMED, attribute
 from .between_epochs import epoch_ends
 from .loop_parts import LoopSample, samples_in
@@ -80,10 +80,10 @@ def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     if anatomy.operators < CROWD:
         launch = 0.0  # any small model consists of small operators: a few of them are no problem
     # Operators that are called by lines which nothing trained needs are no part of the model.
-    apart = [one for one in samples if one.own and one.purpose.what in (MEASURE, BESIDE)]
+    apart = [one for one in samples if one.own and one.purpose.what in (MEASURE, UNNEEDED)]
     running, total = (sum(one.stack.running or 0 for one in some) for some in (apart, samples))
-    beside = min(max(0.0, launch), running / total * own) if total >= SAMPLES_AT_LEAST else 0.0
-    return LoopCpuSplit((python + beside) / own, max(0.0, launch - beside) / own)
+    measuring = min(max(0.0, launch), running / total * own) if total >= SAMPLES_AT_LEAST else 0.0
+    return LoopCpuSplit((python + measuring) / own, max(0.0, launch - measuring) / own)
 
 
 def _is_like(anatomy: DispatchBreakdown, own: float) -> bool:

@@ -25,7 +25,7 @@ def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
     ranks = _of_one_training([one for found in by_file.values() for one in found])
     together = {one.rank for one in ranks}
     short = [one for found in by_file.values() for one in found if one.rank not in together]
-    file = _told(ranks).file
+    file = _reported(ranks).file
     base = read(file)
     edges = shared_edges(ranks, ROWS_AT_MOST)
     others = [_between(one, edges) for one in ranks if one.file != file]
@@ -34,8 +34,8 @@ def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
     if empty := [file for file, found in by_file.items() if not found]:
         gaps.append(Gap(MERGED, f"no training loop is in {_some(empty)}"))
     if short:
-        told = _some([f"{one.rank} ({one.ran} steps)" for one in short])
-        gaps.append(Gap(MERGED, f"left out, having trained less than the others: {told}"))
+        left = _some([f"{one.rank} ({one.ran} steps)" for one in short])
+        gaps.append(Gap(MERGED, f"left out, having trained less than the others: {left}"))
     if len(edges) < 2:
         gaps.append(Gap(MERGED, "their steps could not be aligned", "let all ranks train longer"))
     return replace(base, elsewhere=elsewhere, gaps=gaps)
@@ -46,7 +46,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:NAMED_AT_MOST]) + more
 
 
-def _told(ranks: list[RankSteps]) -> RankSteps:
+def _reported(ranks: list[RankSteps]) -> RankSteps:
     """The rank that the report is about: one that is late for what its own machine shows, its input or its
     cores; else the one that waits most."""
     slowest = next(iter(slow_ranks(ranks) or ()), None)

@@ -231,10 +231,10 @@ def summarise(view: DeviceView | None, metrics: dict[str, Metric]) -> DeviceSumm
     if view is None:
         return None
     name = view.facts.name or f"accelerator ({view.facts.kind or 'unknown'})"
-    return DeviceSummary(name, view.facts.kind, list(_told(view, metrics)))
+    return DeviceSummary(name, view.facts.kind, list(_evidence(view, metrics)))
 
 
-def _told(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
+def _evidence(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
     facts, beat, driver = view.facts, view.beat, view.driver
     for text, name in (("busy", "gpu_busy_fraction"), ("waits for data", "exposed_data_wait_fraction")):
         metric = metrics.get(name)

@@ -25,7 +25,7 @@ from ..model.profile import Profile
 from ..model.run import Machine
 from .device import runs_ahead
 from .host import crowding, strangers
-from .hot_lines import NOBODY, Feeders
+from .hot_lines import NO_FEEDERS, Feeders
 from .inputs import UNSEEN, epoch_draws_s, making_of, own_works
 from .interpreter_lock import held_by_lock
 from .loop_cpu import logged, split_of
@@ -148,7 +148,7 @@ def build_scenario(
     inputs: Inputs,
     host: HostLoad,
     device: DeviceView | None = None,
-    feeders: Feeders = NOBODY,
+    feeders: Feeders = NO_FEEDERS,
 ) -> Scenario:
     """The loop as the replay sees it. Without ``works`` the waits themselves are the making of batches."""
     workers = _workers(loop, loader)
@@ -267,14 +267,14 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, 
         everything -= inputs.other_cpu * steps_in(steps)
     if mine <= 0 or everything <= 0:
         return 1.0
-    if _exchanges_beside(profile, steps):
+    if _sums_gradients(profile, steps):
         return 1.0
     ratio = (everything - inside) / mine
     most = profile.machine.affinity_cores or profile.machine.cores  # a quota allows more
     return max(1.0, min(most / trainers, ratio)) if ratio >= THREADS_MARK else 1.0
 
 
-def _exchanges_beside(profile: Profile, steps: list[Step]) -> bool:
+def _sums_gradients(profile: Profile, steps: list[Step]) -> bool:
     """Whether CPU of the process outside of the loop's thread is the exchange: its threads sum gradients."""
     single = all(one.torch_threads == 1 for one in profile.processes if one.role == "trainer")
     return single and any(step.exchange for step in steps)
@@ -285,11 +285,11 @@ def _exchanging(
 ) -> float:
     """Share of the exchange in which its own threads compute."""
     exchange = sum(cost.comm for cost in costs) / max(1, len(costs))
-    if exchange <= 0 or not _exchanges_beside(profile, steps):
+    if exchange <= 0 or not _sums_gradients(profile, steps):
         return 0.0
-    beside = mean_in(steps, "process_cpu") - mean_in(steps, "cpu") - mean_in(steps, "wait_cpu")
-    beside -= 0.0 if workers else inputs.other_cpu
-    return max(0.0, min(1.0, beside / exchange))
+    outside = mean_in(steps, "process_cpu") - mean_in(steps, "cpu") - mean_in(steps, "wait_cpu")
+    outside -= 0.0 if workers else inputs.other_cpu
+    return max(0.0, min(1.0, outside / exchange))
 
 
 def _epoch_steps(loop: Loop | None) -> int:

@@ -144,11 +144,11 @@ def _crowd(
     Other processes and workers on the same cores would delay a single thread, too: their part is left out.
     """
     surplus = (known.count or 1) * ranks - host.cores
-    beside = strangers(host) + busy_workers(scenario)
-    share = surplus / (surplus + beside)
+    others = strangers(host) + busy_workers(scenario)
+    share = surplus / (surplus + others)
     slept = min(NEARLY_ALL, share * _slept(scenario))
     ours = min(NEARLY_ALL - slept, held * share)
-    alone = ranks == 1 and beside <= NEIGHBOUR_CORES
+    alone = ranks == 1 and others <= NEIGHBOUR_CORES
     divided = alone and (known.large or 0.0) >= MOST
     if ours + slept < NOTICED and not divided:
         return known

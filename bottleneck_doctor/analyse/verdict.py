@@ -250,11 +250,11 @@ def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]
     the second saves of what the first does, weighed as they are compared."""
     causes = {cause: value for cause, value in causes.items() if cause not in APART}
     whole = {side_of(cause): value for cause, value in causes.items()} | side_gains(base)
-    weighed = {
-        side: (1 - 1 / value) * (SPARED if side in PARTLY else 1.0) for side, value in whole.items()
-    }
+    weighed = {one: (1 - 1 / value) * (SPARED if one in PARTLY else 1.0) for one, value in whole.items()}
     sides = sorted(weighed, key=weighed.__getitem__, reverse=True)[:2]
-    first, second = (max((one for one in causes if side_of(one) == side), key=causes.__getitem__) for side in sides)
+    first, second = (
+        max((one for one in causes if side_of(one) == side), key=causes.__getitem__) for side in sides
+    )
     more, less = (weighed[side] for side in sides)
     close = less / more if more > 0 else 0.0
     if first == "model.compute" and second in WRITES and close > DISTURBS:

@@ -24,68 +24,31 @@ CROWD = {
 FULL = {"busy_s": 19.5 * MS, "launch_s": 0.5 * MS, "host_s": 8 * MS}
 
 TABLE = [
-    # what the run is like, bound, cause
-    (
-        "two workers cannot feed it",
-        {"cpu": 40 * MS, "input_s": 15 * MS, "busy_s": 5 * MS, "host_s": 4 * MS},
-        "cpu",
-        "input.preprocess",
-    ),
+    ("two workers cannot feed it", {"cpu": 40 * MS, "input_s": 15 * MS, "busy_s": 5 * MS,
+     "host_s": 4 * MS}, "cpu", "input.preprocess"),
     ("busy from end to end", FULL, "gpu", "device.compute"),
-    (
-        "thousands of tiny kernels",
-        {"busy_s": 6 * MS, "launch_s": 14 * MS, "host_s": 20 * MS},
-        "cpu",
-        "host.launch",
-    ),
-    (
-        "a readback in every step",
-        {"facts": READS, "busy_s": 8 * MS, "sync_s": 7 * MS, "host_s": 14 * MS},
-        "cpu",
-        "host.sync",
-    ),
-    (
-        "batches copied before the kernels",
-        {"busy_s": 7 * MS, "transfer_s": 13 * MS, "host_s": 5 * MS},
-        "gpu",
-        "device.transfer",
-    ),
-    (
-        "memory allocated anew in every step",
-        {"busy_s": 5 * MS, "memory_s": 12 * MS, "host_s": 4 * MS},
-        "gpu",
-        "device.memory",
-    ),
-    (
-        "a readback in every step, and kernels that take longer than the loop",
-        {"facts": READS, "busy_s": 11 * MS, "sync_s": 8 * MS, "host_s": 9 * MS},
-        "gpu",
-        "host.sync",
-    ),
-    (
-        "copies for a third of the step",
-        {"busy_s": 12 * MS, "transfer_s": 8 * MS, "host_s": 5 * MS},
-        "gpu",
-        "device.transfer",
-    ),
-    (
-        "copies for a tenth of it",
-        {"busy_s": 18 * MS, "transfer_s": 2 * MS, "host_s": 5 * MS},
-        "gpu",
-        "device.compute",
-    ),
+    ("thousands of tiny kernels", {"busy_s": 6 * MS, "launch_s": 14 * MS, "host_s": 20 * MS}, "cpu",
+     "host.launch"),
+    ("a readback in every step", {"facts": READS, "busy_s": 8 * MS, "sync_s": 7 * MS, "host_s": 14 * MS},
+     "cpu", "host.sync"),
+    ("batches copied before the kernels", {"busy_s": 7 * MS, "transfer_s": 13 * MS, "host_s": 5 * MS},
+     "gpu", "device.transfer"),
+    ("memory allocated anew in every step", {"busy_s": 5 * MS, "memory_s": 12 * MS, "host_s": 4 * MS},
+     "gpu", "device.memory"),
+    ("a readback in every step, and kernels that take longer than the loop", {"facts": READS,
+     "busy_s": 11 * MS, "sync_s": 8 * MS, "host_s": 9 * MS}, "gpu", "host.sync"),
+    ("copies for a third of the step", {"busy_s": 12 * MS, "transfer_s": 8 * MS, "host_s": 5 * MS}, "gpu",
+     "device.transfer"),
+    ("copies for a tenth of it", {"busy_s": 18 * MS, "transfer_s": 2 * MS, "host_s": 5 * MS}, "gpu",
+     "device.compute"),
     ("hot, at two fifths of its clock", {**FULL, "nvml": HOT}, "gpu", "device.throttled"),
     ("a neighbour on the same device", {**FULL, "nvml": CROWD}, "gpu", "device.shared"),
     ("a fifth of its multiprocessors", {**FULL, "facts": HALF_EMPTY}, "gpu", "device.underfilled"),
     ("only the driver was asked", {"nvml": {"busy_share": 0.95}}, "gpu", "device.compute"),
     ("the driver sees it idle", {"nvml": {"busy_share": 0.3}}, "gpu", "device.underfilled"),
-    (
-        "memory allocated anew, in less time than the kernels take",
-        {"busy_s": 12 * MS, "memory_s": 8 * MS, "host_s": 2 * MS},
-        "gpu",
-        "device.memory",
-    ),
-]
+    ("memory allocated anew, in less time than the kernels take", {"busy_s": 12 * MS, "memory_s": 8 * MS,
+     "host_s": 2 * MS}, "gpu", "device.memory"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("patient", "traits", "bound", "cause"), TABLE, ids=[row[0] for row in TABLE])

@@ -10,11 +10,11 @@ from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.source import code
 from bottleneck_doctor.source.purpose import (
-    BESIDE,
     LOG,
     MEASURE,
     TRAINING,
     UNKNOWN,
+    UNNEEDED,
     Purpose,
     is_shrunk_later,
     purpose_at,
@@ -160,7 +160,7 @@ def train(words: str) -> str:
         ((train("loss.item()"),), MEASURE),
         ((train("accuracy(output"), "accuracy (t.py:402)"), MEASURE),
         ((train('print("acc"'),), LOG),
-        ((train("validate(model)"), "validate (t.py:503)"), BESIDE),
+        ((train("validate(model)"), "validate (t.py:503)"), UNNEEDED),
         (("Model.training_step (pl.py:2)",), TRAINING),
         (("Model.training_step (pl.py:5)",), MEASURE),
         (("Model.training_step (pl.py:4)",), LOG),
@@ -181,7 +181,7 @@ def test_what_a_line_only_writes_out_is_not_its_writing() -> None:
     def purpose(*path: str) -> str:
         return purpose_of(sources, [Stack(1, "trainer", "MainThread", list(path), 10)]).what
 
-    assert purpose("run (r.py:4)", "evaluate (r.py:13)") == BESIDE
+    assert purpose("run (r.py:4)", "evaluate (r.py:13)") == UNNEEDED
     assert purpose("run (r.py:4)") == LOG
     assert purpose("run (r.py:4)", "__str__ (r.py:22)") == LOG
 
@@ -189,7 +189,7 @@ def test_what_a_line_only_writes_out_is_not_its_writing() -> None:
 def test_what_is_given_away_to_be_changed_is_not_called_a_measure() -> None:
     assert at(train("augment(batch)"), "augment (t.py:202)").what == UNKNOWN
     assert at(train("augment(batch)"), "elsewhere (u.py:9)").what == UNKNOWN
-    assert at(train("show(batch)"), "show (t.py:302)").what == BESIDE
+    assert at(train("show(batch)"), "show (t.py:302)").what == UNNEEDED
 
 
 def test_a_metric_beside_an_update_by_hand_is_measured_beside_the_training() -> None:
@@ -201,7 +201,7 @@ def test_a_metric_beside_an_update_by_hand_is_measured_beside_the_training() -> 
     )
     stack = Stack(1, "trainer", "MainThread", ["<module> (train.py:20)", "loop (train.py:8)"], 30)
     found = purpose_of([FunctionSource("train.py", "loop", 1, text)], [stack])
-    assert found.what in (BESIDE, MEASURE)
+    assert found.what in (UNNEEDED, MEASURE)
     assert found.repeats
 
 
@@ -241,7 +241,7 @@ def test_what_the_training_takes_from_the_module_is_part_of_it() -> None:
         return purpose_at(sources, Stack(1, "trainer", "MainThread", frames, 1)).what
 
     assert [what(number) for number in (3, 4, 5)] == [TRAINING] * 3
-    assert what(6) == BESIDE
+    assert what(6) == UNNEEDED
 
 
 ADVANTAGES = """\
