@@ -182,10 +182,8 @@ def looked(
 @pytest.mark.parametrize(
     ("profile", "bound", "cause", "confidence"),
     [
-        (looked(300, 100), "cpu", "input.preprocess", "medium"),
         (looked(300, 250), "cpu", "input.preprocess", "low"),
         (looked(300, 100, workers=(400, 20)), "io", "input.storage", "medium"),
-        (looked(300, 100, workers=(400, 20), asleep="network"), "io", "input.network", "medium"),
         (looked(300, 100, workers=(400, 20), asleep="lock"), "latency", "input.wait", "medium"),
         (looked(300, 100, workers=None), "cpu", "input.preprocess", "medium"),
         (looked(50, 350), "cpu", "model.compute", "medium"),
