@@ -10,7 +10,7 @@ from ..model.errors import UsageError
 from ..model.loops import RankSteps
 from ..model.profile import Profile
 from ..model.run import Gap
-from .ranks import SIMILAR, pick_place, shared_edges, slow_ranks, stretched, watched_ranks
+from .ranks import COLUMNS, SIMILAR, pick_place, shared_edges, slow_ranks, stretched, watched_ranks
 
 ELSEWHERE = 2**22  # process numbers from here on are none of this machine's [proc_sys_kernel(5): pid_max]
 MERGED = "ranks"  # of a gap: what a merged profile lacks
@@ -80,14 +80,8 @@ def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:
 def _between(one: RankSteps, edges: list[int]) -> RankSteps:
     """Its rows from edge to edge; what comes before the first edge is a row that does not count."""
     if len(edges) < 2:
-        return replace(one, steps=[], wall_s=[], wait_s=[], runq_s=[], exchange_s=[], aside=[])
+        return replace(one, steps=[], aside=[], **dict.fromkeys(COLUMNS, []))
+    columns = {name: [0.0, *stretched(one, getattr(one, name), edges)] for name in COLUMNS}
     flags = stretched(one, [float(aside) for aside in one.aside], edges)
-    return replace(
-        one,
-        steps=[edges[0], *(end - begin for begin, end in pairwise(edges))],
-        wall_s=[0.0, *stretched(one, one.wall_s, edges)],
-        wait_s=[0.0, *stretched(one, one.wait_s, edges)],
-        runq_s=[0.0, *stretched(one, one.runq_s, edges)],
-        exchange_s=[0.0, *stretched(one, one.exchange_s, edges)],
-        aside=[True, *(flag > 0 for flag in flags)],
-    )
+    steps = [edges[0], *(end - begin for begin, end in pairwise(edges))]
+    return replace(one, steps=steps, aside=[True, *(flag > 0 for flag in flags)], **columns)

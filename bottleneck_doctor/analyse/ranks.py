@@ -26,6 +26,7 @@ from .shares import LITTLE, NEARLY_ALL, NOTICED
 SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
 COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
 COMPARED_AT_LEAST = 8  # aligned stretches; with fewer, ranks are not compared (chosen)
+COLUMNS = ("wall_s", "exchange_s", "wait_s", "runq_s")
 SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [analyse/steady.py]
 
 
@@ -278,8 +279,7 @@ def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
 
 def _sums(one: RankSteps, edges: list[int], keep: list[int]) -> dict[str, list[float]]:
     """Sums over the kept stretches, by column."""
-    names = ("wall_s", "exchange_s", "wait_s", "runq_s")
-    columns = {name: stretched(one, getattr(one, name), edges) for name in names}
+    columns = {name: stretched(one, getattr(one, name), edges) for name in COLUMNS}
     return {name: [sums[place] for place in keep] for name, sums in columns.items()}
 
 

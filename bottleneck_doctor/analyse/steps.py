@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView
+from ..model.derived import DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 from .loop_parts import LoopSample, samples_in
@@ -111,7 +111,7 @@ NAMED_AT_MOST = 6  # parts of the undivided part
 BETWEEN = "between epochs"
 OTHERS = "other lines of the loop"
 UNTIMED = ("forward", "loss", "zero_grad", "user", "line")
-LITTLE = 1e-5  # of the step: less is rounding
+ROUNDING = 1e-5  # of the step: less is rounding
 
 
 def budget_of(
@@ -121,71 +121,42 @@ def budget_of(
     samples: list[LoopSample],
     between: float = 0.0,
 ) -> list[BudgetPart]:
-    """The parts of a step: by the accelerator's clock where it was read, else by the loop's thread.
-
-    On a device, the thread's forward pass is only the time to queue kernels. ``samples`` are of the loop's
-    thread, without those in which it got its batch; ``between`` is the share of time between epochs.
-    """
+    """The parts of a step, largest first: by the accelerator's clock where it was read, else by the loop's
+    thread, whose forward pass on a device is only the time to queue kernels. ``samples`` are of that thread,
+    without those in which it got its batch; ``between`` is the share of time between epochs."""
     if device is None or device.clock is None:
-        return _named(_without(divide(steps), between), samples)
-    if device.beat is None:
-        return divide_device(device.clock, CLOCK_PARTS, step_s)
-    return divide_device(device.beat, DEVICE_PARTS, step_s)
+        parts = _divided({name: seconds_in(steps, field) for name, field in PARTS}, step_s)
+        return _named(parts, samples, between)
+    clock, names = (device.clock, CLOCK_PARTS) if device.beat is None else (device.beat, DEVICE_PARTS)
+    return _divided({name: getattr(clock, field) for name, field in names}, step_s)
 
 
-def divide_device(
-    step: DeviceStepBreakdown | DeviceClockStep, names: tuple[tuple[str, str], ...], step_s: float
-) -> list[BudgetPart]:
-    """The device's mean step, busy and idle, as shares of ``step_s`` seconds; largest first."""
-    known = {name: getattr(step, field) for name, field in names}
-    known = {name: value for name, value in known.items() if value >= LITTLE * sum(known.values())}
+def _divided(seconds: dict[str, float], step_s: float) -> list[BudgetPart]:
+    """Parts that never occurred are left out."""
+    known = {name: value for name, value in seconds.items() if value > ROUNDING * sum(seconds.values())}
     whole = sum(known.values())
-    parts = [
-        BudgetPart(name, value / whole, step_s * value / whole) for name, value in known.items() if value
-    ]
+    parts = [BudgetPart(name, value / whole, step_s * value / whole) for name, value in known.items()]
     return sorted(parts, key=lambda part: -part.share)
 
 
-def divide(steps: list[Step]) -> list[BudgetPart]:
-    """Shares of the mean steady step, largest first; parts that never occurred are left out."""
-    count = steps_in(steps)
-    whole = seconds_in(steps)
-    if whole <= 0:
-        return []
-    sums = {name: seconds_in(steps, field) for name, field in PARTS}
-    parts = [BudgetPart(name, value / whole, value / count) for name, value in sums.items() if value > 0]
-    return sorted(parts, key=lambda part: -part.share)
-
-
-def _without(parts: list[BudgetPart], between: float) -> list[BudgetPart]:
-    """The part that no hook times, and apart from it the time between epochs, which they do."""
+def _named(parts: list[BudgetPart], samples: list[LoopSample], between: float) -> list[BudgetPart]:
+    """The part that no hook times, divided as its stack samples are, and apart from it the time between
+    epochs, of which all rows know."""
     rest = next((part for part in parts if part.part == UNDIVIDED), None)
-    between = min(between, rest.share) if rest is not None else 0.0
-    if rest is None or between < TRACE:
+    if rest is None:
         return parts
-    moved = rest.s_per_step * between / rest.share
-    left = BudgetPart(UNDIVIDED, rest.share - between, rest.s_per_step - moved)
-    others = [part for part in parts if part is not rest] + [left] * (left.share > LITTLE)
-    return sorted([*others, BudgetPart(BETWEEN, between, moved)], key=lambda part: -part.share)
-
-
-def _named(parts: list[BudgetPart], samples: list[LoopSample]) -> list[BudgetPart]:
-    """The part that no hook times, divided as its stack samples are."""
-    rest = next((part for part in parts if part.part == UNDIVIDED), None)
-    seen: Counter[str] = Counter()
-    for name, group in _groups(samples).items():
-        seen[name] += samples_in(group)
-    total = sum(seen.values())
-    if rest is None or total < SAMPLES_AT_LEAST:
-        return parts
-    named = [
-        (name, count / total)
-        for name, count in seen.most_common(NAMED_AT_MOST)
-        if rest.share * count / total >= TRACE and name != OTHERS
-    ]
-    left = 1 - sum(share for _, share in named)
-    named += [(OTHERS, left)] if left > LITTLE else []
-    divided = [BudgetPart(name, rest.share * share, rest.s_per_step * share) for name, share in named]
+    between = min(between, rest.share) if between >= TRACE else 0.0
+    left = rest.share - between
+    seen = Counter({name: samples_in(group) for name, group in _groups(samples).items()})
+    total = seen.total()
+    shares = {BETWEEN: between, UNDIVIDED: left}
+    if total >= SAMPLES_AT_LEAST:
+        most = seen.most_common(NAMED_AT_MOST)
+        named = {name: left * count / total for name, count in most if name != OTHERS}
+        named = {name: share for name, share in named.items() if share >= TRACE}
+        shares = {BETWEEN: between, **named, OTHERS: left - sum(named.values())}
+    scale = rest.s_per_step / rest.share
+    divided = [BudgetPart(name, one, scale * one) for name, one in shares.items() if one > ROUNDING]
     return sorted([part for part in parts if part is not rest] + divided, key=lambda part: -part.share)
 
 

@@ -143,7 +143,7 @@ def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdic
 
 
 UNEXPLAINED = "unexplained"
-LITTLE = 1e-9  # of the run: less is rounding
+ROUNDING = 1e-9  # of the run: less is rounding
 
 
 def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
@@ -157,7 +157,7 @@ def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
     scale = min(1.0, run_s / known) if known > 0 else 1.0  # clocks of two processes may differ by a tick
     parts = {name: value * scale for name, value in parts.items()}
     parts[UNEXPLAINED] = max(0.0, run_s - sum(parts.values()))
-    kept = {name: value for name, value in parts.items() if value > LITTLE * run_s}
+    kept = {name: value for name, value in parts.items() if value > ROUNDING * run_s}
     whole = sum(kept.values())
     return [LedgerPart(name, value / whole, value) for name, value in kept.items()]
 

@@ -55,24 +55,6 @@ def test_the_beat_is_a_mean_over_the_steady_window_alone():
     assert view.beat.launch_s == pytest.approx(5 * MS, rel=0.01)
 
 
-def test_an_idle_devices_low_clock_and_narrow_link_do_not_count():
-    busy = {"busy_share": 0.9, "sm_clock_mhz": 1900.0, "pcie_gen": 5.0, "pcie_width": 16.0}
-    idle = {"busy_share": 0.0, "clocks_idle": 1.0, "sm_clock_mhz": 300.0, "pcie_gen": 1.0, "pcie_width": 16.0}
-    driver = driver_of(busy, idle, idle, busy)
-    assert (driver.readings, driver.clock_share, driver.link_share) == (2, 0.95, 1.0)
-    assert driver.kernel_share == pytest.approx(0.45)
-
-
-@pytest.mark.parametrize(("low", "share"), [(1, 1.0), (4, 1.0), (6, 1 / 16)])
-def test_the_link_is_as_it_is_most_often(low, share):
-    """Between bursts cards lower it for an instant, which is no reason to open the machine."""
-    busy = [
-        {"busy_share": 0.6, "pcie_gen": 1.0 if place < low else 5.0, "pcie_width": 16.0}
-        for place in range(10)
-    ]
-    assert driver_of(*busy).link_share == pytest.approx(share)
-
-
 @pytest.mark.parametrize(
     ("reading", "loss"),
     [
@@ -124,15 +106,6 @@ def test_each_kind_of_call_answers_for_the_idleness_behind_it():
     assert runs_ahead(both, 0.0, copies=False) == runs_ahead(both, 0.0, syncs=False) == 0.0
     assert runs_ahead(both, 0.0, syncs=False, copies=False) == 1.0
     assert (runs_ahead(alone, 0.0), runs_ahead(alone, 0.0, copies=False)) == (0.0, 1.0)
-
-
-def test_multiprocessors_with_work_are_those_that_the_drivers_monitors_count():
-    """Half busy, a fifth of all multiprocessor time: two fifths while busy, whatever kernels asked for."""
-    beat = {"busy_s": 10 * MS, "launch_s": 10 * MS, "host_s": 20 * MS}
-    asked = DeviceFacts(sm_active_share=1.0)
-    assert seen(device_run(asked, **beat)).facts.sm_active_share == 1.0
-    counted = seen(device_run(asked, nvml={"sm_active_share": 0.2}, **beat))
-    assert counted.facts.sm_active_share == pytest.approx(0.4, rel=0.02)
 
 
 def test_the_clock_of_training_is_not_taken_for_an_evaluations():
@@ -191,12 +164,6 @@ def on(kind: str, **traits: float) -> Profile:
     """A run of which nothing is known but that it computes on such a device."""
     base = run_of(**{"workers": 2, "cpu": MS, "idle": 20 * MS} | traits)
     return replace(base, processes=[replace(base.processes[0], device=kind)])
-
-
-def test_what_the_host_says_holds_on_any_device():
-    starved = diagnose(on("mps", cpu=60 * MS, idle=5 * MS, step=30 * MS)).verdict
-    assert (starved.bound, starved.cause) == ("cpu", "input.preprocess")
-    assert starved.confidence != "high"
 
 
 @pytest.mark.parametrize("kind", ["mps", "xpu", "hpu"])

@@ -9,8 +9,7 @@ import pytest
 from bottleneck_doctor.analyse.attribution import attribute
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.evaluation import Evaluated
-from bottleneck_doctor.analyse.verdict import SENTENCES
-from bottleneck_doctor.analyse.whole_run import UNEXPLAINED, judge_whole, ledger_of
+from bottleneck_doctor.analyse.whole_run import judge_whole, ledger_of
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.derived import Whole
@@ -56,15 +55,6 @@ def test_evaluation_is_the_cause_where_saving_it_gains_most(
     assert verdict.bound == "cpu", "the evaluation's own bound"
 
 
-@pytest.mark.parametrize("cause", ["host.launch", "host.python", "input.preprocess"])
-def test_the_training_loops_own_cause_is_not_that_of_what_it_evaluates_itself(cause: str) -> None:
-    main = diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
-    main = replace(main, verdict=replace(main.verdict, cause=cause), causes={cause: 1.3})
-    judged = judge_whole(main, Whole(run_s=9.0, training_s=3.0, evaluation_s=5.0), None)
-    assert (judged.verdict.cause, judged.verdict.bound) == ("host.evaluation", main.verdict.bound)
-    assert judged.verdict.summary == SENTENCES["host.evaluation"]
-
-
 def test_what_speeds_up_evaluation_as_well_counts_for_both() -> None:
     main = diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
     main = replace(main, verdict=replace(main.verdict, cause="model.threads"), causes={"model.threads": 2.5})
@@ -82,16 +72,6 @@ def test_evaluation_remedies_speak_of_the_whole_run_and_no_step_gets_faster() ->
     assert first.predicted_step_s == pytest.approx(report.metrics["step_time_s"].value)
     assert "eval-no-grad" in {remedy.id for remedy in report.remedies}
     assert "eval-no-grad" not in {remedy.id for remedy in write_up(evaluated(6.0)).remedies}
-
-
-def test_a_steps_gain_is_told_end_to_end_where_training_is_a_part_of_the_run() -> None:
-    slow = {"cpu": 20 * MS, "compute": 0.0, "idle": 10 * MS, "steps": 300}
-    (finding,) = (one for one in write_up(evaluated(9.0, **slow)).findings if one.id == "loader-in-main")
-    (line,) = (one for one in finding.evidence if one.metric == "run_speedup")
-    (remedy,) = (one for one in write_up(evaluated(9.0, **slow)).remedies if one.id in line.text)
-    assert line.value == pytest.approx(1 / (1 - 9 / 14 * (1 - 1 / remedy.predicted_speedup.likely)), rel=0.02)
-    alone = write_up(run_of(**{**slow, "steps": 2000}))
-    assert not [one for finding in alone.findings for one in finding.evidence if one.metric == "run_speedup"]
 
 
 LIFE = Elapsed(1, first_s=3.0, last_s=9.0, exit_s=9.1, preparing_s=3.0, training_s=3.0)
@@ -309,9 +289,3 @@ def test_each_part_is_named_and_nothing_is_left() -> None:
          "checkpoints": 0.3, "steps under torch.profiler": 0.1, "stopping workers": 0.2, "end of epochs": 0.4,
          "after the last loop": 0.5, "shut-down": 0.5}
     )  # fmt: skip
-
-
-def test_a_run_of_which_nothing_is_known_is_unexplained() -> None:
-    base = run_of(steps=20)
-    bare = replace(base, loops=[], outside=[], loaders=[], fetches=[])
-    assert parts(bare) == pytest.approx({UNEXPLAINED: base.run.duration_s})

@@ -13,11 +13,9 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.lanes import lanes_of
 from bottleneck_doctor.analyse.timeline import POINTS_AT_MOST, course_of
-from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.picture import LOOP_PIECES, WORKER_PIECES, Curve, Excerpt, Fetches, Lanes, Spans
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.run import Process
 from tests.agent.watching import PRELUDE, Told, profile_of, watched
 from tests.analyse.runs import run_of
 
@@ -219,14 +217,6 @@ def test_a_long_run_has_no_more_points_than_a_screen() -> None:
     assert all(curve.t == sorted(curve.t) and len(curve.t) == len(curve.value) for curve in found.values())
 
 
-def test_a_rare_long_step_is_in_the_high_curve_however_many_steps_share_a_point() -> None:
-    profile = run_of(workers=2, cpu=0.03, compute=0.01, steps=4000)
-    table = profile.loops[0].table
-    table.wall_s[2000] = 9.0
-    values = [value for value in curves(profile)["step_time_high_s"].value if value is not None]
-    assert max(values) == 9.0
-
-
 def test_no_line_joins_the_steps_before_and_after_an_evaluation() -> None:
     profile = run_of(workers=2, cpu=0.03, compute=0.01)
     table = profile.loops[0].table
@@ -261,12 +251,3 @@ def test_busy_workers_are_told_from_idle_ones() -> None:
     fed = curves(run_of(workers=2, cpu=0.002, compute=0.02))["worker_busy_share"].value
     assert min(value or 0.0 for value in starved) > 0.9
     assert max(value or 0.0 for value in fed) < 0.1
-
-
-@pytest.mark.parametrize(("device", "drawn"), [("cuda", True), ("cpu", False)])
-def test_a_gpu_is_drawn_where_the_training_uses_it(device: str, drawn: bool) -> None:
-    profile = sensed(RUN, gpu1_busy_share=[0.5, 0.7, 0.9], gpu0_busy_share=[0.0, 0.0, 0.0])
-    process = Process(1, 0, "trainer", 0.0, torch="2.13.0", device=device)
-    found = curves(replace(profile, processes=[process], device=DeviceFacts("cuda", pid=1, driver=1)))
-    assert ("gpu_busy_share" in found) == drawn
-    assert not drawn or found["gpu_busy_share"].value == [0.5, 0.7, 0.9]

@@ -12,14 +12,14 @@ from bottleneck_doctor.analyse.attribution import saving_calls
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.loop_cpu import split_of
 from bottleneck_doctor.analyse.loop_parts import LoopSample
-from bottleneck_doctor.analyse.memory import paging_s, without_making
+from bottleneck_doctor.analyse.memory import without_making
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.step_costs import COSTS_AT_MOST, LoopFacts, cost_of, costs_of
 from bottleneck_doctor.analyse.threads import spinning_share
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.computing import Compilation, Computing, DispatchBreakdown
 from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step, StepCost
-from bottleneck_doctor.model.instruments import InstrumentWindow, Operation, Stack
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
@@ -114,15 +114,6 @@ def test_a_step_unlike_the_others_is_not_believed() -> None:
     assert parts(profiled(own=8, long=60))[:2] == (0, 0)
     assert parts(profiled(own=4, beyond=1, short=2, operators=3000))[1] > 0
     assert parts(profiled(own=2, beyond=0.5, short=1, operators=3000))[:2] == (0, 0), "a rollout was missed"
-
-
-def test_what_hooks_know_is_not_python() -> None:
-    saving = Operation("checkpoint", 1, 0, "save", 1, 6 * MS, 6 * MS, 6 * MS, events=[(4.0, 6 * MS)])
-    heavy = replace(
-        profiled(own=3, beyond=2.8, long=6.5), operations=[saving],
-        windows=[InstrumentWindow("torch.profiler", 3.999, 4.01)],
-    )  # fmt: skip
-    assert parts(heavy)[0] < 1
 
 
 def test_stacks_bound_what_python_may_have() -> None:
@@ -229,23 +220,10 @@ def test_a_stall_in_the_short_row_of_an_epochs_end_weighs_as_its_few_steps(rows:
     assert mean_s == pytest.approx(4 * 50 * MS / (20 * (rows - 1) + 4), rel=0.05)
 
 
-def test_writing_that_sleeps_takes_no_cpu_from_the_computation() -> None:
-    """7 ms of the step are written out, and the loop sleeps meanwhile."""
-    step = replace(STEP, logging=7 * MS, wall=STEP.wall + 7 * MS)
-    asleep, awake = (cost_of(step, LoopFacts(stored=stored)) for stored in (1.0, 0.0))
-    assert asleep.compute == pytest.approx(cost_of(STEP, LoopFacts()).compute)
-    assert awake.compute < asleep.compute
-
-
 STEP_PAGING = replace(
     steps_of(run_of(compute=10 * MS, noise=0.0).loops[0].table)[0],
     cpu=6 * MS, wait_cpu=2 * MS, system=4 * MS, faults=4000.0,
 )  # fmt: skip
-
-
-def test_where_a_page_was_timed_no_more_than_a_quarter_above_that() -> None:
-    assert paging_s(4 * MS, 4000.0, 2e-6) == pytest.approx(4 * MS)
-    assert paging_s(40 * MS, 4000.0, 2e-6) == pytest.approx(10 * MS), "sockets are the kernel's work, too"
 
 
 def test_what_fetches_took_is_taken_off_where_it_was_counted() -> None:

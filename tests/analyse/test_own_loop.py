@@ -12,7 +12,6 @@ from bottleneck_doctor.analyse.inputs import disagreement, own_inputs, own_works
 from bottleneck_doctor.analyse.loop_without_loader import InputGap, judge_gap, with_waits
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
-from bottleneck_doctor.analyse.step_costs import LoopFacts, cost_of
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
@@ -55,10 +54,6 @@ def judged(loop: Loop, *lines: tuple[int, str, int]) -> InputGap:
     return judge_gap(profile(*[stack(*one) for one in lines]), loop)
 
 
-def test_without_samples_all_of_the_gap_is_taken_and_nothing_of_it_is_sure() -> None:
-    assert judged(BUSY) == InputGap(1.0, 0.0, pytest.approx(0.6))
-
-
 def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
     found = judged(BUSY, (40, "batch", 75), (47, "act", 25), (42, "model", 50), (44, "backward", 50))
     assert (found.share, found.outside) == (0.75, 0.0)
@@ -77,15 +72,6 @@ def test_of_ranks_code_before_the_model_is_no_wait_for_data() -> None:
     assert choose_loop(run) == swift
 
 
-def test_a_line_that_zeroes_gradients_is_no_part_of_the_gap() -> None:
-    """Its time is taken out of the gap; our hook's frames are not kept, so some samples end at the line."""
-    gap, rest = (
-        [(40, "batch", 75), (47, "zero_grad", 5), (47, "itself", 9)],
-        [(42, "model", 50), (44, "backward", 50)],
-    )
-    assert judged(BUSY, *gap, *rest).share == 1.0
-
-
 def test_where_hooks_time_what_a_function_does_it_is_no_part_of_the_gap() -> None:
     """act() saves, in a line that a hook knows; what else it does stays in the gap."""
     run = profile(stack(40, "batch", 75), stack(47, "act", 25), stack(42, "model", 50), stack(44, "backward"))
@@ -100,12 +86,6 @@ def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
     found = judged(BUSY, (47, "act", 60), (42, "model", 40), (43, "batch", 20), (44, "backward", 40))
     assert (found.share, found.outside) == (0.0, pytest.approx(0.2))
     assert found.low < 0.2 * 0.4 < found.high
-
-
-def test_code_before_the_model_in_a_line_that_trains_is_part_of_the_gap() -> None:
-    """Line 44 gathers features, calls the model and trains; the gap is 60 %, 50 samples saw the batch."""
-    found = judged(BUSY, (40, "batch", 50), (44, "act", 20), (44, "model", 10), (44, "backward", 20))
-    assert (found.share, found.outside) == (pytest.approx(50 / 60), 0.0)
 
 
 def test_a_batch_got_behind_an_accuracy_is_not_in_the_gap_however_short_it_takes() -> None:
@@ -179,18 +159,6 @@ def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
     assert with_waits(profile(*awake), queued, gap).table.wait_s[0] == 0.008
 
 
-@pytest.mark.parametrize(
-    ("loop", "idle"),
-    [
-        (BUSY, 0.0),  # waiting for a core is not sleep
-        (own_loop(100, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.006, cpu_s=0.007), 0.003),
-    ],
-)
-def test_what_is_neither_cpu_nor_queue_is_sleep(loop: Loop, idle: float) -> None:
-    step = steps_of(with_waits(run_of(), loop, InputGap(1.0, 0.0, 1.0)).table)[0]
-    assert cost_of(step, LoopFacts()).idle == pytest.approx(idle)
-
-
 MS = 1e-3
 # Steps of 10 ms: a gap of 6 with 2 on the CPU and 1 without a core; 3 more on the CPU beside it.
 LOOP = with_waits(
@@ -238,13 +206,6 @@ def test_waiting_for_a_thread_that_runs_is_the_making_of_a_batch_by_looks_at_tha
     )
     work = own_works(STEPS, split, 0.0)[0]
     assert (work.cpu, work.storage, work.wait) == pytest.approx((2 * MS + 1.8 * MS, 0.6 * MS, 0.6 * MS))
-
-
-def test_or_by_the_threads_that_it_waits_for_itself() -> None:
-    for looks in ({"lock": 100}, {"lock": 90, "made": 10}):
-        split = with_feeders(split_waits(seen(looks), LOOP, 3.0, 4.0), 0.5, False)
-        work = own_works(STEPS, split, 0.0)[0]
-        assert (work.cpu, work.wait) == pytest.approx((2 * MS + 1.5 * MS, 1.5 * MS))
 
 
 @pytest.mark.parametrize(
@@ -303,22 +264,6 @@ def test_a_busy_thread_of_the_users_is_a_feeder_and_its_lines_make_the_batches()
     hottest = hot_lines(profile(LOOP_FEEDERS, FEEDER), None, own_loop(100, wall_s=0.02)).hottest
     assert hottest is not None
     assert (hottest.location.function, hottest.location.line) == ("decode", 70)
-
-
-def test_a_batch_that_waits_for_room_in_the_queue_is_not_being_made() -> None:
-    path = [
-        f"run ({FILE}:61)",
-        "put (/usr/lib/python3.11/queue.py:140)",
-        "wait (/usr/lib/python3.11/threading.py:327)",
-    ]
-    ahead = Stack(1, "trainer", "Thread-1", path, 300, 2)
-    assert (
-        find_feeders(profile(LOOP_FEEDERS, FEEDER, ahead), 1).stacks
-        == find_feeders(profile(LOOP_FEEDERS, FEEDER), 1).stacks
-    )
-    hottest = hot_lines(profile(LOOP_FEEDERS, FEEDER, ahead), None, own_loop(100, wall_s=0.02)).hottest
-    assert hottest is not None
-    assert (hottest.location.function, hottest.share) == ("decode", 1.0)
 
 
 @pytest.mark.parametrize(

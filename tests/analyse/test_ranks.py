@@ -9,7 +9,7 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.merge import merge
-from bottleneck_doctor.analyse.rank_map import COLUMNS_AT_MOST, ROWS_AT_MOST, rank_map
+from bottleneck_doctor.analyse.rank_map import COLUMNS_AT_MOST, rank_map
 from bottleneck_doctor.analyse.ranks import all_ranks, compare, slow_ranks
 from bottleneck_doctor.analyse.steady import choose_loop
 from bottleneck_doctor.findings.report import write_up
@@ -91,10 +91,6 @@ def test_kernels_that_wait_for_a_slow_rank_are_not_the_exchange(order: tuple[dic
     assert told >= {"slowest_rank_s", "fastest_rank_s"}
     assert "slowest_rank_share" not in told  # few steps do not tell whether it is always the same one
     assert report.remedies[0].predicted_speedup.likely == pytest.approx(20 / 15, rel=0.1)
-
-
-def test_kernels_that_wait_as_long_on_all_ranks_are_the_exchange() -> None:
-    assert diagnose(device_ranks(QUICK, QUICK)).verdict.cause == "comm.allreduce"
 
 
 def test_a_rank_that_waits_for_data_is_reported_rather_than_those_that_wait_for_it() -> None:
@@ -254,32 +250,6 @@ def test_runs_on_one_machine_share_its_cores_and_are_not_strangers_to_each_other
     assert host.foreign_cores == pytest.approx(0.0, abs=0.1)
 
 
-def test_where_no_loop_sleeps_in_exchanges_nobody_can_say_who_is_late() -> None:
-    """As on accelerators: their kernels wait in the loops' place."""
-    files = apart(ONE_LATE, "aabb")
-    for name, one in files.items():
-        (loop,) = one.loops
-        table = replace(loop.table, exchange_s=[0.0] * len(loop.table.t))
-        files[name] = replace(one, loops=[replace(loop, table=table)])
-    found = all_ranks(merged(files))
-    assert len(found) == 4
-    assert slow_ranks(found) is None
-    assert slow_ranks([]) is None
-
-
-def test_a_process_beside_the_ranks_is_none_of_them() -> None:
-    files = apart(ONE_LATE, "aabb")
-    first = files["profile.a.0.json"]
-    short = replace(first.loops[0].table, **{
-        name: column[:20] for name, column in vars(first.loops[0].table).items() if isinstance(column, list)
-    })  # fmt: skip
-    stray = [replace(first.loops[0], pid=pid, table=short) for pid in (2, 3)]
-    named = [replace(first.processes[0], pid=2, rank=None), replace(first.processes[0], pid=3)]
-    first = replace(first, loops=[*first.loops, *stray], processes=[*first.processes, *named])
-    found = merged({**files, "profile.a.0.json": first})
-    assert sorted(one.rank for one in all_ranks(found) if one.rank is not None) == [0, 1, 2, 3]
-
-
 def test_a_merged_profile_with_a_torn_column_is_refused() -> None:
     found = merged(apart(ONE_LATE, "aabb"))
     torn = replace(found, elsewhere=[replace(found.elsewhere[0], wait_s=[0.1])])
@@ -311,15 +281,6 @@ def test_the_late_rank_stands_out_in_all_steps() -> None:
     assert min(late) > max(others)
     assert sum(late) / len(late) == pytest.approx(0.035 / 0.02, rel=0.1)
     assert len(drawn.edges) - 1 == len(late) <= COLUMNS_AT_MOST
-
-
-def test_of_many_ranks_those_furthest_from_the_median_are_drawn() -> None:
-    many = ranks(*(noisy(0.03 if rank == 7 else 0.02, rank) for rank in range(ROWS_AT_MOST + 8)))
-    drawn = rank_map(many)
-    assert drawn is not None
-    assert len(drawn.names) == len(drawn.ratio) == ROWS_AT_MOST
-    assert drawn.left_out == 8
-    assert "rank 7" in drawn.names
 
 
 def test_ranks_whose_loops_never_sleep_in_an_exchange_are_not_drawn() -> None:

@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.predict import DISTURBED, best_setting, speedup_of, step_after
+from bottleneck_doctor.analyse.predict import best_setting, step_after
 from bottleneck_doctor.analyse.replay import LITTLE, _Pipeline, apply, step_seconds
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, CostShares, EpochStart, Scenario, StepCost
 from tests.analyse.runs import run_of
@@ -60,13 +60,6 @@ def test_reads_share_the_streams_that_the_storage_has():
     narrow = apply(Change(streams=2.0), free)
     assert step_seconds(free) == pytest.approx(10 / 8 * MS, rel=0.05)
     assert step_seconds(narrow) == pytest.approx(10 / 2 * MS, rel=0.05)
-
-
-def test_a_read_limit_that_is_reached_gives_no_more_to_more_readers():
-    alone = Scenario((BatchCost(2 * MS, storage=16 * MS),), (StepCost(2 * MS, 0),), cores=4, limited=20 * MS)
-    assert step_seconds(alone) == pytest.approx(20 * MS)
-    assert step_seconds(apply(Change(workers=4), alone)) == pytest.approx(20 * MS)
-    assert step_seconds(apply(Change(workers=4, storage=0.25), alone)) == pytest.approx(5 * MS, rel=0.05)
 
 
 def test_out_of_order_whoever_is_finished_first_comes_first():
@@ -123,16 +116,3 @@ def test_hardware_threads_of_one_core_compute_a_quarter_more_than_one() -> None:
     cores = _four_workers_s(None)
     assert _four_workers_s(4) == cores
     assert _four_workers_s(2) / cores == pytest.approx(4 / 2.5, rel=0.1)
-
-
-ALONE = Scenario(works=(BatchCost(0.03),), costs=(StepCost(0.01),), cores=2.0)
-
-
-def replayed(scenario: Scenario, change: Change) -> float:
-    return step_seconds(scenario) / step_after(scenario, change)
-
-
-def test_the_rest_of_a_step_gains_where_the_loop_no_longer_does_what_slowed_it_down() -> None:
-    cured = Change(cpu=0.0)
-    assert replayed(ALONE, cured) == pytest.approx(4.0)
-    assert speedup_of(ALONE, cured) == pytest.approx(4.0 / (1 - 0.75 * DISTURBED))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from statistics import fmean
 
 import pytest
 
@@ -14,7 +13,6 @@ from bottleneck_doctor.analyse.live_diagnosis import is_stalled, pace, ranks_of
 from bottleneck_doctor.analyse.steady import steps_of as steps_of_marks
 from bottleneck_doctor.analyse.timeline import marks_of
 from bottleneck_doctor.model.diagnosis import Step
-from bottleneck_doctor.model.instruments import Operation
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.picture import Mark
 from bottleneck_doctor.model.profile import Profile
@@ -137,35 +135,11 @@ def test_nothing_else_is_a_drift(steps, seed: int) -> None:  # type: ignore[no-u
     assert find_drift(steps(seed)) is None
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_rows_of_more_and_more_steps_are_a_line_over_the_steps(seed: int) -> None:
-    rows, taken = [], grown(2 * MS, 6 * MS, 0.2, seed, 700)
-    while taken:
-        together, taken = taken[: 1 + len(rows) // 6], taken[1 + len(rows) // 6 :]
-        parts = {name: fmean(getattr(one, name) for one in together) for name in ("wall", "cpu", "compute")}
-        rows.append(replace(together[0], steps=len(together), **parts))
-    drift = find_drift(rows)
-    assert drift is not None
-    assert drift.steps == 700
-    assert drift.first_s == pytest.approx(2 * MS, rel=0.2)
-    assert drift.last_s == pytest.approx(6 * MS, rel=0.2)
-    assert drift.left == pytest.approx(0.5, abs=0.1), "two of four milliseconds on average"
-    assert cuts_of(rows, 0) == []
-
-
 def test_steps_that_have_more_to_do_do_not_drift() -> None:
     """Episodes that get longer: the backward pass grows with the rest."""
     longer = [replace(one, backward=0.3 * one.compute) for one in grown(5 * MS, 15 * MS)]
     assert find_drift(longer) is None
     assert find_drift([replace(one, backward=MS) for one in longer]) is not None
-
-
-def test_without_the_threads_clock_the_wall_time_of_the_loop_grows() -> None:
-    blind = [replace(one, cpu=None) for one in grown(5 * MS, 15 * MS)]
-    drift = find_drift(blind)
-    assert drift is not None
-    assert drift.last_s == pytest.approx(15 * MS, rel=0.2)
-    assert find_drift([replace(one, compute=0.0, logging=one.compute) for one in blind]) is None
 
 
 RUN = run_of(workers=2, cpu=0.03, compute=0.01, noise=0.0)  # 300 steps of 20 ms from second 3 on
@@ -216,21 +190,6 @@ def test_each_evaluation_is_marked_from_its_begin_to_its_last_batch() -> None:
     assert [(mark.begin_s, mark.end_s) for mark in found] == [(4.0, 4.5), (6.0, 6.5)]
 
 
-def saved(events: list[tuple[float, float]], thread: int = 0) -> Profile:
-    whole = sum(length for _, length in events)
-    return replace(
-        RUN, operations=[Operation("checkpoint", 1, thread, "save", 9, whole, 0.0, 1.0, events=events)]
-    )
-
-
-def test_checkpoints_of_the_loops_own_thread_are_marked() -> None:
-    assert [(mark.begin_s, mark.end_s) for mark in marks(saved([(4.0, 0.5), (7.0, 0.25)]), "checkpoint")] == [
-        (4.0, 4.5),
-        (7.0, 7.25),
-    ]
-    assert marks(saved([(4.0, 0.5)], thread=3), "checkpoint") == []
-
-
 S = 1_000_000_000
 
 
@@ -246,11 +205,6 @@ def test_a_process_that_fell_behind_is_no_rank_of_this_training() -> None:
     after = [rank(1, 110, 12, 1), rank(2, 60, 15, 1)]
     assert ranks_of(after) == after[:1]
     assert pace([rank(1, 100, 10, 0), rank(2, 50, 10, 0)], after) == (0.2, 0.5)
-
-
-@pytest.mark.parametrize("after", [[], [rank(1, 100, 10, 5)], [rank(2, 120, 14, 6)]])
-def test_without_a_new_step_there_is_no_pace(after: list[Progress]) -> None:
-    assert pace([rank(1, 100, 10, 5)], after) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from bottleneck_doctor.model.computing import Computing, DispatchBreakdown, Scri
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Change,
-    CostShares,
     HostLoad,
     Inputs,
     Scenario,
@@ -81,28 +80,6 @@ def test_more_threads_than_cores_are_too_many_when_they_hold_the_loop_up() -> No
     assert trouble(run(16, large=0.2), held=0.4) == "many"
     assert trouble(run(16, large=0.2), held=0.02) == ""
     assert trouble(run(3, 3), held=0.4) == "many"  # two ranks share the cores
-
-
-def test_workers_in_the_crowd_answer_for_the_cores_that_they_keep_busy() -> None:
-    profile = run(16)
-    asleep, busy = (
-        judge_threads(profile, profile.loops[0], replace(BASE, workers=2, works=works), IDLE, 0.4)
-        for works in ((BatchCost(1e-3, wait=0.039),), (BatchCost(0.04),))
-    )
-    assert asleep.trouble == busy.trouble == "many"
-    assert asleep.wanted == 4, "workers that sleep want no core"
-    assert busy.wanted < 4
-
-
-def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:
-    costs, two = (StepCost(0.01, idle=0.01),), replace(IDLE, cores=2.0)
-    assert trouble(run(4, large=0.2), two, cores=2.0, costs=costs) == ""
-    asleep, profile = replace(BASE, cores=2.0, costs=costs, shares=CostShares(asleep=1.0)), run(4, large=0.2)
-    judged = judge_threads(profile, profile.loops[0], asleep, two, 0.0)
-    assert judged.trouble == "many"
-    assert judged.factor[1] == pytest.approx(2.0, rel=0.02), "half of the step"
-    assert judged.most is not None, "what they spin away besides is not measured"
-    assert judged.most > judged.factor[2]
 
 
 @pytest.mark.parametrize(
@@ -262,10 +239,3 @@ def test_a_job_that_one_core_would_do_loses_its_whole_queue_to_others() -> None:
 def test_with_workers_the_wait_is_stretched_as_their_fetches_are() -> None:
     inputs = Inputs(batches=60, wall=0.040, cpu=0.03, queue=0.010)
     assert left(CROWDED, workers=2, inputs=inputs) == pytest.approx(0.030 - 0.004 - 0.020 * 0.25)
-
-
-def test_steps_that_were_all_waiting_for_strangers_have_no_value() -> None:
-    found = uncontended([replace(STEP, queue=0.030)] * 9, Inputs(), 0, replace(CROWDED, job_cores=0.02))
-    assert found is not None
-    assert (found.value, found.low) == (None, None)
-    assert "other programs" in found.source

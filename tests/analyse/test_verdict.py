@@ -59,12 +59,6 @@ def test_a_few_steps_are_never_a_diagnosis(steps):
     assert all(value is None for value in diagnosis.verdict.gain.values())
 
 
-def test_the_budget_sums_to_one_and_its_parts_to_the_step():
-    diagnosis = diagnose(run_of(cpu=8 * MS, compute=4 * MS, idle=2 * MS, checkpoint=1 * MS, logging=1 * MS))
-    assert sum(part.share for part in diagnosis.budget) == pytest.approx(1)
-    assert sum(part.s_per_step for part in diagnosis.budget) == pytest.approx(diagnosis.step_s)
-
-
 def test_a_cold_first_stretch_is_a_phase_of_its_own_and_does_not_count():
     warm, cold = (
         run_of(cpu=4 * MS, idle=4 * MS, steps=400),
@@ -213,7 +207,6 @@ def test_shares_are_told_with_their_intervals_and_nothing_is_predicted() -> None
 
 READING = {"storage": 20 * MS, "cpu": 1 * MS, "compute": 4 * MS}
 DECODING = {"cpu": 8 * MS, "compute": 2 * MS}
-COMPUTING = {"cpu": 1 * MS, "compute": 24 * MS}
 
 
 def after_another(*parts: tuple[dict[str, Any], int]) -> Profile:
@@ -251,20 +244,6 @@ def test_a_change_in_mid_run_gives_two_phases_and_the_last_is_the_verdict() -> N
     assert diagnosis.verdict.bound == "io"
     assert "this holds for steps" in diagnosis.verdict.summary
     assert diagnosis.quality.steady_steps == pytest.approx(300, abs=12)
-
-
-def test_a_short_last_phase_leaves_the_verdict_to_the_longest() -> None:
-    diagnosis = diagnose(after_another((READING, 400), (DECODING, 100)))
-    assert [phase.label for phase in diagnosis.phases] == ["steady", "later"]
-    assert diagnosis.verdict.cause == "input.storage"
-
-
-def test_a_cold_beginning_is_not_what_the_run_suffers_from() -> None:
-    diagnosis = diagnose(after_another((READING, 120), (COMPUTING, 20), (DECODING, 380)))
-    assert [phase.label for phase in diagnosis.phases] == ["first stretch (cold)", "steady"]
-    assert diagnosis.phases[0].verdict.cause == "input.storage"
-    assert diagnosis.verdict.cause == "input.preprocess"
-    assert "so it was" not in diagnosis.verdict.summary
 
 
 def test_the_loader_is_the_one_that_trains() -> None:

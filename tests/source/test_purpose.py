@@ -16,7 +16,6 @@ from bottleneck_doctor.source.purpose import (
     UNKNOWN,
     UNNEEDED,
     Purpose,
-    is_shrunk_later,
     purpose_at,
     purpose_of,
 )
@@ -279,38 +278,3 @@ def test_elements_picked_by_the_counters_of_two_loops_are_computed_one_by_one(
 def test_what_is_sent_away_is_written_out(text: str, expected: bool) -> None:
     (statement,) = ast.parse(text).body
     assert code.writes(statement) is expected
-
-
-def shrunk(text: str, line: int) -> bool:
-    return is_shrunk_later(FunctionSource("train.py", "__getitem__", 1, text), line)
-
-
-@pytest.mark.parametrize(
-    "later",
-    [
-        "x = crop(x, 64)",
-        "y = cv2.resize(x, (64, 64))",
-        "if self.late:\n        x = self.shrunk(x, left, top)",
-        "x = x[top : top + 64, left : left + 64]",
-        "rows, columns = draw()\n    return x[:, rows, columns].copy()",
-        "y = x / 255\n    return center_crop(y)",
-    ],
-)
-def test_what_is_cropped_after_the_line(later: str) -> None:
-    assert shrunk(f"def get(self, i):\n    x = blur(self.pictures[i])\n    {later}\n", 2)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def get(self, i):\n    x = crop(self.pictures[i])\n    x = blur(x)\n",  # cropped before
-        "def get(self, i):\n    x = blur(self.pictures[i])\n    z = crop(self.masks[i])\n",  # another picture
-        "def get(self, i):\n    x = blur(self.pictures[i])\n    x[..., 0] = x[..., 0] + 1\n",  # one channel
-        "def get(self, i):\n    x = blur(self.pictures[i])\n    for a in r:\n        for b in r:\n"
-        "            s += x[a, b]\n",  # element by element
-        "def get(self, i:\n",  # no Python
-    ],
-)
-def test_what_is_not(text: str) -> None:
-    line = 3 if "x = blur(x)" in text else 2
-    assert not shrunk(text, line)
