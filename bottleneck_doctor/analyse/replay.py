@@ -62,13 +62,12 @@ def apply(change: Change, base: Scenario) -> Scenario:
         change = replace(change, cpu=change.cpu * one_thread_longer(base.making_threads))
     works = _scaled(base.works, change, WORK_PARTS)
     left = _making_left(works, change, base)
-    alone = base.shares.spinning * (1 - _crowd_left(left, change, base))
     draws = min(base.epoch.draws, base.epoch.seconds)
     start = (base.epoch.seconds - draws) * change.startup + draws * change.sampling
     return replace(
         base,
         works=works,
-        costs=_scaled(base.costs, replace(change, compute=change.compute * (1 - alone)), STEP_COST_PARTS),
+        costs=_scaled(base.costs, change, STEP_COST_PARTS),
         transport=base.transport
         if change.ipc == 1.0
         else Transport(*(getattr(base.transport, name) * change.ipc for name in TRANSPORT_PARTS)),
@@ -81,18 +80,9 @@ def apply(change: Change, base: Scenario) -> Scenario:
     )
 
 
-def _crowd_left(left: float, change: Change, base: Scenario) -> float:
-    """The share of the makers' demand for cores that still delays the model."""
-    makers = base.feeders.count or (base.workers if change.workers is None else change.workers)
-    threads = base.threads if change.threads is None else change.threads
-    if makers == 0 or threads <= 1 or makers + threads <= (change.cores or base.cores) + 0.5:
-        return 0.0
-    return min(1.0, left)
-
-
 def _making_left(works: tuple[BatchCost, ...], change: Change, base: Scenario) -> float:
     """How much of the CPU for making batches is left, as a share."""
-    if not (base.feeders.seconds or base.crowded or base.shares.spinning):
+    if not (base.feeders.seconds or base.crowded):
         return 1.0  # unused
     before, after = (sum(one.on_core for one in some) for some in (base.works, works))
     return after / before if before > 0 else change.cpu if base.feeders.count else 1.0

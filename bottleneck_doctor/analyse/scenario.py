@@ -34,10 +34,10 @@ from .moving import moving_of
 from .ranks import exchange_shares
 from .reads import judge_reads
 from .replay import cost_seconds, step_seconds
-from .shares import MOST, PART
+from .shares import PART
 from .step_costs import LoopFacts, costs_of
 from .steps import mean_in, seconds_in, span_of, steps_in
-from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
+from .threads import asleep_share, making_threads, operator_s, resting_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
 SLICES = 4.0  # times as long as usual at most, until a thread that wakes gets a core (chosen)
@@ -100,10 +100,9 @@ def _sped(base: Scenario, measured: float) -> Scenario:
 
 
 def _scaled(base: Scenario, left: float) -> Scenario:
-    """The scenario with the share ``left`` of the turns' computing; what is removed is taken off spinning."""
+    """The scenario with the share ``left`` of the turns' computing."""
     costs = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.costs)
-    shares = replace(base.shares, spinning=max(0.0, 1 - (1 - base.shares.spinning) / left))
-    return replace(base, costs=tuple(costs), shares=shares)
+    return replace(base, costs=tuple(costs))
 
 
 def _slowed(
@@ -206,7 +205,9 @@ def build_scenario(
         ahead = runs_ahead(device, fmean([step.wait for step in steps]))
         base = replace(base, ahead=ahead, undivided=device.clock is not None and device.beat is None)
     base = held_by_lock(profile, loop, base)
-    base = base if host.accelerated else _awaited(base, profile, loop, steps)
+    if not host.accelerated:  # what the loop sleeps for other threads of the model, and in lines of its own
+        asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
+        base = replace(base, shares=replace(base.shares, asleep=asleep, resting=resting))
     bulky = payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
     base = fitted(base, step_s, step_s - mean_in(steps, "wait"), bulky)
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
@@ -226,15 +227,6 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
-
-
-def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
-    """The scenario with what the loop spins and sleeps for other threads of the model."""
-    spinning = spinning_share(profile, loop, steps, base, base.workers or base.feeders.count)
-    if base.workers and spinning < MOST:
-        spinning = 0.0
-    asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
-    return replace(base, shares=replace(base.shares, spinning=spinning, asleep=asleep, resting=resting))
 
 
 def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) -> Scenario:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from math import inf
-from statistics import fmean, quantiles
 
 from ..model.diagnosis import Change, HostLoad, Inputs, Scenario, Step
 from ..model.instruments import Operator
@@ -23,7 +21,7 @@ from .loop_cpu import anatomy_of
 from .loop_parts import LoopSample
 from .replay import step_seconds
 from .shares import MOST, NEARLY_ALL, NOTICED
-from .steps import SAMPLES_AT_LEAST, seconds_in, share_in
+from .steps import SAMPLES_AT_LEAST, seconds_in
 
 TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
 
@@ -50,33 +48,6 @@ def _is_torchs(profile: Profile, loop: Loop | None, loader: Loader | None) -> bo
     source = code.source_at(profile.sources, lines.hottest.location)
     statement = code.statement_at(source, lines.hottest.location.line) if source is not None else None
     return statement is not None and bool(code.names_read(statement) & TORCHS)
-
-
-STEPS_AT_LEAST = 12  # that were timed one by one (chosen)
-TOGETHER = 0.75  # of all pairs of steps: both passes grow, there is more to do (chosen; 0.5 is chance)
-
-
-def spinning_share(
-    profile: Profile, loop: Loop | None, steps: list[Step], base: Scenario, makers: int
-) -> float:
-    """The share of the loop's CPU in which it spins because ``makers`` of batches keep a core from another
-    thread of the model: what lies beyond its quickest steps.
-
-    A step with more to do takes longer in both passes, and then nothing is known; one that spins, in one.
-    """
-    threads = torch_threads(profile, loop) or 1
-    surplus = threads > base.cores + 0.5  # they delay each other
-    if not makers or threads == 1 or surplus or makers + threads <= base.cores + 0.5:
-        return 0.0
-    single = [step for step in steps if step.steps == 1 and step.cpu and step.backward > 0]
-    if len(single) < STEPS_AT_LEAST or share_in(steps, "queue") < NOTICED:
-        return 0.0
-    pairs = list(combinations(single, 2))
-    both = sum((a.compute - b.compute) * (a.backward - b.backward) > 0 for a, b in pairs)
-    if both > TOGETHER * len(pairs) or any(step.exchange for step in steps):
-        return 0.0
-    used = [step.cpu for step in single if step.cpu]
-    return max(0.0, 1 - quantiles(used, n=10)[0] / fmean(used))
 
 
 LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (chosen)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +14,9 @@ from bottleneck_doctor.analyse.loop_parts import LoopSample
 from bottleneck_doctor.analyse.memory import without_making
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.step_costs import COSTS_AT_MOST, LoopFacts, cost_of, costs_of
-from bottleneck_doctor.analyse.threads import spinning_share
 from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.computing import Compilation, Computing, DispatchBreakdown
-from bottleneck_doctor.model.diagnosis import BatchCost, HostLoad, Inputs, Scenario, Step, StepCost
+from bottleneck_doctor.model.diagnosis import HostLoad, Inputs
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
@@ -233,54 +231,5 @@ def test_what_fetches_took_is_taken_off_where_it_was_counted() -> None:
     assert (none.system, none.faults) == (0.0, 0.0)
 
 
-BASE = Scenario((BatchCost(30 * MS),), (StepCost(12 * MS),), workers=2, cores=2.0, threads=2.0)
-
-
 def run(threads: int | None) -> Profile:
     return replace(run_of(compute=0.02), processes=[Process(1, 0, "trainer", 0.0, torch_threads=threads)])
-
-
-def crowded(seed: int, *, more: bool = False) -> list[Step]:
-    """Steps of 6 ms that spin now in one pass, now in the other; or that have ``more`` to do in both."""
-    chance = random.Random(seed)
-    steps = []
-    for place in range(40):
-        spun = chance.uniform(0, 20 * MS) if more or chance.random() < 0.5 else 0.0
-        early = 0.5 if more else chance.choice([0.0, 1.0])
-        forward, backward = 4 * MS + early * spun, 2 * MS + (1 - early) * spun
-        steps.append(
-            Step(place * 0.03, 1, 0.03, 2 * MS, backward, 0.0, 0.0, 0.0, 0.0, 0.0, forward,
-                 cpu=forward + backward, queue=8 * MS, process_cpu=0.02, wait_cpu=0.0, ready=None)
-        )  # fmt: skip
-    return steps
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_what_is_beyond_the_quickest_steps_is_spun_away(seed: int) -> None:
-    steps = crowded(seed)
-    profile = run(2)
-    share = spinning_share(profile, profile.loops[0], steps, BASE, 2)
-    mean = sum(step.cpu or 0.0 for step in steps) / len(steps)
-    assert (1 - share) * mean == pytest.approx(6 * MS, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("threads", "makers", "steps"),
-    [
-        (2, 2, crowded(1, more=True)),
-        (2, 2, [replace(step, queue=0.0) for step in crowded(1)]),
-        (2, 2, [replace(step, steps=7) for step in crowded(1)]),
-        (2, 2, [replace(step, exchange=MS) for step in crowded(1)]),
-        (2, 0, crowded(1)),
-        (1, 2, crowded(1)),
-        (4, 2, crowded(1)),
-        (None, 2, crowded(1)),
-    ],
-    ids=["more to do", "nobody waits", "rows of many steps", "ranks", "nobody makes batches", "one thread",
-         "in its own way", "nobody asked"],
-)  # fmt: skip
-def test_nothing_is_claimed_where_it_may_be_something_else(
-    threads: int | None, makers: int, steps: list[Step]
-) -> None:
-    profile = run(threads)
-    assert spinning_share(profile, profile.loops[0], steps, BASE, makers) == 0.0
