@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
 
-from ..model.code import FunctionSource, Location
+from ..model.code import Location
 from ..model.instruments import Stack
 from ..model.loops import Loop, LoopBody, StepTable
 from ..model.profile import Profile
@@ -275,7 +275,7 @@ HANDS_OVER = re.compile(r"update|push|add|append|store|insert|put|extend|remembe
 
 def is_fed_back(profile: Profile, loop: Loop | None) -> bool:
     """Whether the loop around the line that gets a batch, as in ``log.sample(n)``, also hands something to
-    the same object, as in ``log.update(index, error)``, or in a function that gets it, ``play(env, log)``."""
+    the same object, as in ``log.update(index, error)``."""
     lines = {one.frames[0] for one in gap_stacks(profile, loop) if one.frames} if loop else set()
     for place in map(parse_frame, lines):
         source = code.source_at(profile.sources, place) if place is not None else None
@@ -283,28 +283,10 @@ def is_fed_back(profile: Profile, loop: Loop | None) -> bool:
         loops = [one for one in around if isinstance(one, ast.For | ast.While)]
         if not loops or loops[-1] is around[-1]:  # what a loop's head goes through is begun before its steps
             continue
+        others = [one for one in ast.walk(loops[-1]) if isinstance(one, ast.Expr) and one is not around[-1]]
         stores = _receivers(around[-1])
-        others = [one for one in ast.walk(loops[-1]) if isinstance(one, ast.stmt) and one is not around[-1]]
-        calls = [call for one in others for call in code.calls_in(one)]
-        if stores & _filled(others) or any(_fills(profile.sources, call, stores) for call in calls):
+        if any(stores & _receivers(one, HANDS_OVER) for one in others):
             return True
-    return False
-
-
-def _filled(statements: Iterable[ast.AST]) -> set[str]:
-    """Objects that are handed something."""
-    alone = (one for one in statements if isinstance(one, ast.Expr))
-    return {name for one in alone for name in _receivers(one, HANDS_OVER)}
-
-
-def _fills(sources: Sequence[FunctionSource], call: ast.Call, stores: set[str]) -> bool:
-    """Whether a function of the user's hands something to one of these objects, which the call gives it."""
-    known = (code.tree_of(one).body for one in sources if one.function.endswith(code.called(call)))
-    for function in (one for body in known for one in body if isinstance(one, ast.FunctionDef)):
-        if function.name == code.called(call):
-            given, filled = code.arguments(call, function) or {}, _filled(ast.walk(function))
-            if any(name in filled and ast.unparse(value) in stores for name, value in given.items()):
-                return True
     return False
 
 

@@ -80,7 +80,7 @@ def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:
 def _between(one: RankSteps, edges: list[int]) -> RankSteps:
     """Its rows from edge to edge; what comes before the first edge is a row that does not count."""
     if len(edges) < 2:
-        return replace(one, steps=[], aside=[], **dict.fromkeys(COLUMNS, []))
+        return replace(one, steps=[], aside=[], **{name: [] for name in COLUMNS})
     columns = {name: [0.0, *stretched(one, getattr(one, name), edges)] for name in COLUMNS}
     flags = stretched(one, [float(aside) for aside in one.aside], edges)
     steps = [edges[0], *(end - begin for begin, end in pairwise(edges))]

@@ -55,7 +55,7 @@ EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (chosen; with a busy neighb
 NEIGHBOUR_CORES = 0.25  # used by other processes, from which all threads wait for the slowest (chosen)
 MODEL = ("forward", "loss", "backward", "optimizer")
 # What each surplus thread per core adds to a large operator, whose threads wait for the last; and their cost
-# where operators are so large that this is little: least, usual, most of 3 to 32 threads measured on two cores.
+# where operators are so large that this is little: least, usual, most, measured on two cores with 3 to 32.
 DELAY_S = (2e-4, 8e-4, 2e-3)
 DELAYED_AT_MOST = (0.5, 0.8, 0.95)  # of the operators' time
 CROWD = (1.0, 1.2, 1.4)
