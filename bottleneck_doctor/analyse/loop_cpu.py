@@ -18,7 +18,7 @@ from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..source import code
-from ..source.frames import parse_frame, users_path
+from ..source.frames import users_path
 from ..source.purpose import MEASURE, UNNEEDED, Purpose
 from .attribution import TIMED, attribute
 from .between_epochs import epoch_ends
@@ -64,7 +64,7 @@ def split_of(
 def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     """The same of what lies within the steps, ``own`` seconds of CPU each."""
     anatomy, samples = anatomy_of(profile, loop), attribute(profile, loop).own
-    pure = _pure_python(profile, samples)
+    pure = _pure_python(samples)
     if anatomy is None or not _is_like(anatomy, own):
         return LoopCpuSplit(python=max(_in_python(profile, samples) or 0.0, pure))
     python = min(_long_s(profile, loop, anatomy, samples), witnessed(profile, loop) * own)
@@ -194,10 +194,9 @@ def _in_python(profile: Profile, samples: list[LoopSample]) -> float | None:
     return share if share >= NOTICED else 0.0
 
 
-def _pure_python(profile: Profile, samples: list[LoopSample]) -> float:
+def _pure_python(samples: list[LoopSample]) -> float:
     """The share of the loop's own CPU in lines that hold the interpreter's lock nearly all of the time: those
-    that call operators, however small, let it go again and again. Lines that compute with single elements
-    of tensors, in two loops, count as well: what takes their time is the calling."""
+    that call operators, however small, let it go again and again."""
     lines: dict[str, list[Stack]] = {}
     samples = [one for one in samples if one.stack.holding is not None]
     for one in samples:
@@ -209,18 +208,9 @@ def _pure_python(profile: Profile, samples: list[LoopSample]) -> float:
     found = 0
     for group in lines.values():
         running, holding = sum(one.running or 0 for one in group), sum(one.holding or 0 for one in group)
-        if _picks_elements(profile, group[0]):
-            found += running
-        elif holding >= NEARLY_ALL * running:
+        if holding >= NEARLY_ALL * running:
             found += min(running, holding)
     return found / total if found >= NOTICED * total else 0.0
-
-
-def _picks_elements(profile: Profile, stack: Stack) -> bool:
-    """Whether its innermost line is the user's, and computes with single elements."""
-    place = parse_frame(stack.frames[-1])
-    source = code.source_at(profile.sources, place) if place is not None else None
-    return source is not None and place is not None and code.is_elementwise(source, place.line)
 
 
 def _is_numpys(profile: Profile, stack: Stack) -> bool:

@@ -319,20 +319,6 @@ def is_repeated(source: FunctionSource, line: int, within: ast.stmt | None = Non
     )
 
 
-def is_elementwise(source: FunctionSource, line: int) -> bool:
-    """Whether a line of a function runs for every pair of two loops, and picks elements by their counters."""
-    loops = [one for one in statements_around(tree_of(source), line) if isinstance(one, ast.For)]
-    if len(loops) < 2:
-        return False
-    counters = [names_bound(one) for one in loops]
-    picked = [
-        names_read(node.slice)
-        for node in ast.walk(loops[-1])
-        if isinstance(node, ast.Subscript) and node.lineno <= line <= (node.end_lineno or line)
-    ]
-    return any(sum(bool(read & bound) for bound in counters) > 1 for read in picked)
-
-
 def is_seldom(source: FunctionSource, statement: ast.stmt, within: ast.stmt) -> bool:
     """Whether a statement is not done in each step: at every n-th, or between the loops of the steps, which
     are around ``within``."""

@@ -243,28 +243,6 @@ def test_what_the_training_takes_from_the_module_is_part_of_it() -> None:
     assert what(6) == UNNEEDED
 
 
-ADVANTAGES = """\
-def advantages(rewards, values):
-    for n in range(N):
-        for t in reversed(range(T)):
-            delta = rewards[t, n] - values[t, n]
-    for t in reversed(range(T)):
-        running = rewards[t] + running
-        for layer in range(2):
-            running = torch.tanh(running @ weights[layer])
-"""
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"), [("delta =", True), ("rewards[t] +", False), ("torch.tanh", False)]
-)
-def test_elements_picked_by_the_counters_of_two_loops_are_computed_one_by_one(
-    words: str, expected: bool
-) -> None:
-    source = FunctionSource("t.py", "advantages", 1, ADVANTAGES)
-    assert code.is_elementwise(source, line(ADVANTAGES, words)) is expected
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
