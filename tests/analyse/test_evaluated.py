@@ -228,14 +228,6 @@ def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> 
     assert aside.wait_s == table.wait_s
     assert aside.cpu_s == pytest.approx([8e-3] * 1000)
     assert Evaluated().set_aside(loop) is loop
-    seen = Evaluated(share=0.43, samples=200)  # 36 to 50 %: the clock decides
-    assert seen.clocked(walls, table.steps).share == pytest.approx(9 / 19)
-    assert seen.clocked(walls, table.steps).set_aside(loop).table.wall_s == pytest.approx([0.01] * 1000)
-    surely = Evaluated(share=0.3, samples=2000)
-    assert surely.clocked(walls, table.steps) == surely
-    assert sum(surely.set_aside(loop).table.wall_s) == pytest.approx(0.7 * 19)
-    few = replace(surely, watched_s=0.9)  # ten bursts of 90 ms at most
-    assert few.clocked(walls, table.steps).share == pytest.approx(9 / 19)
 
 
 def test_a_model_of_plain_functions_is_evaluated_now_and_then() -> None:
