@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median, pstdev
-from typing import Any
+from statistics import fmean, pstdev
 
 from ..model.diagnosis import BatchCost, Inputs, Step
 from ..model.fetches import FetchTable, Making
@@ -38,7 +36,6 @@ MADE = "made"  # a wait for a thread of the same process that computes the batch
 READ_MARK_BYTES = 4096  # bytes from storage per batch; less counts as no read
 BUCKET_S = 0.5  # length of a bucket of samples: one that ends in the stretch may begin before it
 NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
-OPENING = 3.0  # times what other batches cost, from which a new worker's first is part of its start (chosen)
 
 
 @dataclass(frozen=True)
@@ -67,42 +64,10 @@ def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> Fe
 
 
 def steady_fetches(profile: Profile, loop: Loop | None, loader: Loader | None) -> FetchTable | None:
-    """The loader's fetches in a steady epoch, without the CPU of unrelated threads of the process and without
-    what new workers open."""
+    """The loader's fetches, without the CPU of unrelated threads of the process."""
     if loader is None:
         return None
-    table = fetches_of(profile, loader.key, background(profile, loop, loader.num_workers))
-    return without_openings(table, loop, loader) if table is not None else None
-
-
-def without_openings(table: FetchTable, loop: Loop | None, loader: Loader) -> FetchTable:
-    """The table without the first fetch of each new worker, where that opens or parses what later ones use.
-
-    It is paid once an epoch, however long the epoch is, and ``epoch.seconds`` holds it. An iterable data set
-    begins anew in kept workers, too: its first fetches stay.
-    """
-    again = loop is not None and len(loop.epochs.t) > 1
-    if not loader.num_workers or loader.persistent_workers or loader.dataset_kind != "map" or not again:
-        return table
-    first: dict[tuple[int, int], int] = {}
-    begins = loop.epochs.t if loop is not None else []
-    for place, (t, worker) in enumerate(zip(table.t, table.worker, strict=True)):
-        first.setdefault((bisect(begins, t), worker), place)
-    opening = set(first.values())
-    later = [place for place in range(len(table.t)) if place not in opening]
-    if not later or _usual_s(table, list(opening)) < OPENING * _usual_s(table, later):
-        return table
-    columns: dict[str, Any] = {
-        name: [column[place] for place in later]
-        for name, column in vars(table).items()
-        if isinstance(column, list) and len(column) == len(table.t)
-    }
-    return replace(table, **columns, seen=max(len(later), table.seen - len(opening)))
-
-
-def _usual_s(table: FetchTable, rows: list[int]) -> float:
-    """Median seconds of a fetch, net of waiting for a core."""
-    return median(table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows)
+    return fetches_of(profile, loader.key, background(profile, loop, loader.num_workers))
 
 
 def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:

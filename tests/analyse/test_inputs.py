@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.host import measure_disks
-from bottleneck_doctor.analyse.inputs import BlockedSplit, measure_inputs, without_openings, works_of
+from bottleneck_doctor.analyse.inputs import BlockedSplit, measure_inputs, works_of
 from bottleneck_doctor.analyse.memory import Shortage, is_short, with_freed
 from bottleneck_doctor.analyse.moving import HANDED_OUT_S, HANDED_S, moving_of
 from bottleneck_doctor.analyse.reads import passes_of
@@ -52,23 +52,6 @@ def test_helpers_that_spin_are_not_the_batchs_cpu_while_it_sleeps(
     work = works_of(run.fetches[0], split, [0])[0]
     assert inputs.wait == pytest.approx(wait_ms * MS)
     assert (work.cpu + work.collate, work.wait) == pytest.approx((cpu_ms * MS, wait_ms * MS))
-
-
-def opening(first_ms: float, **loader: object) -> list[float]:
-    """Milliseconds of the fetches that are left, where each worker's first of an epoch takes that long."""
-    run = run_of(cpu=1 * MS, workers=2, epochs=3, steps=30, noise=0.0)
-    table = run.fetches[0]
-    slow = [first_ms * MS if place % 10 < 2 else wall for place, wall in enumerate(table.wall_s)]
-    kept = without_openings(replace(table, wall_s=slow), run.loops[0], replace(run.loaders[0], **loader))
-    assert len(kept.t) == len(kept.cpu_s) == len(kept.wall_s)
-    return [round(wall / MS) for wall in kept.wall_s]
-
-
-def test_what_each_new_worker_does_once_is_no_part_of_a_batch() -> None:
-    assert opening(250) == [1] * 24
-    assert len(opening(2)) == 30, "a first batch like others"
-    assert len(opening(250, persistent_workers=True)) == 30, "nobody starts again"
-    assert len(opening(250, dataset_kind="iterable")) == 30, "its iterators begin anew in kept workers, too"
 
 
 PAIR, MANY = Payload("1:1", 9, 2.0, serialise_cpu_s=3e-4), Payload("1:1", 9, 200.0)
