@@ -154,10 +154,10 @@ class Scenario:
 
     ``strangers`` is how many cores other programs keep busy; ``threads`` is on how many cores the loop
     computes; ``streams`` how many reads the storage serves at once before each gets slower, 0 = no limit
-    known; ``ahead`` how many steps' worth of accelerator work the loop may leave unfinished when it goes on, 0 = it waits for all;
-    ``sampling`` its time for choosing indices. ``undivided``: the accelerator's computing may include waits
-    for kernel launches. ``crowded`` are the seconds of a step in which the makers of batches kept a core or
-    the GIL from it, ``limited`` the seconds per batch under a read limit that was reached;
+    known; ``ahead`` how many steps' worth of accelerator work the loop may leave unfinished when it goes on,
+    0 = it waits for all; ``sampling`` its time for choosing indices. ``undivided``: the accelerator's
+    computing may include waits for kernel launches. ``crowded`` are the seconds of a step in which the makers
+    of batches kept a core or the GIL from it, ``limited`` the seconds per batch under a read limit reached;
     ``operator_s`` is the time-weighted mean duration of the model's operators, 0 = not known.
     """
 

@@ -92,9 +92,8 @@ def trainers(sources: tuple[FunctionSource, ...]) -> code.Names:
     """Functions that run a backward pass, themselves or by what they call."""
     known = code.NO_NAMES
     while True:
-        training = [one for one in sources if code.trains(one, known)]
-        found = frozenset(name for one in training for name in (one.function, one.alias))
-        found -= {"<module>", "forward", "__call__", ""}
+        found = frozenset(one.function for one in sources if code.trains(one, known))
+        found -= {"<module>", "forward", "__call__"}
         if found <= known:
             return known
         known |= found
@@ -105,13 +104,7 @@ def taken_from_module(sources: tuple[FunctionSource, ...], caller: FunctionSourc
     """Names that the functions which run a backward pass for ``caller`` take from the module, not from its
     arguments."""
     known = [one for one in sources if one is not caller and code.runs_backward(one, trainers(sources))]
-    return code.NO_NAMES.union(
-        *(
-            code.free_names(one)
-            for one in known
-            if code.calls(caller, one.function) or code.calls(caller, one.alias)
-        )
-    )
+    return code.NO_NAMES.union(*(code.free_names(one) for one in known if code.calls(caller, one.function)))
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,6 @@ from bottleneck_doctor.source import code
 from bottleneck_doctor.source.calls import LONGEST_CALL, Site, read_call
 from bottleneck_doctor.source.code import tree_of
 from bottleneck_doctor.source.functions import FUNCTIONS_AT_MOST, LETTERS_AT_MOST, read_sources
-from bottleneck_doctor.source.purpose import trainers
 from bottleneck_doctor.source.text import LARGEST_SOURCE
 
 SCRIPT = '''\
@@ -104,22 +103,6 @@ def test_a_script_that_changed_meanwhile_is_not_quoted_as_something_else(script:
     assert kept(script, seen(script, ("evaluate", 16))) == {}
     Path(script).write_text("def main(:\n")
     assert kept(script, seen(script, ("main", 1))) == {}
-
-
-def test_a_function_that_a_variable_holds_has_its_name_too(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(
-        "def make():\n    def inner(x):\n        x.backward()\n    return inner\n\n"
-        "do_step = make()\nfor x in data:\n    loss = do_step(x)\n    stamp(x)\n"
-    )
-    file = str(tmp_path / "train.py")
-    found = kept(file, seen(file, ("<module>", 8), ("make.<locals>.inner", 3)))
-    assert found["inner"].alias == "do_step"
-    torn = seen(file, ("<module>", 9), ("make.<locals>.inner", 3), count=1)
-    assert (
-        kept(file, torn, seen(file, ("<module>", 8), ("make.<locals>.inner", 3)))["inner"].alias == "do_step"
-    )
-    assert found["<module>"].alias == ""
-    assert trainers(tuple(found.values())) == {"inner", "do_step"}
 
 
 HERE = "<here>"  # ends the call that is meant
