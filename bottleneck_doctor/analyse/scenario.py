@@ -37,7 +37,7 @@ from .replay import cost_seconds, step_seconds
 from .shares import PART
 from .step_costs import LoopFacts, costs_of
 from .steps import mean_in, seconds_in, span_of, steps_in
-from .threads import asleep_share, operator_s, resting_share
+from .threads import asleep_share, making_threads, operator_s, resting_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
 SLICES = 4.0  # times as long as usual at most, until a thread that wakes gets a core (chosen)
@@ -186,6 +186,7 @@ def build_scenario(
         strangers=strangers(host) / host.trainers,
         threads=threads,
         operator_s=operator_s(profile),
+        making_threads=making_threads(profile, loop, loader, steps, inputs) if not workers else 1.0,
         sampling=making.draw_s or 0.0,
         transport=Transport(
             hand_over=release + max(0.0, receive - (making.draw_cpu_s or 0.0) * bool(workers)),

@@ -153,11 +153,12 @@ class Scenario:
     """Everything that the replay needs. ``workers`` 0 = the loop fetches for itself.
 
     ``strangers`` is how many cores other programs keep busy; ``threads`` is on how many cores the loop
-    computes; ``streams`` how many reads the storage serves at once before each gets slower, 0 = no limit
-    known; ``ahead`` how many steps' worth of accelerator work the loop may leave unfinished when it goes on,
-    0 = it waits for all; ``sampling`` its time for choosing indices. ``undivided``: the accelerator's
-    computing may include waits for kernel launches. ``crowded`` are the seconds of a step in which the makers
-    of batches kept a core or the GIL from it, ``limited`` the seconds per batch under a read limit reached;
+    computes, ``making_threads`` on how many it makes its batches, which a worker does on one; ``streams`` how
+    many reads the storage serves at once before each gets slower, 0 = no limit known; ``ahead`` how many
+    steps' worth of accelerator work the loop may leave unfinished when it goes on, 0 = it waits for all;
+    ``sampling`` its time for choosing indices. ``undivided``: the accelerator's computing may include waits
+    for kernel launches. ``crowded`` are the seconds of a step in which the makers of batches kept a core or
+    the GIL from it, ``limited`` the seconds per batch under a read limit that was reached;
     ``operator_s`` is the time-weighted mean duration of the model's operators, 0 = not known.
     """
 
@@ -172,6 +173,7 @@ class Scenario:
     streams: float = 0.0
     ahead: float = 0.0
     sampling: float = 0.0
+    making_threads: float = 1.0
     undivided: bool = False
     crowded: float = 0.0
     limited: float = 0.0

@@ -12,8 +12,9 @@ from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.host import uncontended
 from bottleneck_doctor.analyse.replay import apply, cost_seconds, step_seconds
 from bottleneck_doctor.analyse.scenario import fitted
-from bottleneck_doctor.analyse.threads import judge_threads, resting_share
+from bottleneck_doctor.analyse.threads import judge_threads, making_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
+from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.computing import Computing, DispatchBreakdown, ScriptSettings
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
@@ -27,6 +28,7 @@ from bottleneck_doctor.model.diagnosis import (
 )
 from bottleneck_doctor.model.fetches import Blocked
 from bottleneck_doctor.model.instruments import Operator, Stack
+from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
@@ -163,6 +165,26 @@ def test_a_run_beside_workers_holds_their_interference() -> None:
     assert own > 1.5 * 20 * MS
     found = fitted(slowed, step_seconds(alone), own, bulky=False)
     assert fmean(cost.compute for cost in found.costs) == pytest.approx(20 * MS, rel=0.1)
+
+
+LOADER = Loader("1:1", "dataloader", 1, "Pictures")
+FETCH = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
+TORCH_MAKING_THREADS = "interpolate (/x/site-packages/torch/nn/functional.py:9)"
+INPUTS = Inputs(cpu=0.010, other_cpu=0.008)
+
+
+@pytest.mark.parametrize(
+    ("text", "below", "threads"),
+    [
+        ("def get(self, i):\n    return grow(self.rows[i])\n", [TORCH_MAKING_THREADS], 1.8),
+        ("def get(self, i):\n    return torch.roll(self.rows[i], 1)\n", [], 1.8),  # compiled: no frame below
+        ("def get(self, i):\n    return np.roll(self.rows[i], 1)\n", [], 1.0),
+    ],
+)
+def test_by_the_hottest_line(text: str, below: list[str], threads: float) -> None:
+    stack = Stack(1, "trainer", "MainThread", [FETCH, "get (/data/train.py:2)", *below], 90, 90)
+    profile = replace(run_of(), stacks=[stack], sources=[FunctionSource("/data/train.py", "get", 1, text)])
+    assert making_threads(profile, None, LOADER, [], INPUTS) == pytest.approx(threads)
 
 
 def beside_trainers(late: float = 0.0) -> Profile:
