@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import sqrt
 
 from ..model.derived import DeviceView
 from ..model.diagnosis import Step
@@ -52,41 +52,29 @@ def mean_in(rows: Iterable[Step], part: str = "wall") -> float:
 SAMPLES_AT_LEAST = 20  # of fewer, a share is a guess: 90 % intervals are wider than 0.18 (chosen)
 
 Z90 = 1.65  # standard errors of a share, for its 90 % interval
-RESAMPLES = 200
-SEED = 20_13
 BLOCKS = 24  # steps depend on their neighbours; blocks this coarse keep that dependence
 
 
 def ratio_interval(above: Sequence[float], below: Sequence[float]) -> tuple[float, float, float]:
-    """(value, low, high) of sum(above)/sum(below), both in the same order of time."""
+    """(value, low, high) of sum(above)/sum(below), both in the same order of time: the standard error of a
+    ratio of means over blocks of neighbours [Cochran, Sampling Techniques, ch. 6], within what blocks have."""
     total = sum(below)
     if not above or total <= 0:
         return 0.0, 0.0, 0.0
-    value = sum(above) / total
-    pairs = _blocks(above, below)
-    if len(pairs) < 3:
+    value, size = sum(above) / total, max(1, len(above) // BLOCKS)
+    starts = range(0, len(above) - size + 1, size)
+    blocks = [(sum(above[one : one + size]), sum(below[one : one + size])) for one in starts]
+    if len(blocks) < 3:
         return value, value, value
-    chance = random.Random(SEED)
-    found = []
-    for _ in range(RESAMPLES):
-        drawn = chance.choices(pairs, k=len(pairs))
-        bottom = sum(pair[1] for pair in drawn)
-        found.append(sum(pair[0] for pair in drawn) / bottom if bottom > 0 else value)
-    found.sort()
-    return value, min(value, found[int(0.05 * RESAMPLES)]), max(value, found[int(0.95 * RESAMPLES) - 1])
+    off = sum((part - value * whole) ** 2 for part, whole in blocks) * len(blocks) / (len(blocks) - 1)
+    reach = Z90 * sqrt(off) / sum(whole for _, whole in blocks)
+    ratios = [value, *(part / whole for part, whole in blocks if whole > 0)]
+    return value, max(value - reach, min(ratios)), min(value + reach, max(ratios))
 
 
 def mean_interval(values: Sequence[float], weights: Sequence[float]) -> tuple[float, float, float]:
     """(mean, low, high) of values that each stand for ``weights`` observations."""
     return ratio_interval([value * weight for value, weight in zip(values, weights, strict=True)], weights)
-
-
-def _blocks(above: Sequence[float], below: Sequence[float]) -> list[tuple[float, float]]:
-    size = max(1, len(above) // BLOCKS)
-    return [
-        (sum(above[place : place + size]), sum(below[place : place + size]))
-        for place in range(0, len(above) - size + 1, size)
-    ]
 
 
 UNDIVIDED = "forward and own code"  # what no hook times; stack samples divide it
