@@ -57,7 +57,7 @@ BLOCKS = 24  # steps depend on their neighbours; blocks this coarse keep that de
 
 def ratio_interval(above: Sequence[float], below: Sequence[float]) -> tuple[float, float, float]:
     """(value, low, high) of sum(above)/sum(below), both in the same order of time: the standard error of a
-    ratio of means over blocks of neighbours [Cochran, Sampling Techniques, ch. 6], within what blocks have."""
+    ratio of means over blocks of neighbours [Cochran, Sampling Techniques, ch. 6], within their range."""
     total = sum(below)
     if not above or total <= 0:
         return 0.0, 0.0, 0.0

@@ -78,16 +78,6 @@ def test_time_inside_a_readback_is_not_promised_back():
     assert not [one for one in report.remedies if one.predicted_speedup.likely > 1.05]
 
 
-def test_a_checkpoint_that_stops_loop_and_device_is_the_checkpoints_doing():
-    """18 ms of saving in a step of 30: without it the loop's 12 ms remain, not the device's 10."""
-    profile = device_run(busy_s=10 * MS, other_s=18 * MS, launch_s=2 * MS, host_s=12 * MS)
-    table = profile.loops[0].table
-    table.checkpoint_s[:] = [18 * MS] * len(table.t)
-    diagnosis = diagnose(profile)
-    assert diagnosis.verdict.cause == "host.checkpoint"
-    assert diagnosis.causes["host.checkpoint"] == pytest.approx(30 / 12, rel=0.05)
-
-
 def test_data_waits_hidden_behind_the_device_are_not_exposed():
     """The loop runs ahead: it waits 6 ms for batches, and the device never runs dry."""
     profile = device_run(busy_s=20 * MS, host_s=5 * MS)
@@ -105,14 +95,6 @@ def test_a_run_that_uses_no_accelerator_hears_nothing_about_one():
     report = write_up(profile)
     told = {one.id for one in report.findings} | {one.finding for one in report.abstentions}
     assert not {name for name in told if name.startswith(("gpu-", "launch-", "sync-", "alloc-", "pageable"))}
-
-
-def test_the_budget_is_the_devices_own_where_its_clock_was_read():
-    diagnosis = diagnose(device_run(busy_s=12 * MS, sync_s=6 * MS, launch_s=2 * MS, host_s=11 * MS))
-    names = [part.part for part in diagnosis.budget]
-    assert names == ["device busy", "idle: after readbacks", "idle: launching"]
-    assert sum(part.share for part in diagnosis.budget) == pytest.approx(1)
-    assert sum(part.s_per_step for part in diagnosis.budget) == pytest.approx(diagnosis.step_s)
 
 
 COST = StepCost(0.0, launch=4 * MS, device=10 * MS)

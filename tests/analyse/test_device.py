@@ -13,7 +13,6 @@ from bottleneck_doctor.analyse.device import clock_loss, look_aside, runs_ahead,
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import measure, operations, utilisation
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from bottleneck_doctor.model.device import Convolution, DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
 from bottleneck_doctor.model.diagnosis import BatchCost
@@ -108,15 +107,6 @@ def test_each_kind_of_call_answers_for_the_idleness_behind_it():
     assert (runs_ahead(alone, 0.0), runs_ahead(alone, 0.0, copies=False)) == (0.0, 1.0)
 
 
-def test_the_clock_of_training_is_not_taken_for_an_evaluations():
-    profile = device_run(busy_s=10 * MS, launch_s=10 * MS, host_s=20 * MS)
-    loop = profile.loops[0]
-    beside = replace(profile, device=replace(profile.device, loader="1:2"))
-    assert view_device(beside, 0.0, 1e9, loop, aside(profile)).clock is not None, "two loaders feed one loop"
-    other = replace(loop, loader="1:3", role="evaluation")
-    assert view_device(profile, 0.0, 1e9, other, aside(profile)).clock is None
-
-
 def test_the_cores_that_an_input_needs_are_those_that_would_end_all_waiting() -> None:
     """20 ms of CPU a batch, for a device that is busy for 4 ms of a step."""
     starved = accelerator_run(STARVED, work=BatchCost(0.02))
@@ -174,25 +164,6 @@ def test_nothing_of_the_drivers_gpus_is_taken_for_it(kind):
     for name in ("gpu_busy_fraction", "gpu_memory_fraction", "exposed_data_wait_fraction"):
         assert metrics[name].value is None
         assert metrics[name].source, "it says why"
-
-
-def test_a_training_on_the_cpu_is_not_told_about_a_gpu_that_stands_by():
-    run = run_of(workers=2, cpu=MS, compute=20 * MS)
-    run.series.values["gpu0_busy_share"] = [0.9] * len(run.series.t)
-    report = write_up(run)
-    assert report.metrics["gpu_busy_fraction"].value is None
-    assert report.device is None
-    assert not [gap for gap in report.quality.gaps if "accelerator" in gap.what]
-
-
-def test_the_second_of_several_gpus_is_read_where_the_training_is_there():
-    run = device_run(nvml={"busy_share": 0.1, "memory_used_bytes": 1.0, "memory_bytes": 10.0})
-    readings = {"busy_share": 0.9, "memory_used_bytes": 8.0, "memory_bytes": 10.0}
-    for name, value in readings.items():
-        run.series.values[f"gpu1_{name}"] = [value] * len(run.series.t)
-    metrics = diagnose(replace(run, device=replace(run.device, driver=1))).metrics
-    assert metrics["gpu_busy_fraction"].value == pytest.approx(0.9)
-    assert metrics["gpu_memory_fraction"].value == pytest.approx(0.8)
 
 
 LARGE = Product(8192, 8192, 8192, "bfloat16", 10, 0.015)  # 11 TFLOP: 11.1 ms at 989 TFLOP/s

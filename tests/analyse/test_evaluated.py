@@ -9,10 +9,9 @@ import pytest
 from bottleneck_doctor.analyse.attribution import attribute
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.evaluation import Evaluated
-from bottleneck_doctor.analyse.whole_run import judge_whole, ledger_of
+from bottleneck_doctor.analyse.whole_run import ledger_of
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.code import FunctionSource, Location
-from bottleneck_doctor.model.derived import Whole
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Epochs, LoopBody
 from bottleneck_doctor.model.profile import Profile
@@ -53,15 +52,6 @@ def test_evaluation_is_the_cause_where_saving_it_gains_most(
     verdict = diagnose(evaluated(seconds, **traits)).verdict
     assert verdict.cause == cause
     assert verdict.bound == "cpu", "the evaluation's own bound"
-
-
-def test_what_speeds_up_evaluation_as_well_counts_for_both() -> None:
-    main = diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
-    main = replace(main, verdict=replace(main.verdict, cause="model.threads"), causes={"model.threads": 2.5})
-    whole = Whole(run_s=9.0, training_s=4.5, evaluation_s=4.0)
-    assert judge_whole(main, whole, None).verdict.cause == "model.threads", "×2.5 of both is more than ×1.9"
-    alone = replace(main, causes={"model.compute": 2.5})
-    assert judge_whole(alone, whole, None).verdict.cause == "host.evaluation", "×2.5 of one is less"
 
 
 def test_evaluation_remedies_speak_of_the_whole_run_and_no_step_gets_faster() -> None:
@@ -209,11 +199,6 @@ def stack(count: int, *frames: str) -> Stack:
 def test_forward_passes_that_nothing_is_trained_on_are_evaluation(evaluate: str) -> None:
     found = told(evaluate)
     assert (found.share, found.place) == (0.6, Location("train.py", 4, "main"))
-
-
-def test_what_takes_its_time_to_be_written_is_logging_and_no_evaluation() -> None:
-    assert told("print(estimate_loss(model))", written=10).share > 0
-    assert told("print(estimate_loss(model))", written=45).share == 0
 
 
 def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> None:

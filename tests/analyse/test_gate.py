@@ -258,11 +258,8 @@ def test_what_the_machine_brings_refuses_and_what_the_script_chose_is_told(
     "new",
     [
         BASE,
-        changed({"python": "3.11.9"}, {}, {}),
         changed(typed("/home/ann/cats/train.py"), {}, {}),
         changed({"torch": None}, {}, {}),
-        changed({}, {"device": None}, {"cpu": ""}),
-        changed({"host": ""}, {}, {"cores": None}),
         replace(BASE, metrics={}),
     ],
 )

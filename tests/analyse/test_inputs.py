@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.host import measure_disks
 from bottleneck_doctor.analyse.inputs import BlockedSplit, measure_inputs, works_of
 from bottleneck_doctor.analyse.memory import Shortage, is_short, with_freed
 from bottleneck_doctor.analyse.moving import HANDED_OUT_S, HANDED_S, moving_of
@@ -104,21 +103,6 @@ def test_the_data_wait_of_the_gate_does_not_depend_on_stacks() -> None:
     assert "batch_release_fraction" not in without
 
 
-@pytest.mark.parametrize(
-    "stacks",
-    [
-        [FETCHED, replace(ASKED, count=2), stack(42, "model", 80)],
-        [FETCHED, stack(43, "itself", 30), stack(42, "model", 80)],
-        [replace(ASKED, count=30), stack(42, "model", 80)],
-        [FETCHED, replace(ASKED, count=5)],
-    ],
-    ids=["torn stacks", "another line", "a line that asks no loader", "too few samples"],
-)
-def test_else_nothing_moves(stacks: list[Stack]) -> None:
-    before, after = waits(run(*stacks))
-    assert before == after
-
-
 THRASH = Shortage(0.05, 0.6, 5e8, 0.0, 1000.0, 5e8, 7.0)
 
 
@@ -156,12 +140,3 @@ TIMES = [0.0, 1.0, 2.0, 3.0]
 def profile(**per_s: float) -> Profile:
     series = Series(TIMES, {name: [t * value for t in TIMES] for name, value in per_s.items()})
     return Profile(Run([], None, "/", "", 3.0, 0), Machine("", "", "", 2, 2.0), series=series)
-
-
-def test_what_the_job_did_not_move_is_the_strangers() -> None:
-    moved = {"disk_read_bytes": 3e8, "disk_write_bytes": 1e8, "job_read_bytes": 1e8, "job_write_bytes": 0.0}
-    disks = measure_disks(profile(disk_busy_s=0.9, **moved), 0.0, 3.0)
-    assert disks is not None
-    assert disks.strangers_bytes_per_s == pytest.approx(3e8)
-    assert disks.job_share == pytest.approx(0.25)
-    assert disks.shared

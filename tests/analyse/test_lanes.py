@@ -236,18 +236,3 @@ def test_counters_become_rates_between_two_readings() -> None:
     assert found["job_cores"].t == [0.5, 1.5, 2.5]
     assert found["job_cores"].value == [1.5, 1.5, 1.0]
     assert found["other_cores"].value == [0.5, 1.5, 0.5]
-
-
-def test_what_was_not_read_for_long_is_a_gap() -> None:
-    found = curves(
-        sensed(RUN, job_cpu_s=[0.0, 1.0, None, None, None, 5.0], job_rss_bytes=[1.0, *[None] * 4, 2.0])
-    )
-    assert found["job_cores"].value == [1.0, None, None, None, 1.0]
-    assert found["job_rss_bytes"].value == [1.0, 1.0, 1.0, None, None, 2.0]
-
-
-def test_busy_workers_are_told_from_idle_ones() -> None:
-    starved = curves(run_of(workers=2, cpu=0.03, compute=0.001))["worker_busy_share"].value
-    fed = curves(run_of(workers=2, cpu=0.002, compute=0.02))["worker_busy_share"].value
-    assert min(value or 0.0 for value in starved) > 0.9
-    assert max(value or 0.0 for value in fed) < 0.1

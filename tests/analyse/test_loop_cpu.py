@@ -15,7 +15,7 @@ from bottleneck_doctor.analyse.memory import without_making
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.step_costs import COSTS_AT_MOST, LoopFacts, cost_of, costs_of
 from bottleneck_doctor.model.code import FunctionSource, Location
-from bottleneck_doctor.model.computing import Compilation, Computing, DispatchBreakdown
+from bottleneck_doctor.model.computing import Computing, DispatchBreakdown
 from bottleneck_doctor.model.diagnosis import HostLoad, Inputs
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Profile
@@ -108,26 +108,11 @@ def test_nothing_is_split_beside_an_accelerator() -> None:
     assert parts(device)[:2] == (0, 0)
 
 
-def test_a_step_unlike_the_others_is_not_believed() -> None:
-    assert parts(profiled(own=8, long=60))[:2] == (0, 0)
-    assert parts(profiled(own=4, beyond=1, short=2, operators=3000))[1] > 0
-    assert parts(profiled(own=2, beyond=0.5, short=1, operators=3000))[:2] == (0, 0), "a rollout was missed"
-
-
 def test_stacks_bound_what_python_may_have() -> None:
     heavy = profiled(own=3, beyond=2.8, long=6.5)
     assert parts(seen(heavy, 65, 35))[0] == pytest.approx(6.5, rel=0.1)
     assert parts(seen(heavy, 0, 100))[0] <= 1.1  # the one step was unlike what the stacks saw
     assert parts(seen(heavy, 0, 5))[0] == pytest.approx(6.5, rel=0.1)  # too few to contradict
-
-
-def test_compiled_code_is_python_only_where_stacks_say_so() -> None:
-    heavy = profiled(own=3, beyond=2.8, long=6.5)
-    compiled = replace(heavy.computing, compilations=[Compilation(1, [1.0], [2], [0], [1.0])])
-    heavy = replace(heavy, computing=compiled)
-    assert parts(heavy)[0] == 0
-    assert parts(seen(heavy, 0, 100))[0] == 0
-    assert parts(seen(heavy, 70, 30))[0] == pytest.approx(6.5, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ import pytest
 
 from bottleneck_doctor.analyse.causes import cause_gains, without_feeders
 from bottleneck_doctor.analyse.hot_lines import Feeders, find_feeders, hot_lines
-from bottleneck_doctor.analyse.inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
+from bottleneck_doctor.analyse.inputs import own_inputs, own_works, split_waits, with_feeders
 from bottleneck_doctor.analyse.loop_without_loader import InputGap, judge_gap, with_waits
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
-from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Change,
@@ -23,7 +22,7 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
 )
 from bottleneck_doctor.model.fetches import Blocked
-from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Feed, Loop, LoopBody
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
@@ -70,16 +69,6 @@ def test_of_ranks_code_before_the_model_is_no_wait_for_data() -> None:
     stacks = [replace(stack(*one), pid=pid) for one in looks for pid in (1, 2)]
     run = replace(profile(*stacks), loops=[], outside=[swift, slow])
     assert choose_loop(run) == swift
-
-
-def test_where_hooks_time_what_a_function_does_it_is_no_part_of_the_gap() -> None:
-    """act() saves, in a line that a hook knows; what else it does stays in the gap."""
-    run = profile(stack(40, "batch", 75), stack(47, "act", 25), stack(42, "model", 50), stack(44, "backward"))
-    assert judge_gap(run, BUSY).share == 0.75
-    saved = Operation("checkpoint", 1, 0, "act", 9, 0.1, 0.1, 0.1, Location("/home/ann/train.py", 14, "act"))
-    assert judge_gap(replace(run, operations=[saved]), BUSY).share == 1.0
-    other = replace(saved, location=Location("/home/ann/train.py", 15, "act"))
-    assert judge_gap(replace(run, operations=[other]), BUSY).share == 0.75
 
 
 def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
@@ -229,20 +218,6 @@ def test_the_kernels_cpu_for_reads_goes_with_the_reads(
     alone = Scenario((work,), (StepCost(3 * MS),))
     assert step_seconds(apply(Change(storage=0), alone)) == pytest.approx(5 * MS - reading_s)
     assert step_seconds(apply(Change(cpu=0), alone)) == pytest.approx(6 * MS + reading_s)
-
-
-@pytest.mark.parametrize(
-    ("counts", "apart"),
-    [
-        ({"running": 60, "sleep": 40}, 0.0),  # 6 of 10 ms awake, by the thread's own clocks
-        ({"running": 10, "storage": 90}, 0.5),
-        ({"running": 2, "storage": 18}, 0.0),  # too few to say
-    ],
-)
-def test_clocks_and_looks_from_outside_are_held_against_each_other(
-    counts: dict[str, int], apart: float
-) -> None:
-    assert disagreement(seen(counts), LOOP, STEPS) == pytest.approx(apart)
 
 
 LOOP_FEEDERS = replace(stack(44, "backward", 200), running=80)

@@ -109,32 +109,6 @@ def test_the_others_wait_for_a_slow_rank_and_it_does_not() -> None:
     assert balance.shares(1) == pytest.approx((0.004 / 0.024, 0.02 / 0.024))
 
 
-def test_steps_set_aside_on_any_rank_are_left_out() -> None:
-    run = ranks(even(0.01), even(0.03))
-    run.loops[1].table.set_aside[40] = "instrument"
-    run.loops[0].table.exchange_s[40] = 5.0
-    balance = compare(run)
-    assert balance is not None
-    assert balance.behind[1] == pytest.approx(0.02)
-
-
-def test_a_rank_that_is_late_for_want_of_a_core_is_not_slow() -> None:
-    run = ranks(even(0.01), even(0.03))
-    run.loops[1].table.runq_s[:] = [0.02] * STEPS
-    balance = compare(run)
-    assert balance is not None
-    assert balance.behind == pytest.approx({1: 0.0, 2: 0.0}, abs=1e-9)
-    assert balance.shares(1) == pytest.approx((0.004 / 0.024, 0.0), abs=1e-9)
-    assert balance.uneven == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("seen", [0, 1])
-def test_one_rank_alone_is_compared_with_nobody(seen: int) -> None:
-    run = ranks(even(0.01), even(0.03))
-    assert compare(replace(run, loops=run.loops[seen : seen + 1])) is None
-    assert compare(run_of(compute=0.01)) is None
-
-
 @pytest.mark.parametrize(
     ("own", "exchange", "bound", "cause"),
     [

@@ -93,11 +93,6 @@ def test_what_other_programs_cost_is_left_out_where_every_run_knows_it() -> None
     assert (blind.status, blind.new_contended) == (1, None)
 
 
-def test_much_that_is_left_out_leaves_doubt() -> None:
-    assert held([crowded(0.1, 0.1)], [crowded(0.115, 0.115)]).status == 1
-    assert held([crowded(0.1, 0.1)], [crowded(1.0, 0.115)]).status == 0
-
-
 @pytest.mark.parametrize(
     ("new", "why"),
     [
@@ -146,12 +141,6 @@ def test_a_run_that_strangers_crowded_out_says_nothing_of_the_job() -> None:
 
 def runs(*values: float, error: float = 0.001) -> list[Measured]:
     return [Measured(value, error) for value in values]
-
-
-def test_scatter_that_the_runs_own_errors_explain_is_not_counted_twice() -> None:
-    chance = random.Random(2)
-    sides = [runs(*(math.exp(chance.gauss(0, 0.05)) for _ in range(100)), error=0.05) for _ in range(2)]
-    assert change_between(*sides).noise < 0.02
 
 
 def test_a_disturbed_run_hardly_moves_the_mean() -> None:
@@ -233,11 +222,6 @@ def test_the_same_labels_with_other_pixels_are_the_same_samples_drawn_anew() -> 
     alike = [1 << 32 | step for step in range(48)], [1 << 32 | 7000 + step for step in range(48)]
     found = parity([trial(told(batches=alike[0]))] * 2, [trial(told(scaled_parity(0.1), alike[1]))])
     assert found.text == words.OTHER_BATCHES, "labels that never change tell no sample from another"
-
-
-def test_what_was_on_its_way_when_noting_ended_does_not_make_other_batches() -> None:
-    late = [*BATCHES[5:], 900, 901, 902, 903, 904]
-    assert parity(TWICE, [trial(told(LOSSES[::-1], late))]).word == "order"
 
 
 def test_nan_equals_nan_and_differs_from_every_number() -> None:

@@ -16,7 +16,7 @@ from bottleneck_doctor.analyse.hot_lines import (
 from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
 from bottleneck_doctor.analyse.lanes import MOST_FRAMES, call_paths
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, FeederLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Operator, Stack
 from bottleneck_doctor.model.loops import Feed, Loader, LoopBody
 from bottleneck_doctor.model.picture import CallPath
@@ -29,7 +29,6 @@ from tests.model.profiles import PROFILE
 MAIN = "main (/home/ann/train.py:9)"
 ITEM = "Photos.__getitem__ (/home/ann/data.py:44)"
 LOAD = "load (/usr/lib/python3/dist-packages/PIL/ImageFile.py:425)"
-HOOK = "decode (/opt/bottleneck_doctor/agent/input_ops.py:56)"
 
 
 def seen(
@@ -165,9 +164,6 @@ def test_sleep_of_unknown_place_is_charged_to_the_line(line: LineShare, inputs: 
     assert least_cpu_share(line, inputs) == pytest.approx(least)
 
 
-DOOR = "<module> (/opt/bottleneck_doctor/inject/sitecustomize.py:3)"
-
-
 def seen_call_paths(*stacks: Stack) -> Profile:
     return replace(PROFILE, stacks=list(stacks))
 
@@ -178,13 +174,6 @@ def trainer(frames: list[str], count: int, running: int | None = None) -> Stack:
 
 def worker_call_paths(frames: list[str], count: int, running: int | None = None, pid: int = 78) -> Stack:
     return Stack(pid, "worker", "MainThread", frames, count, running)
-
-
-def test_our_own_frames_are_taken_out_and_what_they_parted_is_one_path() -> None:
-    (found,) = call_paths(
-        seen_call_paths(trainer([DOOR, MAIN, ITEM, HOOK], 5, 1), trainer([MAIN, HOOK, ITEM], 4, 2))
-    )
-    assert found.paths == [CallPath([MAIN, ITEM], 9, 3)]
 
 
 def test_equal_paths_of_several_workers_are_joined_and_who_slept_is_known_only_if_it_is_of_all() -> None:
@@ -247,12 +236,3 @@ def test_time_without_the_lock_is_the_interpreters() -> None:
     assert held.costs[0].python == pytest.approx(0.006), "nothing else explains why it stood still"
     assert held.costs[0].idle == pytest.approx(0.0)
     assert held_by_lock(profile_interpreter_lock({SLEEP: (100, 1)}, 95), LOOP_INTERPRETER_LOCK, base) == base
-
-
-def test_the_lock_that_a_feeding_thread_holds_is_the_inputs() -> None:
-    base = Scenario((BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, feeders=FeederLoad(1))
-    held = held_by_lock(
-        profile_interpreter_lock({BACKWARD_INTERPRETER_LOCK: (100, 70)}, 95), LOOP_INTERPRETER_LOCK, base
-    )
-    assert (held.costs[0].python, held.costs[0].idle) == (0.0, pytest.approx(0.0))
-    assert held.crowded == pytest.approx(0.006)

@@ -9,11 +9,10 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.levels import cuts_of, find_cut, find_drift
-from bottleneck_doctor.analyse.live_diagnosis import is_stalled, pace, ranks_of
+from bottleneck_doctor.analyse.live_diagnosis import is_stalled, pace
 from bottleneck_doctor.analyse.steady import steps_of as steps_of_marks
 from bottleneck_doctor.analyse.timeline import marks_of
 from bottleneck_doctor.model.diagnosis import Step
-from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.picture import Mark
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Progress
@@ -86,13 +85,6 @@ def test_a_beginning_and_a_change_later_are_two_cuts() -> None:
     assert cuts_of(steps_of(walls), 30) == [pytest.approx(30, abs=4), pytest.approx(230, abs=4)]
 
 
-def test_data_may_become_late_while_steps_stay_as_long() -> None:
-    chance = random.Random(2)
-    walls = noisy(10 * MS, 300, chance)
-    waits = [0.05 * wall for wall in walls[:150]] + [0.7 * wall for wall in walls[150:]]
-    assert find_cut(steps_of(walls, waits)) == pytest.approx(150, abs=12)
-
-
 def grown(first: float, last: float, noise: float = 0.1, seed: int = 1, rows: int = 400) -> list[Step]:
     """Steps whose own work grows from one value to the other; data takes 2 ms. Strangers make some wait."""
     chance = random.Random(seed)
@@ -142,9 +134,6 @@ def test_steps_that_have_more_to_do_do_not_drift() -> None:
     assert find_drift([replace(one, backward=MS) for one in longer]) is not None
 
 
-RUN = run_of(workers=2, cpu=0.03, compute=0.01, noise=0.0)  # 300 steps of 20 ms from second 3 on
-
-
 def marks(profile: Profile, kind: str) -> list[Mark]:
     diagnosis = diagnose(profile)
     steps = steps_of_marks(diagnosis.loop.table) if diagnosis.loop is not None else []
@@ -172,24 +161,6 @@ def test_phases_follow_the_warm_up_and_each_other() -> None:
     assert found[1].label.startswith("steady: ")
 
 
-def evaluated(begins: list[float], length: float) -> Profile:
-    """The run with an evaluation loop on the same process, one row for each pass."""
-    rows = len(begins)
-    columns = {name: [0.0] * rows for name in StepTable.__dataclass_fields__ if name.endswith("_s")}
-    table = StepTable(
-        t=[begin + length for begin in begins], steps=[5] * rows, epoch=list(range(rows)),
-        ready=[None] * rows, set_aside=[""] * rows, **{**columns, "wall_s": [length] * rows},  # type: ignore[arg-type]
-    )  # fmt: skip
-    epochs = Epochs(begins, [0.01] * rows, [0.01] * rows, [6] * rows)
-    loop = Loop("1:2", 1, 0, "evaluation", 6 * rows, length * rows, 0.0, epochs, table)
-    return replace(RUN, loops=[*RUN.loops, loop])
-
-
-def test_each_evaluation_is_marked_from_its_begin_to_its_last_batch() -> None:
-    found = marks(evaluated([4.0, 6.0], 0.5), "evaluation")
-    assert [(mark.begin_s, mark.end_s) for mark in found] == [(4.0, 4.5), (6.0, 6.5)]
-
-
 S = 1_000_000_000
 
 
@@ -199,12 +170,6 @@ def rank(pid: int, steps: int, last_s: float, wait_s: float) -> Progress:
 
 def test_the_pace_is_what_happened_between_the_looks() -> None:
     assert pace([rank(1, 100, 10, 5)], [rank(1, 120, 14, 6)]) == (0.2, 0.25)
-
-
-def test_a_process_that_fell_behind_is_no_rank_of_this_training() -> None:
-    after = [rank(1, 110, 12, 1), rank(2, 60, 15, 1)]
-    assert ranks_of(after) == after[:1]
-    assert pace([rank(1, 100, 10, 0), rank(2, 50, 10, 0)], after) == (0.2, 0.5)
 
 
 @pytest.mark.parametrize(

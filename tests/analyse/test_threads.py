@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 import pytest
 
-from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.host import uncontended
-from bottleneck_doctor.analyse.replay import apply, cost_seconds, step_seconds
-from bottleneck_doctor.analyse.scenario import fitted
+from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.threads import judge_threads, making_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.code import FunctionSource
@@ -157,16 +154,6 @@ def test_a_step_takes_what_it_took(
     assert step_seconds(apply(change, base)) == pytest.approx(measured_ms * MS, rel=0.2)
 
 
-def test_a_run_beside_workers_holds_their_interference() -> None:
-    """What the model takes alone is found again from how long it took beside two workers."""
-    alone = apply(Change(workers=2), beside(20.0))
-    slowed = replace(alone, costs=(replace(alone.costs[0], compute=30 * MS),))  # the CPU that was spun, too
-    own = cost_seconds(alone) - alone.transport.hand_over
-    assert own > 1.5 * 20 * MS
-    found = fitted(slowed, step_seconds(alone), own, bulky=False)
-    assert fmean(cost.compute for cost in found.costs) == pytest.approx(20 * MS, rel=0.1)
-
-
 LOADER = Loader("1:1", "dataloader", 1, "Pictures")
 FETCH = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
 TORCH_MAKING_THREADS = "interpolate (/x/site-packages/torch/nn/functional.py:9)"
@@ -185,33 +172,6 @@ def test_by_the_hottest_line(text: str, below: list[str], threads: float) -> Non
     stack = Stack(1, "trainer", "MainThread", [FETCH, "get (/data/train.py:2)", *below], 90, 90)
     profile = replace(run_of(), stacks=[stack], sources=[FunctionSource("/data/train.py", "get", 1, text)])
     assert making_threads(profile, None, LOADER, [], INPUTS) == pytest.approx(threads)
-
-
-def beside_trainers(late: float = 0.0) -> Profile:
-    """Decoding in the loop's own process on two cores, and another process that does the same, ``late`` s
-    later."""
-    one = run_of(cpu=10 * MS, idle=1 * MS)
-    loop = one.loops[0]
-    table = replace(loop.table, t=[t + late for t in loop.table.t])
-    process = replace(one.processes[0], pid=2)
-    return replace(one, loops=[loop, replace(loop, pid=2, table=table)], processes=[*one.processes, process])
-
-
-def workers_gain(profile: Profile) -> float:
-    """What a worker of its own would bring."""
-    from bottleneck_doctor.analyse.predict import step_after
-    from bottleneck_doctor.model.diagnosis import Change
-
-    scenario = diagnose(profile).scenario
-    assert scenario is not None
-    return step_after(scenario, Change()) / step_after(scenario, Change(workers=2))
-
-
-def test_two_that_train_at_the_same_time_have_half_each() -> None:
-    found = diagnose(beside_trainers())
-    assert found.scenario is not None
-    assert (found.host.trainers, found.host.cores, found.scenario.cores) == (2, 2.0, 1.0)
-    assert workers_gain(beside_trainers()) < 1.2, "the other process computes on the second core"
 
 
 STEP = Step(

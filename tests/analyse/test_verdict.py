@@ -10,7 +10,6 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import environment
 from bottleneck_doctor.analyse.verdict import Trust, decide
-from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, HostLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.fetches import Blocked
 from bottleneck_doctor.model.instruments import Stack
@@ -57,20 +56,6 @@ def test_a_few_steps_are_never_a_diagnosis(steps):
     diagnosis = diagnose(run_of(cpu=0.5, idle=0.1, steps=max(steps, 1), epochs=1))
     assert diagnosis.verdict.bound == "inconclusive"
     assert all(value is None for value in diagnosis.verdict.gain.values())
-
-
-def test_a_cold_first_stretch_is_a_phase_of_its_own_and_does_not_count():
-    warm, cold = (
-        run_of(cpu=4 * MS, idle=4 * MS, steps=400),
-        run_of(storage=20 * MS, cpu=4 * MS, idle=4 * MS, steps=100),
-    )
-    table, early = warm.loops[0].table, cold.loops[0].table
-    for name, column in vars(early).items():
-        getattr(table, name)[:0] = column
-    diagnosis = diagnose(warm)
-    assert [phase.label for phase in diagnosis.phases] == ["first stretch (cold)", "steady"]
-    assert diagnosis.step_s == pytest.approx(8 * MS, rel=0.02)
-    assert diagnosis.phases[0].to_step == pytest.approx(100, abs=12)
 
 
 def test_warm_up_lasts_until_the_loops_own_work_has_settled_and_a_late_batch_is_none():
@@ -192,17 +177,6 @@ def test_the_side_with_most_samples_is_named(
 ) -> None:
     verdict = diagnose(profile).verdict
     assert (verdict.bound, verdict.cause, verdict.confidence) == (bound, cause, confidence), verdict
-
-
-def test_shares_are_told_with_their_intervals_and_nothing_is_predicted() -> None:
-    report = write_up(looked(300, 100))
-    wait = report.metrics["data_wait_fraction"]
-    assert (wait.value, wait.n) == (0.75, 400)
-    assert wait.low is not None
-    assert wait.high is not None
-    assert 0.70 < wait.low < 0.75 < wait.high < 0.80
-    assert "waiting for data 75%, the model 25%; steps were not timed" in report.verdict.summary
-    assert report.remedies == []
 
 
 READING = {"storage": 20 * MS, "cpu": 1 * MS, "compute": 4 * MS}

@@ -132,22 +132,14 @@ def said(call: SourceCall | None) -> str:
     ("source", "read"),
     [
         ("loader = DataLoader(ds, 64, True)<here>", "DataLoader(ds | 64 | True)"),
-        ("DataLoader(ds, num_workers=0)<here>; DataLoader(a, b)", "DataLoader(ds | num_workers:0)"),
         ("a, b = DataLoader(ds), DataLoader(other)<here>", "DataLoader(other)"),
         ("x = f(DataLoader(ds, shuffle=a[1:])<here>, 3)", "DataLoader(ds | shuffle:a[1:])"),
-        ("torch.utils.data.DataLoader(ds)<here>", "torch.utils.data.DataLoader(ds)"),
         ("(torch\n  .utils.data\n  .DataLoader(ds)<here>)", "torch.utils.data.DataLoader(ds)"),
         ("loader_cls(ds, **options)<here>", "loader_cls(ds | **:options)"),
         ("kinds['train'](*args, batch_size=8)<here>", "kinds['train'](*:args | batch_size:8)"),
-        ("super().__init__(ds, batch_size=4)<here>", "super().__init__(ds | batch_size:4)"),
         ("DataLoader(\n  ds,  # the photos\n  num_workers=0,\n)<here>", "DataLoader(ds | num_workers:0)"),
-        ("DataLoader(Photos(\n  'a',  # x\n  1), shuffle=1)<here>", "DataLoader(Photos('a', 1) | shuffle:1)"),
-        ("DataLoader((*a, b), sampler=(n := 3))<here>", "DataLoader((*a, b) | sampler:(n := 3))"),
-        ("DataLoader(ds, collate_fn=lambda b: (b, 1))<here>", "DataLoader(ds | collate_fn:lambda b: (b, 1))"),
         ("s = 'ä漢🙂'; l = DataLoader('漢', batch_size=1)<here>", "DataLoader('漢' | batch_size:1)"),
-        ("if a:\n\tl = DataLoader(ds)<here>", "DataLoader(ds)"),
         ("if a:\r\n  l = DataLoader(\r\n    ds)<here>\r\n", "DataLoader(ds)"),
-        ("x = '''\n\n''';  l = DataLoader(ds)<here>", "DataLoader(ds)"),
         ("\ufeffl = DataLoader(ds)<here>", ""),  # the test's column counts the mark; Python's does not
     ],
 )  # fmt: skip
@@ -160,15 +152,10 @@ def test_the_call_at_a_place_is_read(tmp_path: Path, source: str, read: str) -> 
     [
         "for batch in loader<here>: pass",
         "DataLoader(ds, drop_last=True)<here>",  # no such keyword arrived: the file has changed
-        "DataLoader(ds<here>)",
-        "def broken(:\n  DataLoader(ds)<here>",
         f"DataLoader({'x' * LONGEST_CALL})<here>",
         f"l = DataLoader(ds)<here>\n{'#' * LARGEST_SOURCE}",
-        f"l = {'(' * 5000}DataLoader(ds)<here>{')' * 5000}",
         "l = DataLoader(ds)<here>\0",
         b"# coding: utf-16\nl = DataLoader(ds)<here>",
-        b"# coding: rot13\nl = DataLoader(ds)<here>",
-        b"# coding: nonsense\nl = DataLoader(ds)<here>",
         b"s = '\xff'; l = DataLoader(ds)<here>",
     ],
 )
@@ -182,11 +169,9 @@ def test_what_is_no_call_of_a_loader_or_no_honest_text_is_left_alone(
     ("source", "read"),
     [
         ("l = DataLoader(ds)", "DataLoader(ds)"),
-        ("l = torch.utils.data.DataLoader(ds, shuffle=1)", "torch.utils.data.DataLoader(ds | shuffle:1)"),
         ("l = loader_cls(ds)", ""),
         ("a, b = DataLoader(x), DataLoader(y)", ""),
         ("l = DataLoader(Photos(), batch_size=2)", "DataLoader(Photos() | batch_size:2)"),
-        ("get_loader()", ""),
     ],
 )
 def test_an_older_python_knows_the_line_only(tmp_path: Path, source: str, read: str) -> None:
@@ -197,8 +182,6 @@ def test_an_older_python_knows_the_line_only(tmp_path: Path, source: str, read: 
     ("source", "read"),
     [
         ("trainer.train()<here>", ""),
-        ("accelerator.prepare(loader)<here>", ""),
-        ("build_train_loader()<here>", ""),
         ("get_Loader.build()<here>", ""),
         ("pyg.loader.DataLoader(ds, follow_batch=1)<here>", "pyg.loader.DataLoader(ds | follow_batch:1)"),
     ],

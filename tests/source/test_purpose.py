@@ -16,6 +16,7 @@ from bottleneck_doctor.source.purpose import (
     UNKNOWN,
     UNNEEDED,
     Purpose,
+    is_shrunk_later,
     purpose_at,
     purpose_of,
 )
@@ -256,3 +257,16 @@ def test_what_the_training_takes_from_the_module_is_part_of_it() -> None:
 def test_what_is_sent_away_is_written_out(text: str, expected: bool) -> None:
     (statement,) = ast.parse(text).body
     assert code.writes(statement) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = blur(self.pictures[i])\n    y = x / 255\n    return center_crop(y)", True),
+        ("x = blur(self.pictures[i])\n    return x[top : top + 64, left : left + 64]", True),
+        ("x = blur(self.pictures[i])\n    z = crop(self.masks[i])", False),  # another picture
+    ],
+)
+def test_what_is_cropped_after_a_line_could_be_cropped_before(text: str, expected: bool) -> None:
+    source = FunctionSource("train.py", "get", 1, f"def get(self, i):\n    {text}\n")
+    assert is_shrunk_later(source, 2) is expected
