@@ -11,9 +11,8 @@ from statistics import fmean, median_low
 from ..model.loops import Loop, RankSteps
 from ..model.picture import RankMap
 from ..model.profile import Profile
-from .ranks import all_ranks, exchanging, kept, longest_loops, shared_edges, stretched
+from .ranks import aligned, all_ranks, exchanging, longest_loops, sleep_in_exchanges, sums_of, without
 
-COLUMNS = ("wall_s", "exchange_s")
 COLUMNS_AT_MOST = 96
 ROWS_AT_MOST = 32  # of more ranks, those furthest from the median one are drawn
 
@@ -22,17 +21,11 @@ def rank_map(profile: Profile) -> RankMap | None:
     """None for one rank, where steps cannot be aligned, or where no loop slept in an exchange: on an
     accelerator a kernel waits instead of the loop, and all ranks look alike."""
     ranks = all_ranks(profile)
-    if len(ranks) < 2 or not any(any(one.exchange_s) for one in ranks):
+    edges, keep = aligned(ranks, COLUMNS_AT_MOST)
+    if not keep or not sleep_in_exchanges(ranks):
         return None
-    edges = shared_edges(ranks, COLUMNS_AT_MOST)
-    keep = set(kept(ranks, edges)) if len(edges) > 1 else set()
-    if not keep:
-        return None
-    walls, slept = ([stretched(one, getattr(one, name), edges) for one in ranks] for name in COLUMNS)
-    owns = [
-        [max(0.0, wall - exchange) for wall, exchange in zip(*columns, strict=True)]
-        for columns in zip(walls, slept, strict=True)
-    ]
+    every = list(range(len(edges) - 1))
+    owns = [without(sums_of(one, edges, every), "exchange_s") for one in ranks]
     middle = [median_low(column) for column in zip(*owns, strict=True)]
     ratios = [
         [mine / usual if place in keep and usual > 0 else None

@@ -71,18 +71,15 @@ def longest_loops(profile: Profile, wanted: Callable[[Loop], bool] = lambda one:
 def compare(profile: Profile) -> Balance | None:
     """Who waits for whom; None on one rank, or where too few steps can be aligned."""
     ranks = all_ranks(profile)
-    if len(ranks) < 2 or not any(any(one.exchange_s) for one in ranks):
+    if not sleep_in_exchanges(ranks):
         return _on_devices(profile)
-    edges = shared_edges(ranks)
-    if len(edges) <= COMPARED_AT_LEAST:
-        return None
-    keep = kept(ranks, edges)
+    edges, keep = aligned(ranks)
     if len(keep) < COMPARED_AT_LEAST:
         return None
     steps = sum(edges[place + 1] - edges[place] for place in keep)
-    sums = {one.pid: _sums(one, edges, keep) for one in ranks}
+    sums = {one.pid: sums_of(one, edges, keep) for one in ranks}
     waits = {pid: one["exchange_s"] for pid, one in sums.items()}
-    busy = {pid: _without(one, "exchange_s", "runq_s") for pid, one in sums.items()}
+    busy = {pid: without(one, "exchange_s", "runq_s") for pid, one in sums.items()}
     least = [min(each) for each in zip(*waits.values(), strict=True)]
     most = [max(each) for each in zip(*busy.values(), strict=True)]
     last = Counter(min(waits, key=lambda pid: waits[pid][place]) for place in range(len(keep)))
@@ -237,26 +234,31 @@ def stretched(one: RankSteps, column: list[float], edges: list[int]) -> list[flo
     return [totals[end] - totals[begin] for begin, end in pairwise(edges)]
 
 
-def kept(ranks: Sequence[RankSteps], edges: list[int]) -> list[int]:
-    """The stretches in which no rank's steps were set aside."""
+def sleep_in_exchanges(ranks: Sequence[RankSteps]) -> bool:
+    """Whether there are several ranks, and some loop sleeps in exchanges; on accelerators a kernel waits."""
+    return len(ranks) > 1 and any(any(one.exchange_s) for one in ranks)
+
+
+def aligned(ranks: Sequence[RankSteps], most: int = COMPARED_AT_MOST) -> tuple[list[int], list[int]]:
+    """The shared edges, and the stretches between them in which no rank's steps were set aside."""
+    edges = shared_edges(ranks, most) if len(ranks) > 1 else []
     ends = ((accumulate(one.steps), one.aside) for one in ranks)
     marks = sorted(
         {end for all_of, aside in ends for end, is_aside in zip(all_of, aside, strict=True) if is_aside}
     )
     counts = [bisect_right(marks, edge) for edge in edges]
-    return [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]
+    return edges, [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]
 
 
 def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
     """The slowest first. None where steps cannot be aligned, or no loop slept in an exchange (an accelerator
     waits instead of the loop)."""
-    edges = shared_edges(ranks) if len(ranks) > 1 else []
-    keep = kept(ranks, edges) if len(edges) > 1 else []
-    if len(keep) < COMPARED_AT_LEAST or not any(any(one.exchange_s) for one in ranks):
+    edges, keep = aligned(ranks)
+    if len(keep) < COMPARED_AT_LEAST or not sleep_in_exchanges(ranks):
         return None
     steps = sum(edges[place + 1] - edges[place] for place in keep)
-    sums = [_sums(one, edges, keep) for one in ranks]
-    owns = [_without(one, "exchange_s") for one in sums]
+    sums = [sums_of(one, edges, keep) for one in ranks]
+    owns = [without(one, "exchange_s") for one in sums]
     middle = [median_low(each) for each in zip(*owns, strict=True)]
     typical = {name: median_low(sum(one[name]) for one in sums) for name in ("wait_s", "runq_s")}
     usual, found = sum(middle), []
@@ -277,13 +279,13 @@ def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
     return sorted(found, key=lambda one: -one.beyond_s)
 
 
-def _sums(one: RankSteps, edges: list[int], keep: list[int]) -> dict[str, list[float]]:
+def sums_of(one: RankSteps, edges: list[int], keep: list[int]) -> dict[str, list[float]]:
     """Sums over the kept stretches, by column."""
     columns = {name: stretched(one, getattr(one, name), edges) for name in COLUMNS}
     return {name: [sums[place] for place in keep] for name, sums in columns.items()}
 
 
-def _without(sums: dict[str, list[float]], *names: str) -> list[float]:
+def without(sums: dict[str, list[float]], *names: str) -> list[float]:
     """A rank's time in each stretch, without these parts of it."""
     taken = [sum(each) for each in zip(*(sums[name] for name in names), strict=True)]
     return [max(0.0, wall - parts) for wall, parts in zip(sums["wall_s"], taken, strict=True)]
