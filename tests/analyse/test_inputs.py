@@ -8,16 +8,15 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.inputs import BlockedSplit, measure_inputs, works_of
-from bottleneck_doctor.analyse.memory import Shortage, is_short, with_freed
+from bottleneck_doctor.analyse.memory import Shortage, is_short
 from bottleneck_doctor.analyse.moving import HANDED_OUT_S, HANDED_S, moving_of
 from bottleneck_doctor.analyse.reads import passes_of
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.diagnosis import Step
 from bottleneck_doctor.model.fetches import Blocked, FetchTable, Payload
-from bottleneck_doctor.model.instruments import Series, Stack
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.run import Machine, Run
 from tests.analyse.runs import run_of
 from tests.analyse.test_loop_parts import TORCH, body, stack
 
@@ -82,18 +81,6 @@ def run(*stacks: Stack) -> Profile:
     return replace(seen, loops=[loop], stacks=[replace(one, pid=loop.pid) for one in stacks])
 
 
-def waits(seen: Profile) -> tuple[float, float]:
-    """Seconds that a step waits, before and after."""
-    steps = steps_of(seen.loops[0].table)
-    freed = with_freed(seen, seen.loops[0], steps)
-    for one, other in zip(steps, freed, strict=True):
-        assert other.wait + other.compute == pytest.approx(one.wait + one.compute)
-        assert (other.cpu or 0.0) + (other.wait_cpu or 0.0) == pytest.approx(
-            (one.cpu or 0.0) + (one.wait_cpu or 0.0)
-        )
-    return steps[0].wait, freed[0].wait
-
-
 def test_the_data_wait_of_the_gate_does_not_depend_on_stacks() -> None:
     seen = run(FETCHED, replace(ASKED, count=10), stack(42, "model", 30), stack(44, "backward", 500))
     with_stacks, without = (diagnose(one).metrics for one in (seen, replace(seen, stacks=[])))
@@ -132,11 +119,3 @@ def test_batches_are_given_to_the_epoch_that_they_came_in() -> None:
     first, second = passes_of(table, loop)
     assert (first.stored, first.missed) == (1000, 1.0)
     assert (second.stored, second.missed) == (100, pytest.approx(0.1))
-
-
-TIMES = [0.0, 1.0, 2.0, 3.0]
-
-
-def profile(**per_s: float) -> Profile:
-    series = Series(TIMES, {name: [t * value for t in TIMES] for name, value in per_s.items()})
-    return Profile(Run([], None, "/", "", 3.0, 0), Machine("", "", "", 2, 2.0), series=series)

@@ -214,7 +214,3 @@ def test_what_fetches_took_is_taken_off_where_it_was_counted() -> None:
     assert (left.system, left.faults) == pytest.approx((2 * MS, 3000))
     (none,) = without_making([STEP_PAGING], Inputs(system=4 * MS, minor_faults=5000.0))
     assert (none.system, none.faults) == (0.0, 0.0)
-
-
-def run(threads: int | None) -> Profile:
-    return replace(run_of(compute=0.02), processes=[Process(1, 0, "trainer", 0.0, torch_threads=threads)])
