@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from math import inf
 
 from ..model.computing import DispatchBreakdown
 from ..model.diagnosis import HostLoad, Step
@@ -23,7 +22,7 @@ from ..source.purpose import MEASURE, UNNEEDED, Purpose
 from .attribution import TIMED, attribute
 from .between_epochs import epoch_ends
 from .loop_parts import LoopSample, samples_in
-from .shares import LARGE_PART, LITTLE, MOST, NEARLY_ALL, NOTICED, PART
+from .shares import LARGE_PART, LITTLE, NEARLY_ALL, NOTICED
 from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (chosen, measured: 0.85 to 0.95)
@@ -64,17 +63,16 @@ def split_of(
 def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     """The same of what lies within the steps, ``own`` seconds of CPU each."""
     anatomy, samples = anatomy_of(profile, loop), attribute(profile, loop).own
-    pure = _pure_python(samples)
     if anatomy is None or not _is_like(anatomy, own):
-        return LoopCpuSplit(python=max(_in_python(profile, samples) or 0.0, pure))
-    python = min(_long_s(profile, loop, anatomy, samples), witnessed(profile, loop) * own)
-    python = max(python, pure * own)
-    seen = samples_in(samples) >= SAMPLES_AT_LEAST
-    least = max(_python_at_least(anatomy), 0.0 if seen else LARGE_PART)
-    python = python if python > 0 and (python >= least * own or pure > 0) else 0.0
-    priced = anatomy.own_s - anatomy.beyond_s
-    profiled = PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
-    true = max(0.0, 1 - profiled)
+        return LoopCpuSplit(python=_in_python(profile, samples) or 0.0)
+    priced, profiled_s = anatomy.own_s - anatomy.beyond_s, PROFILED_S * anatomy.operators
+    pure = _pure_python(samples) * own
+    python = max(pure, min(_long_s(profile, loop, anatomy, samples), witnessed(profile, loop) * own))
+    # Freeing a graph of thousands of nodes is a long pause, too; and a single step has noise.
+    noise = (NOTICED if samples_in(samples) >= SAMPLES_AT_LEAST else LARGE_PART) * own
+    if not pure and (python < noise or anatomy.long_s < anatomy.short_s + priced - profiled_s):
+        python = 0.0
+    true = max(0.0, 1 - profiled_s / max(anatomy.own_s, 1e-12))
     measured, left_over = anatomy.short_s + priced * true, own - python - anatomy.beyond_s * true
     launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
     if anatomy.operators < CROWD:
@@ -98,21 +96,6 @@ def anatomy_of(profile: Profile, loop: Loop | None) -> DispatchBreakdown | None:
     """The profiled step of the loop's process, time without a core taken off."""
     found = next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
     return awake(found) if found is not None else None
-
-
-def _python_at_least(anatomy: DispatchBreakdown) -> float:
-    """The share of the loop's CPU below which long pauses are noise: more where the thread was off its core.
-
-    All of it where calls outweigh them: freeing a graph of thousands of nodes is a long pause too, and for
-    want of a core, short ones look long.
-    """
-    off = max(0.0, anatomy.wall_s - anatomy.cpu_s) / max(anatomy.cpu_s, 1e-12)
-    calling = anatomy.short_s + anatomy.own_s - anatomy.beyond_s
-    if off <= MOST:
-        calling -= PROFILED_S * anatomy.operators
-    if anatomy.long_s < calling:
-        return inf
-    return NOTICED + min(PART, NOTICED * off)
 
 
 def awake(anatomy: DispatchBreakdown) -> DispatchBreakdown:
