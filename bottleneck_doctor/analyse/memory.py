@@ -153,13 +153,12 @@ def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[S
     total = samples_in(others)
     if freeing < FEWEST or total < SAMPLES_AT_LEAST:
         return steps
-    return [_freed(step, freeing / total) for step in steps]
-
-
-def _freed(step: Step, share: float) -> Step:
-    own, moved = step.wall - step.wait, share * step.compute
-    step = replace(step, wait=step.wait + moved, freed=moved, compute=step.compute - moved)
-    if step.cpu is None or step.wait_cpu is None or own <= 0:
-        return step
-    spent = step.cpu * moved / own
-    return replace(step, cpu=step.cpu - spent, wait_cpu=step.wait_cpu + spent)
+    found = []
+    for step in steps:
+        own, moved = step.wall - step.wait, freeing / total * step.compute
+        step = replace(step, wait=step.wait + moved, freed=moved, compute=step.compute - moved)
+        if step.cpu is not None and step.wait_cpu is not None and own > 0:
+            spent = step.cpu * moved / own
+            step = replace(step, cpu=step.cpu - spent, wait_cpu=step.wait_cpu + spent)
+        found.append(step)
+    return found

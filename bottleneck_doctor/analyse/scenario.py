@@ -174,7 +174,6 @@ def build_scenario(
     if loader is not None and inputs.storage > 0:
         reads = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
     exchanging = _exchanging(profile, steps, inputs, workers, costs)
-    draws_s = epoch_draws_s(making, loop)
     crowd = crowding(inputs, workers, send)
     base = Scenario(
         works=tuple(replace(one, cpu=one.cpu * crowd) for one in works) or own_works(steps, UNSEEN, 0.0),
@@ -196,7 +195,7 @@ def build_scenario(
             waking=WAKE_S * (1 + payload.tensors + (EXCHANGE_WAKES if exchanging > 0 else 0)),
             delay=DELAY_S,
         ),
-        epoch=EpochStart(_epoch_steps(loop), _epoch_start(loop, inputs) if workers else draws_s, draws_s),
+        epoch=_epoch(loop, inputs, workers, epoch_draws_s(making, loop)),
         shares=CostShares(stored=stored, exchanging=exchanging),
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
         feeders=FeederLoad(feeders.count, sending=feeders.sending),
@@ -211,7 +210,11 @@ def build_scenario(
     bulky = payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
     base = fitted(base, step_s, step_s - mean_in(steps, "wait"), bulky)
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
-    return _fed(base, feeders, steps, host) if feeders.count else base
+    if not feeders.count:
+        return base
+    taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
+    load = replace(base.feeders, seconds=step_s * feeders.cores / feeders.count)
+    return replace(base, feeders=load, crowded=base.crowded + taken * step_s)
 
 
 def capacity(machine: Machine, cores: float) -> float:
@@ -227,15 +230,6 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
-
-
-def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) -> Scenario:
-    """The scenario with feeders that make its batches in parallel."""
-    step_s = mean_in(steps)
-    taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
-    feeding = step_s * feeders.cores / feeders.count
-    load = replace(base.feeders, seconds=feeding)
-    return replace(base, feeders=load, crowded=base.crowded + taken * step_s)
 
 
 def held_share(steps: list[Step]) -> float:
@@ -284,19 +278,15 @@ def _exchanging(
     return max(0.0, min(1.0, outside / exchange))
 
 
-def _epoch_steps(loop: Loop | None) -> int:
-    """Batches per epoch, when the loop began more than once."""
+def _epoch(loop: Loop | None, inputs: Inputs, workers: int, draws_s: float) -> EpochStart:
+    """What an epoch's beginning costs, with workers beyond making its first batch; a run that began once has
+    no epochs."""
     if loop is None or len(loop.epochs.batches) < 2:
-        return 0
-    return max(1, round(fmean(loop.epochs.batches[:-1])))
-
-
-def _epoch_start(loop: Loop | None, inputs: Inputs) -> float:
-    """Seconds that an epoch's beginning costs beyond making its first batch."""
-    if loop is None or len(loop.epochs.t) < 2:
-        return 0.0
-    later = zip(loop.epochs.build_s[1:], loop.epochs.first_wait_s[1:], strict=True)
-    return max(0.0, median([build + first for build, first in later]) - inputs.wall)
+        return EpochStart(0, 0.0 if workers else draws_s, draws_s)
+    begins = zip(loop.epochs.build_s[1:], loop.epochs.first_wait_s[1:], strict=True)
+    seconds = max(0.0, median([build + first for build, first in begins]) - inputs.wall)
+    steps = max(1, round(fmean(loop.epochs.batches[:-1])))
+    return EpochStart(steps, seconds if workers else draws_s, draws_s)
 
 
 def _stored_share(profile: Profile, loop: Loop | None) -> float:

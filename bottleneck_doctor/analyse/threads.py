@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import inf
 
 from ..model.diagnosis import Change, HostLoad, Inputs, Scenario, Step
-from ..model.instruments import Operator
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..source import code
@@ -117,7 +116,9 @@ def _crowd(
     surplus = (known.count or 1) * ranks - host.cores
     others = strangers(host) + busy_workers(scenario)
     share = surplus / (surplus + others)
-    slept = min(NEARLY_ALL, share * _slept(scenario))
+    # The loop's thread sleeps in the model: on a CPU, for its other threads.
+    idle = scenario.shares.asleep * sum(cost.idle for cost in scenario.costs) / len(scenario.costs)
+    slept = min(NEARLY_ALL, share * idle / step_seconds(scenario))
     ours = min(NEARLY_ALL - slept, held * share)
     alone = ranks == 1 and others <= NEIGHBOUR_CORES
     divided = alone and (known.large or 0.0) >= MOST
@@ -127,19 +128,16 @@ def _crowd(
     factor, most = (1.0, 1 / (1 - slept - ours / 2), 1 / (1 - slept - ours)), None
     own = 1 - loop.wait_s / loop.wall_s if loop is not None and loop.wall_s > 0 else 1.0
     if divided:
-        waits = _delayed(profile.operators, surplus / max(host.cores, 1.0))
-        gained = [1 / (1 - own * one) for one in waits]
+        large = [one for one in profile.operators if one.self_cpu_s >= LARGE_S * max(one.calls, 1)]
+        delays = sum(one.calls for one in large) * surplus / max(host.cores, 1.0)
+        whole = sum(one.self_cpu_s for one in profile.operators) or inf
+        waits = zip(DELAY_S, DELAYED_AT_MOST, strict=True)
+        gained = [1 / (1 - own * min(most, delays * delay / whole)) for delay, most in waits]
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
         factor = low, likely, high
     if divided or slept:  # no clock measures what threads spin
         most = max(factor[2], 1 / (1 - own * DELAYED_AT_MOST[-1]))
     return Threads("many", known.count, wanted, known.idle, known.large, factor, most)
-
-
-def _slept(scenario: Scenario) -> float:
-    """Share of the step in which the loop's thread sleeps in the model: on a CPU, for its other threads."""
-    idle = sum(cost.idle for cost in scenario.costs) / len(scenario.costs)
-    return scenario.shares.asleep * idle / step_seconds(scenario)
 
 
 def asleep_share(profile: Profile, loop: Loop | None) -> float:
@@ -165,16 +163,6 @@ def _share_asleep(profile: Profile, loop: Loop | None, wanted: Callable[[LoopSam
         if one.stack.running is not None:
             slept[wanted(one)] += max(0, one.stack.count - one.stack.running)
     return slept[True] / sum(slept.values()) if sum(slept.values()) >= SAMPLES_AT_LEAST else 0.0
-
-
-def _delayed(operators: list[Operator], surplus: float) -> list[float]:
-    """The shares of the operators' time that waits for surplus threads, cautious first."""
-    whole = sum(one.self_cpu_s for one in operators)
-    regions = sum(one.calls for one in operators if one.self_cpu_s >= LARGE_S * max(one.calls, 1))
-    return [
-        min(most, regions * delay * surplus / whole) if whole > 0 else 0.0
-        for delay, most in zip(DELAY_S, DELAYED_AT_MOST, strict=True)
-    ]
 
 
 def torch_threads(profile: Profile, loop: Loop | None) -> int | None:
