@@ -165,114 +165,55 @@ def test_the_interval_holds_the_truth_nine_times_of_ten(noise: float, repeats: i
 
 LOSSES = [2.3 - 0.01 * step for step in range(32)]
 BATCHES = list(range(100, 148))
+OTHERS, SWAPPED = [batch + 1000 for batch in BATCHES], [BATCHES[place ^ 1] for place in range(48)]
+LABELLED = [(step + 1) << 32 | step for step in range(48)]  # labels above the checksum of a batch
+REDRAWN = [(step + 1) << 32 | 7000 + step for step in range(48)]
 
 
-def told(
-    values: Sequence[float] = LOSSES, batches: Sequence[int] = BATCHES, rank: int | None = None, pid: int = 1
-) -> Losses:
-    return Losses(pid, rank, [float.hex(value) for value in values], list(batches))
+def trial(
+    values: Sequence[float] = LOSSES, batches: Sequence[int] = BATCHES, ranks: Sequence[int | None] = (None,)
+) -> Trial:
+    """A run of some processes with the same losses and batches."""
+    written = [float.hex(value) for value in values]
+    return Trial(losses=[Losses(place, rank, written, list(batches)) for place, rank in enumerate(ranks)])
 
 
-def trial(*processes: Losses) -> Trial:
-    return Trial(losses=list(processes or (told(),)))
-
-
-def scaled_parity(share: float) -> list[float]:
+def scaled_losses(share: float) -> list[float]:
     """The same losses, all but the first few larger by that share."""
     return LOSSES[:4] + [value * (1 + share) for value in LOSSES[4:]]
 
 
-TWICE = [trial(), trial()]
-
-
-def test_losses_that_are_equal_to_the_last_bit_are_identical() -> None:
-    found = parity(TWICE, [trial(), trial()])
-    assert (found.word, found.steps, found.largest) == ("identical", 32, 0.0)
-
-
-def test_equal_losses_are_identical_and_other_batches_are_told_unless_the_script_varies_them() -> None:
-    others = [batch + 1000 for batch in BATCHES]
-    found = parity(TWICE, [trial(told(batches=others))])
-    assert (found.word, found.text) == ("identical", words.OTHER_BATCHES)
-    varied = [trial(), trial(told(batches=others))]
-    assert parity(varied, [trial(told(batches=others[::-1]))]).text == ""
-
-
-def test_a_difference_in_the_last_digits_is_a_change_and_said_to_be_small() -> None:
-    found = parity(TWICE, [trial(told(scaled_parity(2e-7)))])
-    assert found.word == "changed"
-    assert words.ONLY_LAST_DIGITS in found.text
-    assert words.SAME_BATCHES in found.text
-    assert found.largest == pytest.approx(2e-7, rel=0.01)
-
-
-def test_the_same_batches_in_another_order_are_told_from_other_batches() -> None:
-    swapped = [BATCHES[place ^ 1] for place in range(48)]
-    assert parity(TWICE, [trial(told(LOSSES[::-1], swapped))]).word == "order"
-    other = parity(TWICE, [trial(told(LOSSES[::-1], [batch + 1000 for batch in BATCHES]))])
-    assert (other.word, other.text) == ("changed", words.OTHER_BATCHES)
-
-
-def test_the_same_labels_with_other_pixels_are_the_same_samples_drawn_anew() -> None:
-    labelled = [(step + 1) << 32 | step for step in range(48)]
-    redrawn = [(step + 1) << 32 | 7000 + step for step in range(48)]
-    pair = [trial(told(batches=labelled))] * 2
-    found = parity(pair, [trial(told(scaled_parity(0.1), redrawn))])
-    assert (found.word, found.text) == ("changed", words.REDRAWN)
-    alike = [1 << 32 | step for step in range(48)], [1 << 32 | 7000 + step for step in range(48)]
-    found = parity([trial(told(batches=alike[0]))] * 2, [trial(told(scaled_parity(0.1), alike[1]))])
-    assert found.text == words.OTHER_BATCHES, "labels that never change tell no sample from another"
-
-
-def test_nan_equals_nan_and_differs_from_every_number() -> None:
-    broken = [*LOSSES[:-1], float("nan")]
-    assert parity([trial(told(broken))], [trial(told(broken))]).word == "identical"
-    found = parity(TWICE, [trial(told(broken))])
-    assert (found.word, found.largest) == ("changed", None)
-    assert words.NOT_A_NUMBER in found.text
-
-
-def test_ranks_are_compared_by_rank_whatever_the_order_they_came_in() -> None:
-    zero, one = told(rank=0, pid=10), told(scaled_parity(0.2), rank=1, pid=11)
-    pair = [trial(zero, one), trial(one, zero)]
-    assert parity(pair, [trial(one, zero)]).word == "identical"
-    exchanged = trial(told(scaled_parity(0.2), rank=0), told(rank=1))
-    assert parity(pair, [exchanged]).word == "changed"
-
-
-def test_another_number_of_processes_cannot_be_compared() -> None:
-    found = parity([trial(told(rank=0), told(rank=1))], [trial(told(rank=0))])
-    assert (found.word, found.text) == ("unknown", words.NOT_THE_SAME_PROCESSES)
-
-
-def test_several_passes_on_one_batch_are_one_step() -> None:
-    closures = Trial(Order(losses=8), losses=[told(LOSSES, BATCHES[:24])])
-    found = parity([closures], [closures])
-    assert (found.word, found.steps) == ("identical", 8)
-
-
-def test_of_a_script_that_does_not_repeat_itself_nothing_can_be_said() -> None:
-    unsteady = [trial(), trial(told(scaled_parity(0.1)))]
-    found = parity(unsteady, [trial(told(scaled_parity(0.2)))])
-    assert (found.word, found.text) == ("unknown", words.UNSTEADY)
-    assert parity(unsteady, [trial()]).word == "unknown"
-
-
-def test_after_one_run_of_the_script_a_difference_may_be_its_own() -> None:
-    found = parity([trial()], [trial(told(scaled_parity(0.1)))])
-    assert (found.word, found.text) == ("unknown", words.ONCE)
+TWICE, UNSTEADY = [trial()] * 2, [trial(), trial(scaled_losses(0.1))]
+BROKEN = [*LOSSES[:-1], float("nan")]
+IN_STEPS = [replace(trial(LOSSES, BATCHES[:24]), order=Order(losses=8))]
 
 
 @pytest.mark.parametrize(
-    ("baselines", "treated"),
+    ("baselines", "treated", "word", "text"),
     [
-        ([], [trial()]),
-        ([trial()], []),
-        ([trial(told([]))], [trial()]),
-        ([Trial()], [Trial()]),
-        (TWICE, [trial(), Trial()]),
+        (TWICE, trial(), "identical", ""),
+        (TWICE, trial(batches=OTHERS), "identical", words.OTHER_BATCHES),
+        ([trial(), trial(batches=OTHERS)], trial(batches=OTHERS[::-1]), "identical", ""),
+        (TWICE, trial(scaled_losses(2e-7)), "changed",
+         f"{words.SAME_BATCHES}; losses differ {words.ONLY_LAST_DIGITS}"),
+        (TWICE, trial(scaled_losses(0.1)), "changed", words.SAME_BATCHES),
+        (TWICE, trial(LOSSES[::-1], SWAPPED), "order", words.OTHER_ORDER),
+        (TWICE, trial(LOSSES[::-1], OTHERS), "changed", words.OTHER_BATCHES),
+        ([trial(batches=LABELLED)] * 2, trial(scaled_losses(0.1), REDRAWN), "changed", words.REDRAWN),
+        (TWICE, trial(BROKEN), "changed", f"{words.SAME_BATCHES}; {words.NOT_A_NUMBER}"),
+        ([trial(BROKEN)], trial(BROKEN), "identical", ""),
+        ([trial(ranks=(0, 1))], trial(ranks=(1, 0)), "identical", ""),
+        ([trial(ranks=(0, 1))], trial(ranks=(0,)), "unknown", words.NOT_THE_SAME_PROCESSES),
+        (IN_STEPS, IN_STEPS[0], "identical", ""),  # several passes on one batch
+        (UNSTEADY, trial(scaled_losses(0.2)), "unknown", words.UNSTEADY),
+        ([trial()], trial(scaled_losses(0.1)), "unknown", words.ONCE),
+        ([trial([])], trial(), "unknown", words.NOTHING_SEEN),
+        (TWICE, Trial(), "unknown", words.NOTHING_SEEN),
+        ([], trial(), "unknown", words.NOTHING_SEEN),
     ],
-)
-def test_without_losses_nothing_can_be_said(baselines: list[Trial], treated: list[Trial]) -> None:
-    found = parity(baselines, treated)
-    assert (found.word, found.text) == ("unknown", words.NOTHING_SEEN)
+)  # fmt: skip
+def test_what_a_treatment_did_to_the_losses(
+    baselines: list[Trial], treated: Trial, word: str, text: str
+) -> None:
+    found = parity(baselines, [treated])
+    assert (found.word, found.text) == (word, text)
