@@ -101,8 +101,6 @@ def _theirs(lost: float, host: HostLoad) -> float:
     return min(1.0, foreign / beyond) if beyond > 0 else 1.0
 
 
-
-
 def pool_cpu(inputs: Inputs, serialise: float) -> float:
     """CPU per batch of a worker's other threads; the one that feeds the pipe is known and taken off."""
     return max(0.0, inputs.other_cpu - serialise)

@@ -256,7 +256,8 @@ def _judge(stacks: list[Stack]) -> HotLines:
     for stack in stacks if total >= SAMPLES_AT_LEAST else ():
         for place, frame in _users(stack.frames):
             seen.setdefault(frame, []).append((place, stack))
-    lines, depths = {}, {}
+    lines: dict[str, LineShare] = {}
+    depths: dict[str, float] = {}
     for frame, paths in seen.items():
         count = sum(stack.count for _, stack in paths)
         running = sum(stack.running or 0 for _, stack in paths) / awake if awake >= SAMPLES_AT_LEAST else None

@@ -107,9 +107,7 @@ def _exactly(steps: list[Step], near: int, reach: int) -> int:
     begin, end = max(0, near - 2 * reach), min(len(steps), near + 2 * reach)
     paces = [log(max(step.wall, 1e-9)) for step in steps[begin:end]]
     shares = [step.wait / max(step.wall, 1e-9) for step in steps[begin:end]]
-    return begin + min(
-        range(1, len(paces)), key=lambda place: _broken(paces, place) + _broken(shares, place)
-    )
+    return begin + min(range(1, len(paces)), key=lambda place: _broken(paces, place) + _broken(shares, place))
 
 
 def _broken(levels: list[float], cut: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from ..model.errors import UsageError
 from ..model.loops import RankSteps
@@ -80,8 +81,8 @@ def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:
 def _between(one: RankSteps, edges: list[int]) -> RankSteps:
     """Its rows from edge to edge; what comes before the first edge is a row that does not count."""
     if len(edges) < 2:
-        return replace(one, steps=[], aside=[], **{name: [] for name in COLUMNS})
-    columns = {name: [0.0, *stretched(one, getattr(one, name), edges)] for name in COLUMNS}
+        return replace(one, steps=[], wall_s=[], wait_s=[], runq_s=[], exchange_s=[], aside=[])
+    columns: dict[str, Any] = {name: [0.0, *stretched(one, getattr(one, name), edges)] for name in COLUMNS}
     flags = stretched(one, [float(aside) for aside in one.aside], edges)
     steps = [edges[0], *(end - begin for begin, end in pairwise(edges))]
     return replace(one, steps=steps, aside=[True, *(flag > 0 for flag in flags)], **columns)

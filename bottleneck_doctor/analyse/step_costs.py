@@ -143,5 +143,3 @@ def _undivided_cost(clock: DeviceClockStep, checkpoint: float, logging: float, c
     return StepCost(
         0.0, 0.0, checkpoint, logging, collect, launch=launch, device=device, copying=clock.transfer_s
     )
-
-

@@ -131,7 +131,8 @@ def _without_words(text: str) -> str | None:
     except (tokenize.TokenError, SyntaxError, IndentationError):
         return None
     begins = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL}
-    spans, before = [], tokenize.NEWLINE
+    spans: list[tuple[int, int, int, int, str]] = []
+    before = tokenize.NEWLINE
     for one, after in pairwise(tokens):
         alone = before in begins and after.type in (tokenize.NEWLINE, tokenize.COMMENT)
         if one.type == tokenize.COMMENT or (one.type == tokenize.STRING and alone):
