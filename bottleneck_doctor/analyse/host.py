@@ -74,7 +74,9 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad)
     if walls <= 0 or host.foreign_cores is None or all(step.queue is None for step in steps):
         return None
     stretched = inputs.queue / inputs.wall if workers and inputs.wall > 0 else 0.0
-    queues = [_queue(step, workers, stretched) for step in steps]
+    queues = [step.queue or 0.0 for step in steps]  # seconds in which it wanted to go on, and had no core
+    if workers:
+        queues = [max(0.0, (one.queue or 0.0) - one.wait_queue) + one.wait * stretched for one in steps]
     lost = min(1.0, sum(queue * step.steps for queue, step in zip(queues, steps, strict=True)) / walls)
     theirs = _theirs(lost, host)
     # A row's queue may belong to the step before it: no single row is held to be above zero.
@@ -83,12 +85,6 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad)
     if low <= 0:  # too little is left of such steps to judge
         return Metric(None, "s", source=CROWDED_OUT)
     return Metric(value, "s", low, high, steps_in(steps), SOURCE)
-
-
-def _queue(step: Step, workers: int, stretched: float) -> float:
-    """Seconds of a step in which it wanted to go on and no core was free."""
-    queue = step.queue or 0.0
-    return max(0.0, queue - step.wait_queue) + step.wait * stretched if workers else queue
 
 
 def _theirs(lost: float, host: HostLoad) -> float:

@@ -130,6 +130,7 @@ def measure_inputs(
     def mean(column: Sequence[float | None]) -> float:
         return known(column) or 0.0
 
+    costs = [table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows]
     return Inputs(
         batches=len(rows),
         wall=mean(table.wall_s),
@@ -154,7 +155,7 @@ def measure_inputs(
         container=mean(table.container_s),
         container_cpu=mean(table.container_cpu_s),
         minor_faults=known(table.minor_faults),
-        variation=_variation(table, rows),
+        variation=pstdev(costs) / fmean(costs) if fmean(costs) > 0 else 0.0,
         busy=_busy(table, rows, workers),
         blocked_samples=split.samples,
     )
@@ -189,12 +190,6 @@ def _pooled(table: FetchTable, place: int, split: BlockedSplit) -> float:
     """
     waits = split.waits.get("lock", 0.0) + split.waits.get("other", 0.0) if split.samples else 1.0
     return max(0.0, min(_off_core(table, place) * waits, table.other_cpu_s[place]))
-
-
-def _variation(table: FetchTable, rows: list[int]) -> float:
-    """Coefficient of variation of a batch's cost, net of waiting for a core."""
-    costs = [table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows]
-    return pstdev(costs) / fmean(costs) if len(costs) > 1 and fmean(costs) > 0 else 0.0
 
 
 def _busy(table: FetchTable, rows: list[int], workers: int) -> float | None:

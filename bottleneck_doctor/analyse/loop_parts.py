@@ -77,7 +77,10 @@ def training_samples(profile: Profile, pid: int, body: LoopBody | None) -> list[
     ]
     found = [one for one in (_sample(stack, body) for stack in stacks) if one is not None]
     lines = _data_lines(found, body)
-    return [replace(one, part="user") if _transforms(one, lines) else one for one in found]
+    return [  # a function of the user's that gets a batch may call torch.nn.functional: that is no loss
+        replace(one, part="user") if one.part == "loss" and one.called and _is_in(one.line, lines) else one
+        for one in found
+    ]
 
 
 def data_samples(samples: Iterable[LoopSample], body: LoopBody | None) -> list[LoopSample]:
@@ -85,11 +88,6 @@ def data_samples(samples: Iterable[LoopSample], body: LoopBody | None) -> list[L
     seen = list(samples)
     lines = _data_lines(seen, body)
     return [one for one in seen if one.own and _is_in(one.line, lines)]
-
-
-def _transforms(sample: LoopSample, lines: list[tuple[int, int]]) -> bool:
-    """Whether a function of the user's that gets a batch calls ``torch.nn.functional``: that is no loss."""
-    return sample.part == "loss" and sample.called is not None and _is_in(sample.line, lines)
 
 
 def _is_in(line: int, spans: list[tuple[int, int]]) -> bool:

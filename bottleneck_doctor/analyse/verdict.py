@@ -171,7 +171,9 @@ def decide(
         unread = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
         sure, words = "low" if guess and unread else sure, unread or words
-    return Verdict(bound, cause, words, sure, _runner_up(known, bound), gain), causes
+    least = max(BALANCED, NEARLY_ALL * known.get(bound, 1e9))  # of a resource that gains nearly as much
+    others = [name for name in known if name != bound and known[name] >= least]
+    return Verdict(bound, cause, words, sure, max(others, key=known.__getitem__, default=None), gain), causes
 
 
 def _unless_crowded(
@@ -188,13 +190,6 @@ def _unless_crowded(
     own, shared = max(helper_threads(base, inputs, host), without_feeders(base)), shared_out(base)
     shared = shared if shared - 1 >= MOST * (causes[cause] - 1) else 1.0
     return "input.oversubscribed" if max(own, shared) >= CROWDED else cause
-
-
-def _runner_up(known: dict[str, float], bound: str) -> str | None:
-    """The resource that gains nearly as much as the bound, if any does."""
-    least = max(BALANCED, NEARLY_ALL * known.get(bound, 1e9))
-    others = [name for name in known if name != bound and known[name] >= least]
-    return max(others, key=lambda name: known[name], default=None)
 
 
 def _bound_of(cause: str, base: Scenario) -> str:
