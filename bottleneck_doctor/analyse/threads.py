@@ -132,7 +132,7 @@ def _crowd(
         delays = sum(one.calls for one in large) * surplus / max(host.cores, 1.0)
         whole = sum(one.self_cpu_s for one in profile.operators) or inf
         waits = zip(DELAY_S, DELAYED_AT_MOST, strict=True)
-        gained = [1 / (1 - own * min(most, delays * delay / whole)) for delay, most in waits]
+        gained = [1 / (1 - own * min(at_most, delays * delay / whole)) for delay, at_most in waits]
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
         factor = low, likely, high
     if divided or slept:  # no clock measures what threads spin

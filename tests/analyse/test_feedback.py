@@ -29,11 +29,8 @@ BODY = LoopBody(FILE, "main", 41, 45, [Feed(42, 42), Feed(43, 43, [0]), Feed(44,
     [
         ("log.sample(64)", "log.update(index, loss.detach())", True),
         ("log.sample(64)", "history.append(loss.item())", False),
-        ("log.sample(64)", "log.flush()", False),
-        ("next(batches)", "optimizer.step(loss)", False),
         ("self.buffer.sample(64)", "self.buffer.push(x, loss)", True),
         ("self.get_batch(step)", "self.add_scalar('loss', loss)", False),
-        ("self.buffer.sample(64)", "self.meter.update(loss)", False),
         ("trainer.get_batch()", "trainer.report(loss)", False),
     ],
 )
