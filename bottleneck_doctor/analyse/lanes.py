@@ -109,8 +109,7 @@ def worker_lanes(
             lanes.setdefault(worker, []).append(place)
     found: dict[int, list[LanePiece]] = {worker: [] for worker in sorted(lanes)}
     for worker, lane in found.items():
-        for place, later in pairwise([*lanes[worker], None]):
-            assert place is not None
+        for place, later in zip(lanes[worker], [*lanes[worker][1:], None], strict=True):
             until = table.t[place] + table.wall_s[place]
             if until > begin and table.t[place] < end:
                 lane += fetch_pieces(table, place, split, table.batch[place])
