@@ -8,7 +8,6 @@ from math import exp, log
 from ..model.diagnosis import Change, Diagnosis, Scenario
 from ..model.report import Speedup
 from .replay import SETTINGS, apply, step_seconds
-from .shares import LARGE_PART
 
 WORTH = 1.03  # a remedy that brings less is not reported [contract], nor is a setting that much better
 
@@ -109,9 +108,8 @@ def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Spee
     free = scenario if change.strangers is not None else replace(scenario, strangers=0.0)
     alone = speedup_of(free, change)
     all_gone = diagnosis.step_s / max(step_after(scenario, change), 1e-12)
-    cautious = _if_storage_yields_little(diagnosis, change, likely)
     ends = (likely, alone, all_gone)
-    return widened(diagnosis, min(*ends, cautious), likely, max(ends), basis)
+    return widened(diagnosis, min(ends), likely, max(ends), basis)
 
 
 def speedup_of(scenario: Scenario, change: Change) -> float:
@@ -125,17 +123,6 @@ def speedup_of(scenario: Scenario, change: Change) -> float:
 def relieved(speedup: float) -> float:
     """The speedup with what the rest of the step gains where the loop no longer does what slowed it down."""
     return speedup / (1 - DISTURBED * max(0.0, 1 - 1 / max(speedup, 1e-9)))
-
-
-def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: float) -> float:
-    """More workers read more at once; that storage serves more than twice as much as now was not seen."""
-    scenario, inputs = diagnosis.scenario, diagnosis.inputs
-    stored = inputs.storage >= LARGE_PART * inputs.wall
-    if scenario is None or scenario.streams or not stored or (change.workers or 0) <= scenario.workers:
-        return likely
-    reading = max(1, scenario.workers) * inputs.storage / max(inputs.wall, 1e-12)
-    narrow = replace(change, streams=2 * max(1.0, reading))
-    return step_seconds(scenario) / max(step_after(scenario, narrow), 1e-12)
 
 
 def widened(diagnosis: Diagnosis, low: float, likely: float, high: float, basis: str) -> Speedup:

@@ -9,9 +9,10 @@ import pytest
 from bottleneck_doctor.analyse.causes import cause_gains, without_feeders
 from bottleneck_doctor.analyse.hot_lines import Feeders, find_feeders, hot_lines
 from bottleneck_doctor.analyse.inputs import own_inputs, own_works, split_waits, with_feeders
-from bottleneck_doctor.analyse.loop_without_loader import InputGap, judge_gap, with_waits
+from bottleneck_doctor.analyse.loop_without_loader import InputGap, is_fed_back, judge_gap, with_waits
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
+from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Change,
@@ -270,3 +271,34 @@ def test_the_core_that_feeders_keep_from_the_loop_is_the_inputs_and_not_the_mode
     found = cause_gains(base, Inputs(), None, HostLoad(cores=2.0))
     assert found[cause] > 2.5 > 1.5 > found["model.compute"]
     assert (without_feeders(base) > 1) == (feeders > 2)
+
+
+TEXT = """\
+def main():
+    for step in range(steps):
+        index, x, y = {source}
+        loss = loss_of(model(x), y)
+        loss.backward()
+        {after}
+"""
+FED_BODY = LoopBody(FILE, "main", 41, 45, [Feed(42, 42), Feed(43, 43, [0]), Feed(44, 44, [1])])
+
+
+@pytest.mark.parametrize(
+    ("source", "after", "fed_back"),
+    [
+        ("log.sample(64)", "log.update(index, loss.detach())", True),
+        ("log.sample(64)", "history.append(loss.item())", False),
+        ("self.buffer.sample(64)", "self.buffer.push(x, loss)", True),
+        ("self.get_batch(step)", "self.add_scalar('loss', loss)", False),
+        ("trainer.get_batch()", "trainer.report(loss)", False),
+    ],
+)
+def test_what_is_handed_to_the_source_is_feedback(source: str, after: str, fed_back: bool) -> None:
+    frames = [f"<module> ({FILE}:90)", f"main ({FILE}:42)", f"get_batch ({FILE}:9)"]
+    text = TEXT.format(source=source, after=after)
+    run = replace(
+        profile(Stack(1, "trainer", "MainThread", frames, 100)),
+        sources=[FunctionSource(FILE, "main", 40, text)],
+    )
+    assert is_fed_back(run, own_loop(100, FED_BODY, wall_s=0.02)) == fed_back
