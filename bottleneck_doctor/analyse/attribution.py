@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 
 from ..model.loops import Loop
@@ -10,10 +10,10 @@ from ..model.profile import Profile
 from ..source.purpose import LOG, purpose_at
 from .between_epochs import stacks_between
 from .evaluation import Evaluated, find_evaluated
-from .loop_parts import LoopSample, data_samples, samples_in, training_samples
+from .loop_parts import LoopSample, data_samples, training_samples
+from .shares import PART
 from .steps import SAMPLES_AT_LEAST
 
-SAVES = 0.2  # of the samples of a call, in torch's own saving: then all of it saves (chosen)
 TIMED = ("backward", "optimizer", "exchange")  # by hooks, in each step
 # Never logging: a forward pass whose result is logged is the model's; the others have hooks of their own.
 ELSEWHERE = ("forward", "checkpoint", *TIMED)
@@ -53,7 +53,20 @@ def attribute(profile: Profile, loop: Loop | None) -> Attribution:
             return one
     samples = training_samples(profile, loop.pid, loop.body)
     evaluated = find_evaluated(profile, loop, samples)
-    samples = _labelled(profile, loop, samples, evaluated)
+    data = set() if loop.loader else {id(one) for one in data_samples(evaluated.without(samples), loop.body)}
+    between = {id(one) for one in stacks_between(profile, loop)}
+
+    def elsewhere(one: LoopSample) -> str:
+        """The label of what is not the loop's own work."""
+        if one.call in evaluated.calls:
+            return "evaluation"
+        if id(one.stack) in between or not one.stack.frames:
+            return "between"
+        return "data" if one.part == "data" or id(one) in data else ""
+
+    samples = [replace(one, label=elsewhere(one)) for one in samples]
+    saved = saving_calls([one for one in samples if not one.label])
+    samples = [one if one.label else _worked(profile, one, saved) for one in samples]
     own = [
         replace(one, part="checkpoint") if one.label == "checkpoint" else one
         for one in samples if loop.thread == 0 and one.label in OWN
@@ -68,24 +81,6 @@ def _is_same(one: Loop, other: Loop) -> bool:
     return mine == its and one.body is other.body
 
 
-def _labelled(
-    profile: Profile, loop: Loop, samples: list[LoopSample], evaluated: Evaluated
-) -> list[LoopSample]:
-    own = evaluated.without(samples)
-    data = {id(one) for one in data_samples(own, loop.body)} if not loop.loader else set()
-    between = {id(one) for one in stacks_between(profile, loop)}
-    mine = {id(one) for one in own}
-    first = [
-        replace(one, label="evaluation") if id(one) not in mine
-        else replace(one, label="between") if id(one.stack) in between or not one.stack.frames
-        else replace(one, label="data") if one.part == "data" or id(one) in data
-        else one
-        for one in samples
-    ]  # fmt: skip
-    saved = saving_calls([one for one in first if not one.label])
-    return [one if one.label else _worked(profile, one, saved) for one in first]
-
-
 def _worked(profile: Profile, one: LoopSample, saved: set[tuple[int, str]]) -> LoopSample:
     """A sample of the loop's own work, labelled checkpoint, logging or training."""
     purpose = purpose_at(profile.sources, one.stack)
@@ -98,13 +93,9 @@ def _worked(profile: Profile, one: LoopSample, saved: set[tuple[int, str]]) -> L
 def saving_calls(samples: list[LoopSample]) -> set[tuple[int, str]]:
     """The calls that count as a checkpoint in full: a function that saves also copies weights, renames files
     and waits for the disk, which no hook times. Where the loop was not found, it may be the one around it."""
-    calls: dict[tuple[int, str], list[LoopSample]] = {}
+    counts, hooked = Counter[tuple[int, str]](), Counter[tuple[int, str]]()
     for one in samples:
         if one.called is not None and one.line:
-            calls.setdefault(one.call, []).append(one)
-    found = set()
-    for call, group in calls.items():
-        total, hooked = samples_in(group), samples_in(one for one in group if one.part == "checkpoint")
-        if total >= SAMPLES_AT_LEAST and hooked >= SAVES * total:
-            found.add(call)
-    return found
+            counts[one.call] += one.stack.count
+            hooked[one.call] += one.stack.count if one.part == "checkpoint" else 0
+    return {call for call, n in counts.items() if n >= SAMPLES_AT_LEAST and hooked[call] >= PART * n}

@@ -12,6 +12,8 @@ from ..model.loops import Loop, LoopBody
 from ..model.profile import Profile
 from ..source import code
 from ..source.frames import parse_frame
+from .shares import TRACE
+from .steps import SAMPLES_AT_LEAST
 
 BATCHES, TORCH = "/torch/utils/data/", "/torch/"
 ITERATES = ("__iter__", "__next__")
@@ -28,8 +30,6 @@ class EpochEnds:
 
 
 NO_ENDS = EpochEnds()
-FEWEST = 10  # samples between epochs; with fewer, what is done there is unknown (chosen)
-NOISE = 0.02  # of the time; a smaller excess of the rows that cross an epoch is chance (chosen)
 
 
 def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
@@ -38,8 +38,8 @@ def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
     if loop is None or life is None or not loop.loader or len(loop.epochs.t) < 2 or not loop.table.t:
         return NO_ENDS
     table = loop.table
-    beside = zip(table.wait_s, table.checkpoint_s, table.logging_s, table.collect_s, strict=True)
-    owns = [wall - sum(others) for wall, others in zip(table.wall_s, beside, strict=True)]
+    hooked = zip(table.wait_s, table.checkpoint_s, table.logging_s, table.collect_s, strict=True)
+    owns = [wall - sum(others) for wall, others in zip(table.wall_s, hooked, strict=True)]
     edges = [False, *(later != one for one, later in pairwise(table.epoch))]
     spent_s = [cpu or 0.0 for cpu in table.cpu_s]
     rows = list(zip(table.steps, owns, spent_s, edges, strict=True))
@@ -52,12 +52,12 @@ def epoch_ends(profile: Profile, loop: Loop | None) -> EpochEnds:
     ]
     taken, spent = (max(0.0, sum(column)) for column in zip(*beyond, strict=True)) if beyond else (0.0, 0.0)
     share = min(taken / sum(table.wall_s), life.between_s / max(life.training_s + life.between_s, 1e-12))
-    if share < NOISE:
+    if share < TRACE:
         return NO_ENDS
     stacks = stacks_between(profile, loop)
     count = sum(one.count for one in stacks)
     own = sum(one.count for one in stacks if not any(TORCH in frame for frame in one.frames))
-    return EpochEnds(share, min(1.0, spent / taken), own / count if count >= FEWEST else 0.0)
+    return EpochEnds(share, min(1.0, spent / taken), own / count if count >= SAMPLES_AT_LEAST else 0.0)
 
 
 def stacks_between(profile: Profile, loop: Loop | None) -> list[Stack]:

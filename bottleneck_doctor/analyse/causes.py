@@ -8,16 +8,17 @@ from math import ceil
 from ..model.derived import DeviceView
 from ..model.diagnosis import Change, HostLoad, Inputs, Scenario
 from ..model.loops import Loader
+from .device import clock_loss
 from .host import busy_workers, crowding
 from .predict import best_split, split_change
 from .replay import apply, one_thread_longer, step_seconds
-from .step_costs import is_clocked, troubles
+from .shares import MOST, NEARLY_ALL, NOTICED
 
 INDEXING_S = 2e-5  # CPU per sample below which a data set only indexes memory (chosen)
 INDEXING_SAMPLES = 64  # and batches at least this large, or the cost comes from elsewhere (chosen)
 DEVICE_FILLED = 0.7  # NVML busy share, below which a device is underfilled [SageMaker Debugger]
-ODD = 1.1  # gain of removing a device's problem, from which that is the cause, not its computing (chosen)
-KEPT_IDLE = 0.5  # of what a free device would gain, from which copies or readbacks are the cause (chosen)
+ODD = 1 + NOTICED  # gain of removing a device's problem, from which that is the cause, not its computing
+LEAST_LEFT = 0.1  # of the device's time by one cure: a larger promise is not credible (chosen)
 FUSED = 0.5  # of what calling small operators costs is left where they are merged (chosen)
 CORES_FREE = 1e6
 
@@ -83,7 +84,7 @@ def cause_gains(
         "input.wait": Change(wait=0),
         "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
-        "model.compute": Change(compute=0, idle=_idle_beside(base)),
+        "model.compute": Change(compute=0, idle=_idle_without_model(base)),
         "host.python": Change(python=0, idle=1 - base.shares.resting),
         "host.launch": Change(launch=FUSED),
         "host.memory": Change(memory=0, paging=0),
@@ -104,7 +105,7 @@ def cause_gains(
     return found
 
 
-def _idle_beside(base: Scenario) -> float:
+def _idle_without_model(base: Scenario) -> float:
     """What is left of the loop's sleep without the model. It sleeps there for other threads of the model,
     which compute or want a core themselves: no clock tells how much is which, half is taken."""
     return 1 - base.shares.asleep / 2
@@ -136,7 +137,7 @@ def side_gains(base: Scenario) -> dict[str, float]:
         "input": gain(
             base, Change(cpu=0, collate=0, sampling=0, storage=0, network=0, wait=0, ipc=0, startup=0)
         ),
-        "model": gain(base, Change(compute=0, launch=FUSED, idle=_idle_beside(base))),
+        "model": gain(base, Change(compute=0, launch=FUSED, idle=_idle_without_model(base))),
         "ranks": gain(base, Change(comm=0, straggler=0)),
     }
 
@@ -150,7 +151,7 @@ def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dic
     """The same for causes that only an accelerator has.
 
     ``device.compute`` is one only where removing throttling, other processes, low occupancy or allocations
-    gains less than ``ODD``, and copies or readbacks less than ``KEPT_IDLE`` of a free device.
+    gains less than ``ODD``, and copies or readbacks less than half of a free device.
     """
     odd = {cause: gain(base, change) for cause, change in troubles(base, host, view).items()}
     found = {cause: value for cause, value in odd.items() if value >= ODD}
@@ -160,7 +161,7 @@ def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dic
             "device.transfer": gain(base, Change(copying=0)),
             "host.sync": gain(base, Change(ahead=1.0)) if _is_after_waits(view) else 1.0,
         }
-        kept_idle = max(waits.values()) >= max(ODD, KEPT_IDLE * whole)
+        kept_idle = max(waits.values()) >= max(ODD, MOST * whole)
         plain = {} if kept_idle or odd.keys() & found.keys() else {"device.compute": whole}
         return found | waits | plain
     if base.undivided:
@@ -169,6 +170,39 @@ def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dic
     if odd.keys() & found.keys():
         return found
     return found | {"device.compute" if filled else "device.underfilled": whole}
+
+
+def is_clocked(base: Scenario) -> bool:
+    """Whether the replay knows the device's own time, rather than how long the loop was not elsewhere."""
+    return not base.undivided and any(cost.device > 0 for cost in base.costs)
+
+
+def scaled_device(base: Scenario, host: HostLoad, factor: float) -> Change:
+    """The device's own work made to take ``factor`` of its time. Without its clock only the share in which
+    the driver saw a kernel resident is known to be its own."""
+    factor = max(LEAST_LEFT, factor)
+    if is_clocked(base):
+        return Change(device=factor)
+    known = 1 - (host.device_busy or 0.0) * (1 - factor)
+    return Change(idle=known, device=known)
+
+
+def troubles(base: Scenario, host: HostLoad, view: DeviceView | None) -> dict[str, Change]:
+    """Causes for which the device is slower than it could be at the same work, and what takes each away."""
+    if view is None:
+        return {}
+    driver, found = view.driver, {}
+    if driver.our_share is not None:
+        found["device.shared"] = scaled_device(base, host, driver.our_share)
+    slow = clock_loss(view)
+    if slow is not None and slow < NEARLY_ALL:
+        found["device.throttled"] = scaled_device(base, host, slow)
+    filled = view.facts.sm_active_share
+    if filled is not None and filled < MOST:
+        found["device.underfilled"] = scaled_device(base, host, filled)
+    if view.beat is not None and view.beat.memory_s > 0:
+        found["device.memory"] = Change(allocating=0.0)
+    return found
 
 
 def _is_after_waits(view: DeviceView | None) -> bool:

@@ -93,7 +93,11 @@ def differences(base: Report, new: Report) -> list[Difference]:
             before, after = read(base), read(new)
             if before is not None and after is not None and before != after:
                 found.append(Difference(name, before, after, refuses))
-    return [*found, *_batches(base, new), *_steps(base, new)]
+    found += _batches(base, new)
+    few, many = sorted((base.quality.steady_steps, new.quality.steady_steps))
+    if few and many > STEPS_APART * few:
+        found.append(Difference("steps", base.quality.steady_steps, new.quality.steady_steps))
+    return found
 
 
 def between(
@@ -128,25 +132,11 @@ def _batches(base: Report, new: Report) -> list[Difference]:
     return [Difference("batch-size", round(before, 1), round(after, 1))]
 
 
-def _steps(base: Report, new: Report) -> list[Difference]:
-    few, many = sorted((base.quality.steady_steps, new.quality.steady_steps))
-    if few == 0 or many <= STEPS_APART * few:
-        return []
-    return [Difference("steps", base.quality.steady_steps, new.quality.steady_steps)]
-
-
 LOWER_IS_BETTER = frozenset(
-    {
-        "data_wait_fraction",
-        "exposed_data_wait_fraction",
-        "step_time_s",
-        "iowait_fraction",
-        "startup_s",
-        "evaluation_fraction",
-        "checkpoint_fraction",
-    }
+    "data_wait_fraction exposed_data_wait_fraction step_time_s iowait_fraction startup_s evaluation_fraction "
+    "checkpoint_fraction".split()
 )
-HIGHER_IS_BETTER = frozenset({"steps_per_s", "samples_per_s", "gpu_busy_fraction", "mfu"})
+HIGHER_IS_BETTER = frozenset("steps_per_s samples_per_s gpu_busy_fraction mfu".split())
 # An interval covers the noise inside one run, not between runs: two runs of one script on a quiet machine
 # still differ by about this much. Chosen; nsys-ai has the same floor.
 BETWEEN_RUNS = 0.02
@@ -173,13 +163,14 @@ def _move(name: str, base: Metric | None, new: Metric | None) -> Move | None:
     before, after = (metric.value if metric else None for metric in (base, new))
     if before is None and after is None:
         return None
-    if before is None or after is None:
+    if base is None or new is None or before is None or after is None:
         return Move(name, "absent", base, new)
-    assert base is not None and new is not None
     delta = after - before
-    if None in (base.low, base.high, new.low, new.high):
+    if base.low is None or base.high is None or new.low is None or new.high is None:
         return Move(name, "unknown", base, new, delta)
-    low, high = _delta_interval(base, new)
+    # The 90 % interval of a difference, the two runs being independent.
+    low = delta - math.hypot(after - new.low, base.high - before)
+    high = delta + math.hypot(new.high - after, before - base.low)
     return Move(name, _kind(name, before, delta, low, high), base, new, delta, low, high)
 
 
@@ -192,13 +183,3 @@ def _kind(name: str, before: float, delta: float, low: float, high: float) -> st
     if name in HIGHER_IS_BETTER:
         return "better" if delta > 0 else "worse"
     return "moved"
-
-
-def _delta_interval(base: Metric, new: Metric) -> tuple[float, float]:
-    """The 90 % interval of new - base, the two runs being independent."""
-    assert base.value is not None and base.low is not None and base.high is not None
-    assert new.value is not None and new.low is not None and new.high is not None
-    delta = new.value - base.value
-    down = math.hypot(new.value - new.low, base.high - base.value)
-    up = math.hypot(new.high - new.value, base.value - base.low)
-    return delta - down, delta + up

@@ -12,25 +12,11 @@ from collections.abc import Collection, Iterable
 from ..model.errors import UsageError
 from ..model.gate import Condition
 
-METRIC_NAMES = (
-    "data_wait_fraction",
-    "exposed_data_wait_fraction",
-    "batch_release_fraction",
-    "step_time_s",
-    "steps_per_s",
-    "samples_per_s",
-    "cpu_busy_fraction",
-    "iowait_fraction",
-    "gpu_busy_fraction",
-    "gpu_memory_fraction",
-    "mfu",
-    "cores_per_gpu",
-    "worker_busy_fraction",
-    "startup_s",
-    "evaluation_fraction",
-    "evaluation_data_wait_fraction",
-    "evaluation_step_time_s",
-    "checkpoint_fraction",
+METRIC_NAMES = tuple(
+    "data_wait_fraction exposed_data_wait_fraction batch_release_fraction step_time_s steps_per_s "
+    "samples_per_s cpu_busy_fraction iowait_fraction gpu_busy_fraction gpu_memory_fraction mfu cores_per_gpu "
+    "worker_busy_fraction startup_s evaluation_fraction evaluation_data_wait_fraction evaluation_step_time_s "
+    "checkpoint_fraction".split()
 )
 OPERATORS = {"<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge, "==": op.eq, "!=": op.ne}
 SHAPE = re.compile(r"\s*([A-Za-z_]\w*)\s*([<>=!~]+)\s*(\S+)\s*", re.ASCII)
@@ -78,8 +64,8 @@ def refuse_contradictions(conditions: Iterable[Condition]) -> None:
         by_metric.setdefault(condition.metric, []).append(condition)
     for metric, together in by_metric.items():
         if all(any(holds(value, one) for one in together) for value in _candidates(metric, together)):
-            said = " and ".join(f"{c.origin} '{c.metric} {c.op} {c.threshold:g}'" for c in together)
-            raise UsageError(f"{said} would fail whatever {metric} is: drop or reverse one of them")
+            named = " and ".join(f"{c.origin} '{c.metric} {c.op} {c.threshold:g}'" for c in together)
+            raise UsageError(f"{named} would fail whatever {metric} is: drop or reverse one of them")
 
 
 def is_fraction(metric: str) -> bool:

@@ -13,15 +13,10 @@ from ..model.instruments import Series
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
+from .shares import FEW_SAMPLES, LARGE_PART, MOST, NEARLY_ALL, NOTICED, TRACE
 from .steps import mean_in, ratio_interval, share_interval
 
-LOOKS_AT_LEAST = 5  # sampled steps; with fewer, the clock is not used (chosen)
 PAIR_AT_MOST_S = 5e-6  # for two adjacent events [CUDA Runtime API: events resolve 0.5 us; the rest is chosen]
-CAUGHT_UP = 0.9  # of sampled steps at least: the loop takes the time, or waits in every step (chosen)
-WAITING = 0.02  # of the step in calls that wait for the device, from which these may have emptied it (chosen)
-SPARE = 0.8  # of the device's own time: a loop that takes more may be waiting for room in its queue (chosen)
-NO_ROOM = 0.5  # of the device's time, that such a loop is taken to need: between nothing and all of it
-HIDDEN = 0.5  # of the clock's wait for data idle in the window, or kernels ran in that time (chosen)
 
 DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
 
@@ -51,7 +46,7 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> De
     """The mean step, from the steps sampled between two instants; None where there are too few."""
     table = facts.table
     rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
-    if sum(table.looks[row] for row in rows) < LOOKS_AT_LEAST or aside.step_s <= 0:
+    if sum(table.looks[row] for row in rows) < FEW_SAMPLES or aside.step_s <= 0:
         return None
     steps, heard = (max(1, sum(column[row] for row in rows)) for column in (table.steps, table.heard))
 
@@ -144,15 +139,15 @@ def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceStepBre
 
 def is_always_ahead(clock: DeviceClockStep) -> bool:
     """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
-    waits = not clock.heard or clock.inside_s + clock.blocked_s >= WAITING * clock.wall_s
-    return not waits and clock.caught_up is not None and clock.caught_up >= CAUGHT_UP
+    waits = not clock.heard or clock.inside_s + clock.blocked_s >= TRACE * clock.wall_s
+    return not waits and clock.caught_up is not None and clock.caught_up >= NEARLY_ALL
 
 
 def _input_s(clock: DeviceClockStep, window: DeviceWindow) -> float:
     """The wait for data, without the kernels that ``next`` itself launches: these are the window's busy time
     beyond the rest of the step, where the window hardly saw the device idle for data."""
     beyond = window.busy_s - clock.rest_s
-    idle = window.input_s / window.wall_s < HIDDEN * clock.input_s / clock.wall_s
+    idle = window.input_s / window.wall_s < MOST * clock.input_s / clock.wall_s
     return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
 
 
@@ -161,15 +156,15 @@ def _host_s(clock: DeviceClockStep, window: DeviceWindow, busy_s: float) -> floa
     loop far ahead, for which the device never waits, also waits for room in the queue by its clock."""
     known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
     idle = window.launch_s + window.sync_s + window.memory_s + window.collective_s
-    return without_room(known, busy_s) if idle < WAITING * window.wall_s else known
+    return without_room(known, busy_s) if idle < TRACE * window.wall_s else known
 
 
 def without_room(issue_s: float, device_s: float) -> float:
-    """A loop's time without what it may have waited for room in the device's queue."""
-    return NO_ROOM * device_s if issue_s > SPARE * device_s else issue_s
+    """A loop's time without what it may have waited for room in the device's queue: what it then needs is
+    between nothing and all of the device's time."""
+    return device_s / 2 if issue_s > NEARLY_ALL * device_s else issue_s
 
 
-BUSY = 0.3  # NVML busy share from which a reading counts: idle devices clock down by design (chosen)
 SLOWING = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")
 HOST = (None, "", "cpu", "meta")  # where tensors are when no accelerator is used
 TIMED = ("cuda", "xpu")  # kinds of devices that torch can set timed marks on
@@ -192,8 +187,8 @@ def facts_of(profile: Profile, loop: Loop | None) -> DeviceFacts:
         kind = kinds[0] if kinds and kinds[0] else ""
         return DeviceFacts(kind=kind, driver=0 if kind == "cuda" and not known else None)
     about = loop.loader if loop is not None else ""
-    beside = loop is not None and loop.role == "train" and mine.loader  # two loaders may feed one loop
-    return mine if mine.loader == about or beside else replace(mine, table=DeviceTable())
+    trains = loop is not None and loop.role == "train" and mine.loader  # two loaders may feed one loop
+    return mine if mine.loader == about or trains else replace(mine, table=DeviceTable())
 
 
 def view_device(
@@ -248,9 +243,10 @@ def find_gaps(view: DeviceView | None) -> list[Gap]:
 
 
 def view_driver(series: Series, prefix: str, begin: float, end: float) -> DriverView:
-    """NVML's readings of one device while it was busy, between two instants."""
+    """NVML's readings of one device between two instants, while it was busy: idle ones clock down."""
     readings = _readings(series, prefix, begin, end)
-    busy = [one for one in readings if one.get("busy_share", 1.0) >= BUSY and not one.get("clocks_idle")]
+    busy = [one for one in readings if one.get("busy_share", 1.0) >= LARGE_PART]
+    busy = [one for one in busy if not one.get("clocks_idle")]
     once = {name: value for one in _readings(series, prefix, 0.0, end) for name, value in one.items()}
     gen, width = _usual(busy, "pcie_gen"), _usual(busy, "pcie_width")
     return DriverView(
@@ -319,3 +315,46 @@ def _shared(readings: list[Reading]) -> dict[str, float | None]:
     if ours is not None and theirs is not None and ours + theirs > 0:
         found["our_share"] = ours / (ours + theirs)
     return found
+
+
+def runs_ahead(view: DeviceView, wait_s: float, syncs: bool = True, copies: bool = True) -> float:
+    """1.0 where the loop leaves work queued on the device when it goes on, 0.0 where it waits for all of it.
+
+    ``syncs``/``copies`` False: as if calls that read values back, or copies, did not block. Blocking calls
+    alone do not prove that it waits: the device must have been idle for a batch, or after the call.
+    """
+    beat, facts = view.beat, view.facts
+    if beat is None:
+        whole = view.clock is None or (wait_s > 0 and view.clock.input_s >= NEARLY_ALL * wait_s)
+        return 0.0 if whole else 1.0
+    waits = sum(one.count for one in facts.syncs or []) if syncs else 0.0
+    waits += sum(one.count for one in facts.copies or [] if one.blocking) if copies else 0.0
+    read = beat.sync_s if facts.syncs is None else min(beat.sync_s, sum(one.idle_s for one in facts.syncs))
+    drained = beat.memory_s + (read if syncs else 0.0) + (beat.sync_s - read if copies else 0.0)
+    if drained >= TRACE * beat.wall_s:
+        return 0.0
+    exposed = wait_s > 0 and beat.input_s >= MOST * wait_s
+    return 0.0 if waits >= MOST and exposed else 1.0
+
+
+def clock_loss(view: DeviceView) -> float | None:
+    """The clock while busy over the highest, where something holds it down; None where nothing is known to.
+
+    A low clock alone proves nothing: users lock clocks, and a large device at work is limited by its power as
+    designed. Heat, a hardware slowdown, a power brake or a limit below the card's own is what counts.
+    """
+    driver = view.driver
+    if driver.readings < FEW_SAMPLES or driver.clock_share is None or not held_down(driver):
+        return None
+    return min(1.0, driver.clock_share)
+
+
+def held_down(driver: DriverView) -> dict[str, float]:
+    """Why clocks are low that should not be, with the share of busy readings that named it."""
+    limit, default = driver.power_limit_w, driver.power_default_w
+    lowered = limit is not None and default is not None and limit < default
+    return {
+        name: share
+        for name, share in driver.slowed.items()
+        if share > NOTICED and (name != "power_cap" or lowered)
+    }

@@ -14,9 +14,8 @@ from ..model.run import Gap
 from .attribution import attribute
 from .between_epochs import epoch_ends
 from .device import find_gaps, is_accelerated, look_aside, view_device
-from .drift import find_drift
 from .host import busy_workers, measure_host, rate, uncontended
-from .hot_lines import NOBODY, find_feeders
+from .hot_lines import NO_FEEDERS, find_feeders
 from .inputs import (
     disagreement,
     measure_inputs,
@@ -29,6 +28,7 @@ from .inputs import (
     with_feeders,
     works_of,
 )
+from .levels import find_drift
 from .live_diagnosis import by_samples
 from .loop_cpu import with_written
 from .loop_without_loader import judge_gap, with_waits
@@ -52,9 +52,14 @@ def diagnose(profile: Profile) -> Diagnosis:
         loop = with_waits(profile, loop, gap)
     if loop is not None:
         loop = attribute(profile, loop).evaluated.set_aside(loop)
-    window, slowed = _window(loop, loader), list[Gap]()
-    if loop is not None and is_accelerated(profile):
-        window, slowed = split_at_window(window, loop.table)
+    window, slowed = SteadyWindow([], 0), list[Gap]()
+    if loop is not None:
+        workers = loader.num_workers if loader is not None and loop.loader else 0
+        slots = workers * (loader.prefetch_factor or 2) if loader is not None else 0
+        second = loop.epochs.t[1] if len(loop.epochs.t) > 1 else 0.0
+        window = find_window(steps_of(loop.table), loop.table.set_aside, slots, second)
+        if is_accelerated(profile):
+            window, slowed = split_at_window(window, loop.table)
     stretches = [with_written(profile, loop, with_freed(profile, loop, one)) for one in window.stretches]
     window = replace(window, stretches=stretches)
     main, phases = tell_apart(window, lambda steps: _judge(profile, loop, loader, steps))
@@ -70,14 +75,6 @@ def diagnose(profile: Profile) -> Diagnosis:
     return by_samples(found) if profile.run.attached else found
 
 
-def _window(loop: Loop | None, loader: Loader | None) -> SteadyWindow:
-    if loop is None:
-        return SteadyWindow([], 0)
-    slots = (loader.num_workers * (loader.prefetch_factor or 2)) if loader is not None and loop.loader else 0
-    second = loop.epochs.t[1] if len(loop.epochs.t) > 1 else 0.0
-    return find_window(steps_of(loop.table), loop.table.set_aside, slots, second)
-
-
 def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step]) -> Diagnosis:
     """The diagnosis of one stretch of steps, without what is judged over all stretches."""
     begin, end = span_of(steps)
@@ -85,7 +82,7 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
     table = steady_fetches(profile, loop, loader)
     inputs = measure_inputs(profile, table, begin, end, workers) if steps else Inputs()
     works: tuple[BatchCost, ...] = ()
-    feeders = NOBODY
+    feeders = NO_FEEDERS
     if table is not None and table.t:
         rows = rows_within(table, begin, end)
         works = works_of(table, split_blocked(profile, table, rows, begin, end), rows)
@@ -128,16 +125,13 @@ def _evaluation(profile: Profile, loop: Loop | None) -> Diagnosis | None:
     longest = next(iter(evaluations_of(profile, loop)), None)
     if longest is None:
         return None
-    kept = zip(steps_of(longest.table), longest.table.set_aside, strict=True)
-    steps = [_forward_only(step) for step, flag in kept if flag != "instrument"]
+    steps = []
+    for step, flag in zip(steps_of(longest.table), longest.table.set_aside, strict=True):
+        if flag != "instrument":  # without the training between two passes
+            rest = step.compute + step.backward + step.optimizer
+            steps.append(replace(step, backward=0.0, optimizer=0.0, compute=rest))
     judged = _judge(profile, longest, loader_of(profile, longest), steps)
     return replace(judged, metrics=measure(judged, [steps]))
-
-
-def _forward_only(step: Step) -> Step:
-    """An evaluation's step, without the training between two passes."""
-    rest = step.compute + step.backward + step.optimizer
-    return replace(step, backward=0.0, optimizer=0.0, compute=rest)
 
 
 def _model_error(scenario: Scenario | None, step_s: float) -> float:
@@ -157,14 +151,6 @@ def _workers_part(profile: Profile, loop: Loop | None, scenario: Scenario | None
     return busy / (busy + surplus)
 
 
-def _noise(steps: list[Step]) -> float:
-    """Median absolute deviation of the step time over its median."""
-    if len(steps) < 3:
-        return 0.0
-    centre = median(step.wall for step in steps)
-    return median(abs(step.wall - centre) for step in steps) / centre if centre > 0 else 0.0
-
-
 def _share(part_s: float | None, whole_s: float) -> float | None:
     """None for a share of zero, or of less than a nanosecond, which no clock measures."""
     return part_s / whole_s if part_s is not None and whole_s >= 1e-9 else None
@@ -175,12 +161,12 @@ def _overhead(profile: Profile, main: Diagnosis) -> Overhead:
     to how busy it keeps all cores."""
     cost, cores = profile.cost, main.host.job_cores
     busy = 1.0 if cores is None else min(1.0, cores / main.host.cores)
-    beside = busy * ((cost.supervisor_cpu_s or 0.0) + cost.stacks_cpu_s)
+    outside = busy * ((cost.supervisor_cpu_s or 0.0) + cost.stacks_cpu_s)
     return Overhead(
         agent_s_per_step=cost.agent_s_per_step,
         share_of_step=_share(cost.agent_s_per_step, main.step_s),
         supervisor_cpu_share=_share(cost.supervisor_cpu_s, profile.run.duration_s),
-        within_s=None if cost.agent_s is None else cost.agent_s + beside,
+        within_s=None if cost.agent_s is None else cost.agent_s + outside,
         around_s=around_s(cost),
     )
 
@@ -191,10 +177,13 @@ def around_s(cost: InstrumentCost) -> float | None:
 
 
 def _quality(profile: Profile, window: SteadyWindow, main: Diagnosis, slowed: list[Gap]) -> Quality:
+    walls = [step.wall for step in main.steps]
+    usual = median(walls) if walls else 0.0
+    noise = median(abs(wall - usual) for wall in walls) / usual if usual > 0 else 0.0
     return Quality(
         steady_steps=steps_in(main.steps),
         warmup_steps=window.warmup_steps,
-        step_time_noise=_noise(main.steps) if main.steps else None,
+        step_time_noise=noise if walls else None,
         overhead=_overhead(profile, main),
         gaps=[*profile.gaps, *find_gaps(main.device), *slowed],
         set_aside=window.set_aside,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
-from math import inf, sqrt
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 from ..model.code import FunctionSource, Location
@@ -13,43 +12,29 @@ from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
 from ..source import code
 from ..source.frames import users_path
-from ..source.purpose import BESIDE, LOG, MEASURE, purpose_of
+from ..source.purpose import LOG, MEASURE, UNNEEDED, purpose_of
 from .loop_parts import LoopSample, samples_in
-from .steps import SAMPLES_AT_LEAST, Z90
+from .shares import MOST, PART
+from .steps import SAMPLES_AT_LEAST
 
 CHANCE = 4.0  # median deviations from the usual step: 2.7 standard deviations of normal noise
 # What of a row passes between batches, and its part that does not.
 OWN = (("cpu_s", ""), ("process_cpu_s", "wait_cpu_s"), ("runq_s", "wait_runq_s"), ("system_s", ""),
        ("minor_faults", ""))  # fmt: skip
 Call = tuple[int, str]  # the loop's line, and the user's function that it calls
-FORWARDS = 0.2  # of the samples of what a line calls: fewer, and it only uses the model (chosen)
-# the same of what is written out: with less, it is the writing that takes time (chosen)
-WRITTEN_FORWARDS = 0.5
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The share of the training loop's time, by so many stack samples in so many seconds, and the line of it
-    that evaluates most."""
+    """The share of the training loop's time, by stack samples, and the line of it that evaluates most."""
 
     share: float = 0.0
     place: Location | None = None
     calls: frozenset[Call] = frozenset()
-    samples: int = 0
-    watched_s: float = 0.0
 
     def without(self, samples: list[LoopSample]) -> list[LoopSample]:
         """The samples of the training itself."""
         return [one for one in samples if one.call not in self.calls]
-
-    def clocked(self, walls: list[float], steps: list[int]) -> Evaluated:
-        """The share by the clock: the excess of long rows over usual ones, within the samples' error. Samples
-        alone count bursts, of which few may have been seen."""
-        bursts = [one for one in _longer(walls, steps) if one > 0] if self.share and walls else []
-        whole = sum(walls)
-        if not bursts or abs(self.share * whole - sum(bursts)) > whole * self._error(mean(bursts)):
-            return self
-        return replace(self, share=sum(bursts) / whole)
 
     def set_aside(self, loop: Loop) -> Loop:
         """The loop with steps that hold no evaluation: its time is taken off the rows that are longer than
@@ -63,11 +48,6 @@ class Evaluated:
         over = max(0.0, taken - sum(longer)) / max(whole - sum(longer), 1e-12)
         evaluated = [off * more + over * (wall - more) for wall, more in zip(walls, longer, strict=True)]
         return replace(loop, table=_less(loop.table, evaluated))
-
-    def _error(self, burst_s: float) -> float:
-        """Half of the share's 90 % interval; the samples of one burst count as one."""
-        count = min(float(self.samples), self.watched_s / burst_s if self.watched_s else inf)
-        return Z90 * sqrt(self.share * (1 - self.share) / max(1.0, count)) if self.samples else 0.0
 
 
 def _longer(walls: list[float], steps: list[int]) -> list[float]:
@@ -112,16 +92,7 @@ def find_evaluated(profile: Profile, loop: Loop, samples: list[LoopSample]) -> E
     body, place = loop.body, group[0].called
     if body is not None:
         place = Location(body.file, line, body.function)
-    watched_s = sum(one.end_s - one.start_s for one in profile.windows if one.instrument == "py-spy")
-    evaluated = Evaluated(share, place, frozenset(found), samples_in(samples), watched_s)
-    return evaluated.clocked(*_as_recorded(profile, loop))
-
-
-def _as_recorded(profile: Profile, loop: Loop) -> tuple[list[float], list[int]]:
-    """Seconds and steps of the loop's rows, with what it evaluates in them."""
-    loops = profile.loops if loop.loader else profile.outside
-    mine = (one.table for one in loops if (one.pid, one.loader) == (loop.pid, loop.loader))
-    return next(((one.wall_s, one.steps) for one in mine), ([], []))
+    return Evaluated(share, place, frozenset(found))
 
 
 def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool:
@@ -134,9 +105,9 @@ def _evaluates(profile: Profile, group: list[LoopSample], modular: bool) -> bool
     stacks = [one.stack for one in group]
     purpose = purpose_of(profile.sources, stacks)
     # A model of plain functions calls no module: only the source shows that it is measured now and then.
-    measures = not modular and purpose.seldom and purpose.what in (BESIDE, MEASURE)
-    least = WRITTEN_FORWARDS if purpose.what == LOG else FORWARDS
-    if purpose.what not in (BESIDE, MEASURE, LOG) or not (measures or forwards >= least * total):
+    measures = not modular and purpose.seldom and purpose.what in (UNNEEDED, MEASURE)
+    least = MOST if purpose.what == LOG else PART  # else the writing takes the time, or it uses the model
+    if purpose.what not in (UNNEEDED, MEASURE, LOG) or not (measures or forwards >= least * total):
         return False
     path = users_path(max(stacks, key=lambda one: one.count).frames)
     return any(_says_so(profile.sources, place) for place in path)

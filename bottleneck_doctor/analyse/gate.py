@@ -186,6 +186,7 @@ def compare_runs(
     fair = all(report.quality.uncontended_step is not None for report in (*before, *after))
     sides = [[_measured(report, what, fair) for report in side] for side in (before, after)]
     change = change_between(*sides)
+    contended = [statistics.fmean(1 - _fair(report) for report in side) for side in (before, after)]
     wanted = max(WANTED, math.expm1(2 * math.log1p(limit)))
     return Regression(
         EXCEEDED if change.low > limit else HOLDS,
@@ -194,8 +195,8 @@ def compare_runs(
         what=what,
         base_s=change.base,
         new_s=change.new,
-        base_contended=_contended(before) if fair else None,
-        new_contended=_contended(after) if fair else None,
+        base_contended=contended[0] if fair else None,
+        new_contended=contended[1] if fair else None,
         change=change.change,
         low=change.low,
         high=change.high,
@@ -219,11 +220,6 @@ def _silence(report: Report) -> str:
     if left is not None and left.value is None:
         return left.source
     return "the step time has no interval" if metric.low is None or metric.high is None else ""
-
-
-def _contended(reports: Sequence[Report]) -> float:
-    """The mean share of the step that went to waiting for cores that other programs used."""
-    return statistics.fmean(1 - _fair(report) for report in reports)
 
 
 def _fair(report: Report) -> float:

@@ -12,10 +12,9 @@ from ..model.loops import RankSteps
 from ..model.profile import Profile
 from ..model.report import Metric
 from .replay import step_seconds
+from .shares import MOST, NEARLY_ALL, PART
 from .steps import mean_interval, seconds_in, steps_in
 
-DISK_BUSY = 0.5  # share of time with a request in flight; below it, users do not delay each other (chosen)
-OURS_AT_LEAST = 0.7  # the job's share of the traffic; below it, the disks are shared (chosen)
 LITTLE_BYTES_PER_S = 5e6  # of other processes' traffic do not slow a disk (chosen)
 
 
@@ -41,8 +40,8 @@ class Disks:
     @property
     def shared(self) -> bool:
         """Whether other processes take so much of busy disks that the job slows down."""
-        large = self.strangers_bytes_per_s >= LITTLE_BYTES_PER_S and self.job_share < OURS_AT_LEAST
-        return large and self.busy >= DISK_BUSY
+        large = self.strangers_bytes_per_s >= LITTLE_BYTES_PER_S and self.job_share < NEARLY_ALL
+        return large and self.busy >= MOST
 
 
 def measure_disks(profile: Profile, begin: float, end: float) -> Disks | None:
@@ -75,7 +74,9 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad)
     if walls <= 0 or host.foreign_cores is None or all(step.queue is None for step in steps):
         return None
     stretched = inputs.queue / inputs.wall if workers and inputs.wall > 0 else 0.0
-    queues = [_queue(step, workers, stretched) for step in steps]
+    queues = [step.queue or 0.0 for step in steps]  # seconds in which it wanted to go on, and had no core
+    if workers:
+        queues = [max(0.0, (one.queue or 0.0) - one.wait_queue) + one.wait * stretched for one in steps]
     lost = min(1.0, sum(queue * step.steps for queue, step in zip(queues, steps, strict=True)) / walls)
     theirs = _theirs(lost, host)
     # A row's queue may belong to the step before it: no single row is held to be above zero.
@@ -86,12 +87,6 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad)
     return Metric(value, "s", low, high, steps_in(steps), SOURCE)
 
 
-def _queue(step: Step, workers: int, stretched: float) -> float:
-    """Seconds of a step in which it wanted to go on and no core was free."""
-    queue = step.queue or 0.0
-    return max(0.0, queue - step.wait_queue) + step.wait * stretched if workers else queue
-
-
 def _theirs(lost: float, host: HostLoad) -> float:
     """Other processes' share of the run queue: their cores over all demand beyond the allowed cores."""
     foreign = strangers(host)
@@ -100,10 +95,6 @@ def _theirs(lost: float, host: HostLoad) -> float:
     wanted = (host.job_cores or 0.0) / max(1.0 - lost, 0.05)
     beyond = wanted + foreign - host.cores
     return min(1.0, foreign / beyond) if beyond > 0 else 1.0
-
-
-OTHERS_SHARE = 0.2  # of a worker's CPU in threads that it did not ask for (chosen)
-QUEUE_SHARE = 0.25  # of a fetch spent waiting for a core (chosen)
 
 
 def pool_cpu(inputs: Inputs, serialise: float) -> float:
@@ -117,7 +108,7 @@ def crowding(inputs: Inputs, workers: int, serialise: float) -> float:
     pool = pool_cpu(inputs, serialise)
     if workers < 2 or inputs.cpu <= 0 or inputs.wall <= 0:
         return 1.0
-    if pool < OTHERS_SHARE * (inputs.cpu + pool) or inputs.queue < QUEUE_SHARE * inputs.wall:
+    if pool < PART * (inputs.cpu + pool) or inputs.queue < PART * inputs.wall:
         return 1.0
     return 1 + pool / inputs.cpu
 
@@ -125,10 +116,10 @@ def crowding(inputs: Inputs, workers: int, serialise: float) -> float:
 def _helped(series: Series, begin: float, end: float) -> float:
     """The same of processes that the script started itself: their CPU over that of their main threads."""
     names = ("main_cpu", "main_queue", "beside_cpu")
-    main, queue, beside = (rate(series, f"children_{name}_s", begin, end) or 0.0 for name in names)
-    if main <= 0 or beside < OTHERS_SHARE * (main + beside) or queue < QUEUE_SHARE * (main + queue):
+    main, queue, other = (rate(series, f"children_{name}_s", begin, end) or 0.0 for name in names)
+    if main <= 0 or other < PART * (main + other) or queue < PART * (main + queue):
         return 1.0
-    return 1 + beside / main
+    return 1 + other / main
 
 
 def busy_workers(scenario: Scenario) -> float:
@@ -142,7 +133,6 @@ def busy_workers(scenario: Scenario) -> float:
 FOREIGN_NOISE_CORES = 0.08  # bdoc's supervisor and kernel threads stay below this (chosen)
 
 LEAST_CORES = 0.01  # cores: the smallest quota that is believed
-OVERLAP = 0.5  # of the steady window, for which another process trains too, to share the cores (chosen)
 
 
 def rate(series: Series, name: str, begin: float, end: float) -> float | None:
@@ -169,7 +159,7 @@ def measure_host(profile: Profile, begin: float, end: float, device: DeviceView 
     foreign = foreign_cores(series, begin, end)
     if foreign is not None:
         ours = (profile.cost.supervisor_cpu_s or 0.0) / max(profile.run.duration_s, 1.0)
-        merged = {one.file: one.job_cores or 0.0 for one in _beside(profile)}
+        merged = {one.file: one.job_cores or 0.0 for one in _merged_here(profile)}
         siblings = 0.0 if "other_ranks_cpu_s" in series.values else sum(merged.values())
         foreign = max(0.0, foreign - ours - siblings)
     periods = rate(series, "quota_periods", begin, end)
@@ -202,17 +192,17 @@ def foreign_cores(series: Series, begin: float, end: float) -> float | None:
     return max(0.0, busy - job - (rate(series, "other_ranks_cpu_s", begin, end) or 0.0) - FOREIGN_NOISE_CORES)
 
 
-def _beside(profile: Profile) -> list[RankSteps]:
+def _merged_here(profile: Profile) -> list[RankSteps]:
     """Ranks on this machine whose profiles were merged into this one."""
     return [one for one in profile.elsewhere if one.host == profile.machine.host]
 
 
 def _sharing(profile: Profile) -> int:
     """Ranks that other runs watch and that use the same cores: none where each run can have its own."""
-    beside = _beside(profile)
+    merged = _merged_here(profile)
     alive = max((count or 0 for count in profile.series.values.get("other_ranks", ())), default=0)
-    ranks = max(len(beside), round(alive))
-    runs = 1 + max(len({one.file for one in beside}), round(alive))
+    ranks = max(len(merged), round(alive))
+    runs = 1 + max(len({one.file for one in merged}), round(alive))
     return ranks if runs * profile.machine.cores > profile.machine.cores_online else 0
 
 
@@ -221,7 +211,7 @@ def _training(profile: Profile, begin: float, end: float) -> set[int]:
     the script started."""
     loops = [(one.pid, one.table.t) for one in [*profile.loops, *profile.outside] if one.role == "train"]
     spans = [(pid, min(end, t[-1]) - max(begin, t[0])) for pid, t in loops if t]
-    return {pid for pid, length in spans if length >= OVERLAP * (end - begin) > 0}
+    return {pid for pid, length in spans if length >= MOST * (end - begin) > 0}
 
 
 def strangers(host: HostLoad) -> float:

@@ -9,41 +9,25 @@ from dataclasses import dataclass, field, replace
 from ..model.code import Location
 from ..model.derived import HotFunction, HotOperator
 from ..model.diagnosis import Inputs
-from ..model.instruments import Operator, Stack
+from ..model.instruments import Stack
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..source.frames import is_ours, is_queued, is_users, parse_frame
 from .loop_without_loader import gap_stacks
+from .shares import LARGE_PART, MOST, NOTICED
 from .steps import SAMPLES_AT_LEAST
 
 LISTED = 20  # of each role's own and of its library functions: a readable list of bounded size
 LEAST = 0.005  # of the samples, below which a function is noise at the few hundred that a window takes
-
-Key = tuple[str, str]  # function, file
-
-
-@dataclass
-class SampleCounts:
-    """Samples of one role, counted by function."""
-
-    samples: int = 0
-    own: Counter[Key] = field(default_factory=Counter)
-    total: Counter[Key] = field(default_factory=Counter)
-    lines: dict[Key, Counter[int]] = field(default_factory=dict)
-    users: set[Key] = field(default_factory=set)
-    looked: Counter[Key] = field(default_factory=Counter)  # own samples, where thread states were sampled
-    awake: Counter[Key] = field(default_factory=Counter)
 
 
 def hot_functions(profile: Profile) -> list[HotFunction]:
     """The user's functions first, then those of libraries; each by what it took itself."""
     found = []
     for role in ("trainer", "worker"):
-        tally = SampleCounts()
-        for stack in profile.stacks:
-            if role_of(profile, stack) == role:
-                _count(tally, stack)
-        found += _listed(tally, role)
+        listed = _functions([one for one in profile.stacks if role_of(profile, one) == role], role)
+        for users in (True, False):
+            found += [one for one in listed if one.users is users][:LISTED]
     return sorted(found, key=lambda one: (not one.users, -one.own_share, -one.total_share, one.function))
 
 
@@ -58,74 +42,55 @@ def role_of(profile: Profile, stack: Stack) -> str:
     return "trainer" if stack.pid in trains | {one.pid for one in profile.outside} else "other"
 
 
-def _count(tally: SampleCounts, stack: Stack) -> None:
-    tally.samples += stack.count
-    places = [place for place in map(parse_frame, stack.frames) if place is not None]
-    places = [place for place in places if not is_ours(place.file)]
-    for place in places:
-        lines = tally.lines.setdefault((place.function, place.file), Counter())
-        lines[place.line] += stack.count
-    for key in {(place.function, place.file) for place in places}:
-        tally.total[key] += stack.count
-    users = [(place.function, place.file) for place in places if is_users(place.file)]
-    tally.users.update(users)
-    own = users[-1:]
-    if places and not is_users(places[-1].file):
-        own.append((places[-1].function, places[-1].file))
-    for key in own:
-        tally.own[key] += stack.count
-        if stack.running is not None:
-            tally.looked[key] += stack.count
-            tally.awake[key] += stack.running
-
-
-def _listed(tally: SampleCounts, role: str) -> list[HotFunction]:
-    if not tally.samples:  # stacks that only the samples of awake threads contain
-        return []
-    found = [_function(tally, key, role) for key, _ in tally.own.most_common()]
-    found = [one for one in found if one.own_share >= LEAST]
-    own = [one for one in found if one.users]
-    return own[:LISTED] + [one for one in found if not one.users][:LISTED]
-
-
-def _function(tally: SampleCounts, key: Key, role: str) -> HotFunction:
-    function, file = key
-    (line, _), *_ = tally.lines[key].most_common(1)
-    looked = tally.looked[key]  # taken at other instants than the samples: chance may make it a little more
-    return HotFunction(
-        function=function,
-        location=Location(file, line, function),
-        role=role,
-        users=key in tally.users,
-        own_share=tally.own[key] / tally.samples,
-        total_share=tally.total[key] / tally.samples,
-        n=tally.samples,
-        on_cpu_share=min(1.0, tally.awake[key] / looked) if looked >= SAMPLES_AT_LEAST else None,
-    )
+def _functions(stacks: list[Stack], role: str) -> list[HotFunction]:
+    """Those of some threads, by (function, file); what a library does counts for the user's caller, too."""
+    samples = sum(stack.count for stack in stacks)
+    own, total, looked, awake = (Counter[tuple[str, str]]() for _ in range(4))
+    lines: dict[tuple[str, str], Counter[int]] = {}
+    for stack in stacks:
+        places = [place for place in map(parse_frame, stack.frames) if place and not is_ours(place.file)]
+        for place in places:
+            lines.setdefault((place.function, place.file), Counter())[place.line] += stack.count
+        total.update(dict.fromkeys({(place.function, place.file) for place in places}, stack.count))
+        mine = [place for place in places if is_users(place.file)]
+        for key in {(place.function, place.file) for place in [*mine[-1:], *places[-1:]]}:
+            own[key] += stack.count
+            if stack.running is not None:
+                looked[key] += stack.count
+                awake[key] += stack.running
+    return [
+        HotFunction(
+            function=key[0],
+            location=Location(key[1], lines[key].most_common(1)[0][0], key[0]),
+            role=role,
+            users=is_users(key[1]),
+            own_share=count / samples,
+            total_share=total[key] / samples,
+            n=samples,
+            # Taken at other instants than the samples: chance may make it a little more.
+            on_cpu_share=min(1.0, awake[key] / looked[key]) if looked[key] >= SAMPLES_AT_LEAST else None,
+        )
+        for key, count in own.most_common()
+        if samples and count >= LEAST * samples
+    ]
 
 
 def hot_operators(profile: Profile) -> list[HotOperator]:
     """The profiled step's operators, the dearest first: by the accelerator's time where it computed them."""
     device = any(one.self_device_s for one in profile.operators)
-
-    def cost(one: Operator | HotOperator) -> float:
-        return one.self_device_s if device else one.self_cpu_s
-
-    whole = sum(map(cost, profile.operators)) or 1.0
+    costs = [one.self_device_s if device else one.self_cpu_s for one in profile.operators]
+    whole = sum(costs) or 1.0
     found = [
-        HotOperator(one.name, one.calls, one.self_cpu_s, one.self_device_s, cost(one) / whole)
-        for one in profile.operators
+        HotOperator(one.name, one.calls, one.self_cpu_s, one.self_device_s, cost / whole)
+        for one, cost in zip(profile.operators, costs, strict=True)
     ]
-    return sorted(found, key=lambda one: (-cost(one), one.name))[: 2 * LISTED]
+    return sorted(found, key=lambda one: (-one.share, one.name))[: 2 * LISTED]
 
 
 POOLS = ("/multiprocessing/", "/concurrent/futures/")  # a forked process also shows its parent's frames
 WRITERS = ("/torch/serialization.py", "/safetensors/", "/tensorboard/", "/logging/")
 SENDS = re.compile(r"(\w+\.)?(put|send|send_bytes|dumps|_sendback_result) \(.*/(multiprocessing|concurrent)/")
 PUTS = re.compile(r"(\w+\.)?put \(.*/queues?\.py:")
-QUEUED = 0.1  # of the loop's samples in a queue, from which it is fed by threads (chosen)
-MAKES = 0.5  # of the samples, from which a thread is one of those (chosen)
-BUSY = 0.3  # of a core, from which one is a feeder (chosen)
 
 
 @dataclass(frozen=True)
@@ -142,7 +107,7 @@ class Feeders:
     stacks: tuple[Stack, ...] = ()
 
 
-NOBODY = Feeders()
+NO_FEEDERS = Feeders()
 
 
 def find_feeders(profile: Profile, pid: int) -> Feeders:
@@ -151,15 +116,15 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
     main = [one for one in profile.stacks if one.pid == pid and "Main" in one.thread]
     looks = sum(one.count for one in main)
     if looks < SAMPLES_AT_LEAST:
-        return NOBODY
+        return NO_FEEDERS
     seen: dict[tuple[int, str], list[Stack]] = {}
     for one in profile.stacks:
         if one.pid in pools or (one.pid == pid and "Main" not in one.thread):
             seen.setdefault((one.pid, one.thread), []).append(one)
     busy = {key: sum(one.running or 0 for one in stacks) / looks for key, stacks in seen.items()}
-    found = [key for key, share in busy.items() if share >= BUSY and _feeds(seen[key])]
+    found = [key for key, share in busy.items() if share >= LARGE_PART and _feeds(seen[key])]
     asleep = []
-    if sum(one.count for one in main if is_queued(one.frames)) >= QUEUED * looks:
+    if sum(one.count for one in main if is_queued(one.frames)) >= NOTICED * looks:
         others = [key for key in seen if key[0] == pid and key not in found]
         asleep = [key for key in others if _makes(seen[key], looks)]
     return Feeders(
@@ -194,28 +159,22 @@ def _sending(stacks: list[Stack]) -> float:
 
 def _feeds(stacks: list[Stack]) -> bool:
     """Whether a thread mostly runs the user's code or sends its results, and writes nothing."""
-    makes = [
-        one.running or 0
-        for one in stacks
-        if (_making(one) or _is_sending(one)) and not any(map(_writes, one.frames))
-    ]
-    return sum(makes) > 0.5 * sum(one.running or 0 for one in stacks)
+    makes = [one for one in stacks if (_making(one) or _is_sending(one)) and not _writes(one)]
+    return sum(one.running or 0 for one in makes) > MOST * sum(one.running or 0 for one in stacks)
 
 
 def _makes(stacks: list[Stack], looks: int) -> bool:
     """Whether a thread is mostly below the user's lines, writes nothing, and is not ahead of the loop."""
     makes = [one for one in stacks if _making(one) and not is_queued(one.frames)]
-    return not any(_writes(frame) for one in makes for frame in one.frames) and (
-        sum(one.count for one in makes) > MAKES * looks
-    )
+    return not any(map(_writes, makes)) and sum(one.count for one in makes) > MOST * looks
 
 
 def _is_sending(stack: Stack) -> bool:
     return any(map(SENDS.match, stack.frames))
 
 
-def _writes(frame: str) -> bool:
-    return any(one in frame for one in WRITERS)
+def _writes(stack: Stack) -> bool:
+    return any(mark in frame for frame in stack.frames for mark in WRITERS)
 
 
 def _making(stack: Stack) -> list[str]:
@@ -229,12 +188,9 @@ def _making(stack: Stack) -> list[str]:
 
 
 FETCH = "torch/utils/data/_utils/fetch.py:"
-LIBRARY = re.compile(
+PACKAGE = re.compile(
     r"/(?:site|dist)-packages/([^/:]+)|/lib/python3\.\d+t?/(?!(?:site|dist)-packages/)([^/:]+)"
-    r"|/(bottleneck_doctor)/agent/"
 )
-OURS = "bottleneck_doctor"
-MOST = 0.5  # of the samples: the deepest line that still holds as much is the hottest (chosen)
 # Modules shown under the name of a library that people know.
 KNOWN_AS = {"_compression": "gzip, bz2 or lzma", "sre_compile": "re", "sre_parse": "re", "zipfile": "zip"}
 
@@ -296,41 +252,29 @@ def _within_fetch(profile: Profile, loader: Loader, stack: Stack) -> Stack:
 def _judge(stacks: list[Stack]) -> HotLines:
     total = sum(stack.count for stack in stacks)
     awake = sum(stack.running or 0 for stack in stacks)
-    if total < SAMPLES_AT_LEAST:
-        return HotLines(total, awake)
     seen: dict[str, list[tuple[int, Stack]]] = {}  # line -> (place in the path, path)
-    for stack in stacks:
+    for stack in stacks if total >= SAMPLES_AT_LEAST else ():
         for place, frame in _users(stack.frames):
             seen.setdefault(frame, []).append((place, stack))
-    lines = {frame: line for frame, paths in seen.items() if (line := _line(frame, paths, total, awake))}
+    lines: dict[str, LineShare] = {}
+    depths: dict[str, float] = {}
+    for frame, paths in seen.items():
+        count = sum(stack.count for _, stack in paths)
+        running = sum(stack.running or 0 for _, stack in paths) / awake if awake >= SAMPLES_AT_LEAST else None
+        location = parse_frame(frame)
+        assert location is not None
+        lines[frame] = LineShare(location, count / total, running)
+        depths[frame] = sum(place * stack.count for place, stack in paths) / max(1, count)
     if not lines:
         return HotLines(total, awake)
-    most = [frame for frame, line in lines.items() if line.share >= MOST]
-    chosen = max(most, key=lambda frame: _depth(seen[frame]), default="")
+    chosen = max((one for one in lines if lines[one].share >= MOST), key=depths.__getitem__, default="")
     chosen = chosen or max(lines, key=lambda frame: lines[frame].share)
     ranked = sorted(lines.values(), key=lambda line: -line.share)
-    return HotLines(total, awake, ranked, lines[chosen], _mostly_inside(seen[chosen]))
-
-
-def _line(frame: str, paths: list[tuple[int, Stack]], total: int, awake: int) -> LineShare | None:
-    location = parse_frame(frame)
-    if location is None:
-        return None
-    running = sum(stack.running or 0 for _, stack in paths) / awake if awake >= SAMPLES_AT_LEAST else None
-    return LineShare(location, sum(stack.count for _, stack in paths) / total, running)
-
-
-def _depth(paths: list[tuple[int, Stack]]) -> float:
-    count = sum(stack.count for _, stack in paths)
-    return sum(place * stack.count for place, stack in paths) / max(1, count)
-
-
-def _mostly_inside(paths: list[tuple[int, Stack]]) -> str:
-    found: Counter[str] = Counter()
-    for place, stack in paths:
-        found[_library(stack.frames, place)] += stack.count
-    name = found.most_common(1)[0][0]
-    return KNOWN_AS.get(name, name)
+    inside: Counter[str] = Counter()
+    for place, stack in seen[chosen]:
+        inside[_library(stack.frames[place + 1 :])] += stack.count
+    library = inside.most_common(1)[0][0]
+    return HotLines(total, awake, ranked, lines[chosen], KNOWN_AS.get(library, library))
 
 
 def users_line(stack: Stack) -> Location | None:
@@ -341,20 +285,17 @@ def users_line(stack: Stack) -> Location | None:
 
 def _users(path: list[str]) -> list[tuple[int, str]]:
     """The user's frames with their places, each line once: a comprehension is on its caller's line."""
-    found: dict[str, tuple[int, str]] = {}
-    for place, frame in enumerate(path):
-        if LIBRARY.search(frame) is None and "<frozen" not in frame:
-            line = frame.rpartition(" (")[2]
-            first = found[line][1] if line in found else frame
-            found[line] = (place, first)
+    found: dict[tuple[str, int], tuple[int, str]] = {}
+    for n, frame in enumerate(path):
+        place = parse_frame(frame)
+        if place is not None and is_users(place.file):
+            line = place.file, place.line
+            found[line] = (n, found[line][1] if line in found else frame)
     return list(found.values())
 
 
-def _library(path: list[str], place: int) -> str:
-    """The package of the first frame below the user's that is not the user's; "" where there is none."""
-    for frame in path[place + 1 :]:
-        match = LIBRARY.search(frame)
-        name = next((one for one in match.groups() if one), "") if match is not None else ""
-        if name and name != OURS:
-            return name.removesuffix(".py")
-    return ""
+def _library(below: list[str]) -> str:
+    """The package of the first frame that is not the user's; "" where there is none."""
+    found = (PACKAGE.search(frame) for frame in below if not is_ours(frame))
+    match = next(filter(None, found), None)
+    return (match[1] or match[2]).removesuffix(".py") if match is not None else ""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median, pstdev
-from typing import Any
+from statistics import fmean, pstdev
 
 from ..model.diagnosis import BatchCost, Inputs, Step
 from ..model.fetches import FetchTable, Making
@@ -16,7 +14,7 @@ from ..model.profile import Profile
 from .interpreter_lock import background
 from .memory import READ_S_PER_BYTE, paging_s
 from .step_costs import spaced
-from .steps import seconds_in, span_of, steps_in
+from .steps import SAMPLES_AT_LEAST, seconds_in, span_of, steps_in
 
 
 def making_of(profile: Profile, loader: Loader | None) -> Making:
@@ -38,7 +36,6 @@ MADE = "made"  # a wait for a thread of the same process that computes the batch
 READ_MARK_BYTES = 4096  # bytes from storage per batch; less counts as no read
 BUCKET_S = 0.5  # length of a bucket of samples: one that ends in the stretch may begin before it
 NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
-OPENING = 3.0  # times what other batches cost, from which a new worker's first is part of its start (chosen)
 
 
 @dataclass(frozen=True)
@@ -67,42 +64,10 @@ def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> Fe
 
 
 def steady_fetches(profile: Profile, loop: Loop | None, loader: Loader | None) -> FetchTable | None:
-    """The loader's fetches in a steady epoch, without the CPU of unrelated threads of the process and without
-    what new workers open."""
+    """The loader's fetches, without the CPU of unrelated threads of the process."""
     if loader is None:
         return None
-    table = fetches_of(profile, loader.key, background(profile, loop, loader.num_workers))
-    return without_openings(table, loop, loader) if table is not None else None
-
-
-def without_openings(table: FetchTable, loop: Loop | None, loader: Loader) -> FetchTable:
-    """The table without the first fetch of each new worker, where that opens or parses what later ones use.
-
-    It is paid once an epoch, however long the epoch is, and ``epoch.seconds`` holds it. An iterable data set
-    begins anew in kept workers, too: its first fetches stay.
-    """
-    again = loop is not None and len(loop.epochs.t) > 1
-    if not loader.num_workers or loader.persistent_workers or loader.dataset_kind != "map" or not again:
-        return table
-    first: dict[tuple[int, int], int] = {}
-    begins = loop.epochs.t if loop is not None else []
-    for place, (t, worker) in enumerate(zip(table.t, table.worker, strict=True)):
-        first.setdefault((bisect(begins, t), worker), place)
-    opening = set(first.values())
-    later = [place for place in range(len(table.t)) if place not in opening]
-    if not later or _cost(table, list(opening)) < OPENING * _cost(table, later):
-        return table
-    columns: dict[str, Any] = {
-        name: [column[place] for place in later]
-        for name, column in vars(table).items()
-        if isinstance(column, list) and len(column) == len(table.t)
-    }
-    return replace(table, **columns, seen=max(len(later), table.seen - len(opening)))
-
-
-def _cost(table: FetchTable, rows: list[int]) -> float:
-    """Median seconds of a fetch, net of waiting for a core."""
-    return median(table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows)
+    return fetches_of(profile, loader.key, background(profile, loop, loader.num_workers))
 
 
 def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:
@@ -158,17 +123,17 @@ def measure_inputs(
     split = split_blocked(profile, table, rows, begin, end)
     blocked = fmean([_blocked(table, place, split) for place in rows])
 
-    def mean(column: list[float]) -> float:
-        return fmean([column[place] for place in rows])
-
-    def known(column: list[int | None] | list[float | None]) -> float | None:
+    def known(column: Sequence[float | None]) -> float | None:
         values = [value for place in rows if place < len(column) and (value := column[place]) is not None]
         return fmean(values) if values else None
 
-    walls = [table.wall_s[place] for place in rows]
+    def mean(column: Sequence[float | None]) -> float:
+        return known(column) or 0.0
+
+    costs = [table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows]
     return Inputs(
         batches=len(rows),
-        wall=fmean(walls),
+        wall=mean(table.wall_s),
         cpu=mean(table.cpu_s),
         other_cpu=mean(table.other_cpu_s),
         system=mean(table.system_s),
@@ -180,17 +145,17 @@ def measure_inputs(
         network=blocked * split.network,
         wait=blocked * sum(split.waits.values()),
         waits={name: blocked * share for name, share in split.waits.items()},
-        samples=fmean([table.samples[place] for place in rows]),
+        samples=mean(table.samples),
         storage_bytes=known(table.storage_bytes),
         read_bytes=known(table.read_bytes),
         reads=known(table.reads),
-        major_faults=fmean([table.major_faults[place] for place in rows]),
+        major_faults=mean(table.major_faults),
         opens=known(table.opens),
         containers=known(table.containers),
-        container=known(table.container_s) or 0.0,
-        container_cpu=known(table.container_cpu_s) or 0.0,
-        minor_faults=known(table.minor_faults) if table.minor_faults else None,
-        variation=_variation(table, rows),
+        container=mean(table.container_s),
+        container_cpu=mean(table.container_cpu_s),
+        minor_faults=known(table.minor_faults),
+        variation=pstdev(costs) / fmean(costs) if fmean(costs) > 0 else 0.0,
         busy=_busy(table, rows, workers),
         blocked_samples=split.samples,
     )
@@ -227,46 +192,35 @@ def _pooled(table: FetchTable, place: int, split: BlockedSplit) -> float:
     return max(0.0, min(_off_core(table, place) * waits, table.other_cpu_s[place]))
 
 
-def _variation(table: FetchTable, rows: list[int]) -> float:
-    """Coefficient of variation of a batch's cost, net of waiting for a core."""
-    costs = [table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows]
-    return pstdev(costs) / fmean(costs) if len(costs) > 1 and fmean(costs) > 0 else 0.0
-
-
 def _busy(table: FetchTable, rows: list[int], workers: int) -> float | None:
     """Share of the workers' time inside fetches, between the first and the last sampled fetch."""
     if len(rows) < 2 or not workers:
         return None
     span = table.t[rows[-1]] + table.wall_s[rows[-1]] - table.t[rows[0]]
-    scale = table.seen / max(1, len(table.t))
-    return (
-        min(1.0, scale * sum(table.wall_s[place] for place in rows) / (workers * span)) if span > 0 else None
-    )
+    inside = table.seen / max(1, len(table.t)) * sum(table.wall_s[place] for place in rows)
+    return min(1.0, inside / (workers * span)) if span > 0 else None
 
 
 def works_of(table: FetchTable, split: BlockedSplit, rows: list[int]) -> tuple[BatchCost, ...]:
     """The measured batches as the replay wants them, net of waiting for a core."""
-    waits = sum(split.waits.values())
     works = []
     for place in rows:
         blocked = _blocked(table, place, split)
         collate = min(table.collate_cpu_s[place], table.cpu_s[place])
         fetching, reading = table.cpu_s[place] - collate, _reading(table, place)
-        works.append(
-            BatchCost(
-                cpu=max(0.0, fetching - reading) + _pooled(table, place, split),
-                collate=collate,
-                reading=min(fetching, reading),
-                storage=blocked * split.storage,
-                network=blocked * split.network,
-                wait=blocked * waits,
-            )
-        )
+        cpu = max(0.0, fetching - reading) + _pooled(table, place, split)
+        works.append(_cost(cpu, blocked, split, collate, min(fetching, reading)))
     return tuple(works)
 
 
+def _cost(
+    cpu: float, blocked: float, split: BlockedSplit, collate: float = 0.0, reading: float = 0.0
+) -> BatchCost:
+    waits = blocked * sum(split.waits.values())
+    return BatchCost(cpu, collate, reading, blocked * split.storage, blocked * split.network, waits)
+
+
 KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most (chosen, measured 0.7 to 0.9)
-SAMPLES_AT_LEAST = 50  # samples from outside; with fewer, the share of time asleep is a guess (chosen)
 
 
 def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> BlockedSplit:
@@ -314,13 +268,7 @@ def _work(step: Step, split: BlockedSplit, read_bytes_per_s: float) -> BatchCost
     making = cpu + blocked * (split.made or 0.0)
     kernel = max(0.0, (step.system or 0.0) - paging_s(step.system, step.faults))
     reading = min(making, kernel, KERNEL_S_PER_BYTE * read_bytes_per_s * step.wall)
-    return BatchCost(
-        cpu=making - reading,
-        reading=reading,
-        storage=blocked * split.storage,
-        network=blocked * split.network,
-        wait=blocked * sum(split.waits.values()),
-    )
+    return _cost(making - reading, blocked, split, reading=reading)
 
 
 def own_inputs(steps: list[Step], split: BlockedSplit, read_bytes_per_s: float) -> Inputs:

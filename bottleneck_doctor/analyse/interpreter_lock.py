@@ -12,11 +12,10 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from .hot_lines import users_line
 from .loop_cpu import is_library
+from .shares import LARGE_PART, NOTICED
 from .steps import SAMPLES_AT_LEAST
 
-OTHERS_RUN = 0.3  # of the time another Python thread is on a core; else the lock is free (chosen)
 NEAR = 3  # innermost frames that show what a thread waits for: a wait calls little (chosen)
-WORKS = 0.1  # of its samples found it running: a line that works, not one that sleeps (chosen)
 ASIDE = (
     "/torch/serialization.py", "/logging/", "/torch/distributed/", "/selectors.py", "/threading.py",
     "/queue.py", "/multiprocessing/",
@@ -48,7 +47,7 @@ def lock_wait(profile: Profile, loop: Loop | None) -> LockWait | None:
         return None
     others = [one for one in mine if not one.thread.startswith("MainThread")]
     busy = sum(one.running or 0 for one in others) / total
-    if busy < OTHERS_RUN:
+    if busy < LARGE_PART:
         return LockWait(0.0, 0.0, busy, None)
     waited, still = _waited(main), sum(max(0, one.count - (one.running or 0)) for one in main)
     return LockWait(waited / total, min(1.0, waited / max(1, still)), busy, _busiest(others))
@@ -81,14 +80,14 @@ def held_by_lock(profile: Profile, loop: Loop | None, base: Scenario) -> Scenari
     busy = min(1.0, seen.others)
     # Logging that sleeps waits for the thread that writes, not for a disk.
     stored = base.shares.stored * (1 - busy)
-    beside = base.strangers + busy  # it wants a core as other processes do
+    foreign = base.strangers + busy  # it wants a core as other processes do
     crowded = sum(waits) / len(waits) if makers else 0.0
     return replace(
         base,
         costs=costs,
         works=works,
         threads=1.0,
-        strangers=beside,
+        strangers=foreign,
         shares=replace(base.shares, stored=stored),
         crowded=crowded,
     )
@@ -103,7 +102,7 @@ def _waited(main: list[Stack]) -> int:
         if stack.frames and not any(mark in frame for frame in stack.frames[-NEAR:] for mark in ASIDE):
             seen[stack.frames[-1]] += stack.count
             ran[stack.frames[-1]] += stack.running or 0
-    working = (line for line, count in seen.items() if ran[line] >= WORKS * count or is_library(line))
+    working = (line for line, count in seen.items() if ran[line] >= NOTICED * count or is_library(line))
     return sum(max(0, seen[line] - ran[line]) for line in working)
 
 

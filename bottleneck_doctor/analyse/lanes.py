@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -56,15 +55,6 @@ def layered(spans: Iterable[LanePiece]) -> list[LanePiece]:
     return _visible(found)
 
 
-def in_turn(begin: float, batch: int | None, lengths: Iterable[tuple[str, float]]) -> list[LanePiece]:
-    """Pieces one after another; those of no length are left out."""
-    found = []
-    for what, length in lengths:
-        found.append(LanePiece(begin, begin + length, what, batch))
-        begin += length
-    return _visible(found)
-
-
 def clipped(pieces: Iterable[LanePiece], begin: float, end: float) -> list[LanePiece]:
     """What of the pieces lies between two instants."""
     cut = (one._replace(begin=max(begin, one.begin), end=min(end, one.end)) for one in pieces)
@@ -85,17 +75,6 @@ def _visible(pieces: list[LanePiece]) -> list[LanePiece]:
 Waits = Mapping[int, LanePiece]  # the loop's wait for each batch
 
 
-@dataclass(frozen=True)
-class _Fetch:
-    """One row of the table, and where it lies."""
-
-    place: int
-    number: int
-    batch: int | None
-    begin: float
-    end: float
-
-
 def fetch_pieces(table: Fetches, place: int, split: BlockedSplit, batch: int | None) -> list[LanePiece]:
     """A fetch in parts that sum to its length: collating comes last, the rest stands in a fixed order. Other
     threads of the process computed while this one slept: that is CPU, not waiting."""
@@ -113,47 +92,43 @@ def fetch_pieces(table: Fetches, place: int, split: BlockedSplit, batch: int | N
         ("cpu", cpu + pooled), ("storage", storage), ("network", network),
         ("blocked", max(0.0, left - storage - network)), ("queue", queue), ("collate", collate),
     )  # fmt: skip
-    return in_turn(table.t[place], batch, lengths)
+    found, begin = [], table.t[place]
+    for what, length in lengths:
+        found.append(LanePiece(begin, begin + length, what, batch))
+        begin += length
+    return _visible(found)
 
 
 def worker_lanes(
     table: Fetches, split: BlockedSplit, waits: Waits, begin: float, end: float
 ) -> dict[int, list[LanePiece]]:
     """The pieces of each worker's lane, by its number; a fetch under way at either end is whole."""
-    lanes: dict[int, list[_Fetch]] = {}
+    lanes: dict[int, list[int]] = {}
     for place, worker in enumerate(table.worker):
         if worker >= 0:
-            t, wall = table.t[place], table.wall_s[place]
-            one = _Fetch(place, table.number[place], table.batch[place], t, t + wall)
-            lanes.setdefault(worker, []).append(one)
-    return {worker: _lane(table, lanes[worker], split, waits, begin, end) for worker in sorted(lanes)}
+            lanes.setdefault(worker, []).append(place)
+    found: dict[int, list[LanePiece]] = {worker: [] for worker in sorted(lanes)}
+    for worker, lane in found.items():
+        for place, later in zip(lanes[worker], [*lanes[worker][1:], None], strict=True):
+            until = table.t[place] + table.wall_s[place]
+            if until > begin and table.t[place] < end:
+                lane += fetch_pieces(table, place, split, table.batch[place])
+            lane += clipped(_after(table, place, later, waits), max(begin, until), end)
+    return {worker: one_at_a_time(lane) for worker, lane in found.items()}
 
 
-def _lane(
-    table: Fetches, fetches: list[_Fetch], split: BlockedSplit, waits: Waits, begin: float, end: float
-) -> list[LanePiece]:
-    found: list[LanePiece] = []
-    for one, later in pairwise([*fetches, None]):
-        assert one is not None
-        if one.end > begin and one.begin < end:
-            found += fetch_pieces(table, one.place, split, one.batch)
-        found += clipped(_after(one, later, waits), max(begin, one.end), end)
-    return one_at_a_time(found)
-
-
-def _after(one: _Fetch, later: _Fetch | None, waits: Waits) -> list[LanePiece]:
+def _after(table: Fetches, place: int, later: int | None, waits: Waits) -> list[LanePiece]:
     """What a worker did between two fetches. It takes the next task as soon as there is one, so time that is
     not handing over is idle. Of the time before a new process in its place, nothing is known."""
-    if later is not None and later.number > one.number + 1:
-        return [LanePiece(one.end, later.begin, "unseen")]
-    free = later.begin if later is not None else float("inf")
-    awaited = waits.get(one.batch) if one.batch is not None else None
-    given = one.end
-    if awaited is not None and awaited.begin <= one.end < awaited.end:
-        given = min(awaited.end, free)
-    handing = [LanePiece(one.end, given, "hand over", one.batch)]
-    same = later is not None and later.number == one.number + 1
-    return [*handing, LanePiece(given, free, "idle")] if same else handing
+    end, batch = table.t[place] + table.wall_s[place], table.batch[place]
+    skipped = table.number[later] - table.number[place] - 1 if later is not None else None
+    free = table.t[later] if later is not None else float("inf")
+    if skipped is not None and skipped > 0:
+        return [LanePiece(end, free, "unseen")]
+    awaited = waits.get(batch) if batch is not None else None
+    given = min(awaited.end, free) if awaited is not None and awaited.begin <= end < awaited.end else end
+    idle = [LanePiece(given, free, "idle")] if skipped == 0 else []
+    return [LanePiece(end, given, "hand over", batch), *idle]
 
 
 SPANS_AT_MOST, FETCHES_AT_MOST = 400, 600  # more are not drawn; a profile may come from anywhere
@@ -171,20 +146,12 @@ def lanes_of(diagnosis: Diagnosis) -> Lanes | None:
     excerpt = next((one for one in kept if one.end_s > one.start_s and one.steps > 0), None)
     if excerpt is None or len(excerpt.spans.t) > SPANS_AT_MOST or len(excerpt.fetches.t) > FETCHES_AT_MOST:
         return None
-    alone = not any(
-        one.role == "train" and one.pid == loop.pid and one.thread != loop.thread
-        for one in diagnosis.profile.loops
-    )
-    return _lay_out(excerpt, _split(diagnosis, excerpt), alone)
-
-
-def _lay_out(excerpt: Excerpt, split: BlockedSplit, alone: bool) -> Lanes:
+    split, spans = _split(diagnosis, excerpt), _spans(excerpt)
     begin, end = excerpt.start_s, excerpt.end_s
-    spans = _spans(excerpt)
     waits = {one.batch: one for one in spans if one.what == "wait" and one.batch is not None}
     workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
     own = _own_fetches(excerpt, split, waits)
-    lanes = [_loop_lane(excerpt, spans, own, alone), *workers.values()]
+    lanes = [_loop_lane(excerpt, spans, own), *workers.values()]
     ordered = (sorted(lane, key=lambda one: one.begin) for lane in lanes)
     rows = [(number, one) for number, lane in enumerate(ordered) for one in lane][:PIECES_AT_MOST]
     return Lanes(
@@ -242,54 +209,21 @@ def _own_fetches(excerpt: Excerpt, split: BlockedSplit, waits: dict[int, LanePie
     return found
 
 
-def _loop_lane(
-    excerpt: Excerpt, spans: list[LanePiece], inside: list[LanePiece], alone: bool
-) -> list[LanePiece]:
+def _loop_lane(excerpt: Excerpt, spans: list[LanePiece], inside: list[LanePiece]) -> list[LanePiece]:
     """The loop's time without gaps. Time of a step that no hook saw is computing; where steps followed that
-    were not sampled, the step ends with its last event, and the rest is unseen. Unless ``alone``, other
-    threads of the process train too, and their sampled steps record events of this thread's other steps.
-
-    Where steps wait for a second loader, too, a step without that wait is unseen up to its first event.
-    """
+    were not sampled, the step ends with its last event, and the rest is unseen."""
     numbered = [one for one in spans if one.what == "wait" and one.batch is not None]
-    laid = layered([*spans, *inside])
-    known = [_with_batch(one, numbered) for one in laid]
-    edges = [*numbered, LanePiece(excerpt.end_s, excerpt.end_s, "wait", None)]
-    steps = [
-        (one, later, [piece for piece in spans if one.end <= piece.begin < later.begin])
-        for one, later in pairwise(edges)
-    ]
-    looks = [_waits_again(within) for _, _, within in steps if any(one.what in HEARD for one in within)]
-    paired = 2 * sum(looks) > len(looks)
+    known = [_with_batch(one, numbered) for one in layered([*spans, *inside])]
     found: list[LanePiece] = []
-    for one, later, within in steps:
+    for one, later in pairwise([*numbered, LanePiece(excerpt.end_s, excerpt.end_s, "wait", None)]):
         skipped = one.batch is not None and later.batch is not None and later.batch > one.batch + 1
-        until = _last(within, one.end, alone) if skipped else later.begin
-        heard = (piece.begin for piece in within if piece.what in HEARD)
-        since = one.end if not paired or _waits_again(within) else min(heard, default=until)
+        within = [piece for piece in spans if one.end <= piece.begin < later.begin]
+        heard = (piece.end for piece in within if piece.what in HEARD)
+        until = max(heard, default=one.end) if skipped else later.begin
         pieces = [piece for piece in known if one.end <= piece.begin < later.begin]
-        found += _filled(pieces, one.end, since, "unseen", None)
-        found += _filled(pieces, since, until, "compute", one.batch)
+        found += _filled(pieces, one.end, until, "compute", one.batch)
         found += _filled(pieces, until, later.begin, "unseen", None)
     return clipped([*known, *found], excerpt.start_s, excerpt.end_s)
-
-
-def _waits_again(within: list[LanePiece]) -> bool:
-    """Whether a step began with a wait for another loader, too."""
-    first = next((one for one in within if one.what == "wait" or one.what in HEARD), None)
-    return first is not None and first.what == "wait"
-
-
-def _last(within: list[LanePiece], begin: float, alone: bool) -> float:
-    """The last known instant of a step that unsampled steps followed; events after the next wait for a loader
-    belong to a later step."""
-    heard = [one for one in within if one.what in HEARD]
-    first = next((one for one in heard if one.what == "optimizer"), None)
-    if first is not None:
-        looks = [one.begin for one in within if one.what == "wait" and one.begin >= first.end]
-        limit = min(looks, default=float("inf")) if alone else first.end
-        heard = [one for one in heard if one.begin < limit]
-    return max((one.end for one in heard), default=begin)
 
 
 def _with_batch(piece: LanePiece, waits: list[LanePiece]) -> LanePiece:

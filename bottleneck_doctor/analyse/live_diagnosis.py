@@ -15,21 +15,17 @@ from ..source.frames import is_queued
 from .causes import RESOURCE
 from .host import measure_host
 from .hot_lines import FETCH
+from .inputs import NETWORK, STORAGE
 from .loop_parts import training_samples
 from .metrics import cpu_busy
+from .ranks import SIMILAR
+from .shares import MOST
 from .steady import WARMUP_SHARE
 from .steps import Z90
-from .verdict import NO_GAINS, STEPS_AT_LEAST
+from .verdict import NEARER, NO_GAINS, STEPS_AT_LEAST
 
-SAMPLES_AT_LEAST = 100  # of a training's thread; with fewer, a share is known to 8 percentage points at best
-CLEARLY = 1.5  # times the second side, from which confidence is more than low (chosen)
-AWAKE = 0.5  # of the samples of who makes batches, from which that is a matter of CPU
-SLEEPS = {
-    "storage": "input.storage",
-    "fault": "input.storage",
-    "network": "input.network",
-    "remote": "input.network",
-}
+LIVE_SAMPLES = 100  # of a training's thread; with fewer, a share is known to 8 percentage points at best
+SLEEPS = {**dict.fromkeys(STORAGE, "input.storage"), **dict.fromkeys(NETWORK, "input.network")}
 SIDES = {
     "data": "waiting for data", "forward": "the model", "backward": "the model", "loss": "the model",
     "compiled": "the model", "zero_grad": "the model", "optimizer": "the model", "exchange": "other ranks",
@@ -53,8 +49,8 @@ def by_samples(diagnosis: Diagnosis) -> Diagnosis:
     host = measure_host(profile, 0.0, profile.run.duration_s, None)
     metrics = diagnosis.metrics | {"cpu_busy_fraction": cpu_busy(host)}
     total = sum(seen.values())
-    if total < SAMPLES_AT_LEAST:
-        why = f"{total} stack samples of a training thread; at least {SAMPLES_AT_LEAST} are needed"
+    if total < LIVE_SAMPLES:
+        why = f"{total} stack samples of a training thread; at least {LIVE_SAMPLES} are needed"
         return replace(diagnosis, metrics=metrics, verdict=replace(diagnosis.verdict, summary=why))
     wait = _share(seen["waiting for data"], total)
     metrics |= {"data_wait_fraction": wait, "exposed_data_wait_fraction": wait}
@@ -85,7 +81,7 @@ def _verdict(profile: Profile, trainer: int | None, seen: Counter[str], total: i
         return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)
     cause = _why_late(profile, trainer) if side == "waiting for data" else CAUSES[side]
     bound = RESOURCE[cause] or "io"  # what is written to a disk, or over a network
-    sure = "medium" if most >= CLEARLY * (others[0][1] if others else 0) else "low"
+    sure = "medium" if (others[0][1] if others else 0) < NEARER * most else "low"
     return Verdict(bound, cause, why, sure, None, NO_GAINS)
 
 
@@ -96,7 +92,7 @@ def _why_late(profile: Profile, trainer: int | None) -> str:
     makers = workers or [one for one in stacks if one.pid == trainer]
     known = [one for one in makers if one.running is not None]
     awake = sum(one.running or 0 for one in known)
-    if known and awake >= AWAKE * sum(one.count for one in known):
+    if known and awake >= MOST * sum(one.count for one in known):
         return "input.preprocess"
     pids = {one.pid for one in makers}
     asleep: Counter[str] = Counter()
@@ -108,15 +104,13 @@ def _why_late(profile: Profile, trainer: int | None) -> str:
     return asleep.most_common(1)[0][0] if asleep else "input.wait"
 
 
-ABREAST = 0.9  # of the furthest one's steps: the others are no ranks of the same training (chosen)
-STALLED_S = 10.0  # without a batch, and
-STALLED_STEPS = 10  # times a step's usual time: then the loop hangs, evaluates or saves (chosen)
+STALLED = 10.0  # seconds without a batch, and times a step's usual time: the loop hangs, or saves (chosen)
 ENOUGH_STEPS = ceil(STEPS_AT_LEAST / (1 - WARMUP_SHARE))  # of a run, for a verdict
 
 
 def ranks_of(progress: Sequence[Progress]) -> list[Progress]:
     """The processes that train together, the furthest first."""
-    return [one for one in progress if one.steps >= ABREAST * progress[0].steps]
+    return [one for one in progress if one.steps >= SIMILAR * progress[0].steps]
 
 
 def pace(before: Iterable[Progress], after: Sequence[Progress]) -> tuple[float | None, float | None]:
@@ -137,4 +131,4 @@ def pace(before: Iterable[Progress], after: Sequence[Progress]) -> tuple[float |
 
 def is_stalled(silent_s: float, step_s: float | None) -> bool:
     """Whether no batch came for so long that it is reported."""
-    return silent_s > max(STALLED_S, STALLED_STEPS * (step_s or 0.0))
+    return silent_s > STALLED * max(1.0, step_s or 0.0)

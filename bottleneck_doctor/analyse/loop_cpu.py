@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from math import inf
 
 from ..model.computing import DispatchBreakdown
 from ..model.diagnosis import HostLoad, Step
@@ -18,23 +17,18 @@ from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..source import code
-from ..source.frames import parse_frame, users_path
-from ..source.purpose import BESIDE, MEASURE, Purpose
+from ..source.frames import users_path
+from ..source.purpose import MEASURE, UNNEEDED, Purpose
 from .attribution import TIMED, attribute
 from .between_epochs import epoch_ends
 from .loop_parts import LoopSample, samples_in
+from .shares import LARGE_PART, LITTLE, NEARLY_ALL, NOTICED
 from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (chosen, measured: 0.85 to 0.95)
 ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more is not like them (chosen)
-DISTURBED = 0.5  # of its CPU time off its core: the profiled step's pauses are uncertain (chosen)
-DISTURBED_AT_MOST = 0.25  # is added to that where the profiled step was off its core for long (chosen)
-# times the step's CPU at most, for parts from which time without a core was taken off (chosen)
-ADDS_UP = 1.25
-UNSEEN_AT_LEAST = 0.3  # the same where no stacks say that a pause was Python (chosen)
+ADDS_UP = 1.25  # times the profiled step's CPU at most, for its parts without time off a core (chosen)
 CROWD = 500  # operators in a step, below which calling them is part of computing (chosen)
-HELD = 0.75  # of a line's samples on a core, from which it is Python and no operator (chosen)
-PYTHON_AT_LEAST = 0.1  # of the loop's CPU: pauses that small are noise of a single step (chosen)
 
 
 @dataclass(frozen=True)
@@ -69,26 +63,25 @@ def split_of(
 def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     """The same of what lies within the steps, ``own`` seconds of CPU each."""
     anatomy, samples = anatomy_of(profile, loop), attribute(profile, loop).own
-    pure = _pure_python(profile, samples)
     if anatomy is None or not _is_like(anatomy, own):
-        return LoopCpuSplit(python=max(_in_python(profile, samples) or 0.0, pure))
-    python = min(_long_s(profile, loop, anatomy, samples), witnessed(profile, loop) * own)
-    python = max(python, pure * own)
-    seen = samples_in(samples) >= SAMPLES_AT_LEAST
-    least = max(_python_at_least(anatomy), 0.0 if seen else UNSEEN_AT_LEAST)
-    python = python if python > 0 and (python >= least * own or pure > 0) else 0.0
-    priced = anatomy.own_s - anatomy.beyond_s
-    profiled = PROFILED_S * anatomy.operators / max(anatomy.own_s, 1e-12)
-    true = max(0.0, 1 - profiled)
+        return LoopCpuSplit(python=_in_python(profile, samples) or 0.0)
+    priced, profiled_s = anatomy.own_s - anatomy.beyond_s, PROFILED_S * anatomy.operators
+    pure = _pure_python(samples) * own
+    python = max(pure, min(_long_s(profile, loop, anatomy, samples), witnessed(profile, loop) * own))
+    # Freeing a graph of thousands of nodes is a long pause, too; and a single step has noise.
+    noise = (NOTICED if samples_in(samples) >= SAMPLES_AT_LEAST else LARGE_PART) * own
+    if not pure and (python < noise or anatomy.long_s < anatomy.short_s + priced - profiled_s):
+        python = 0.0
+    true = max(0.0, 1 - profiled_s / max(anatomy.own_s, 1e-12))
     measured, left_over = anatomy.short_s + priced * true, own - python - anatomy.beyond_s * true
     launch = min(max(measured, left_over, 0.0), anatomy.short_s + priced, own - python)
     if anatomy.operators < CROWD:
         launch = 0.0  # any small model consists of small operators: a few of them are no problem
     # Operators that are called by lines which nothing trained needs are no part of the model.
-    apart = [one for one in samples if one.own and one.purpose.what in (MEASURE, BESIDE)]
+    apart = [one for one in samples if one.own and one.purpose.what in (MEASURE, UNNEEDED)]
     running, total = (sum(one.stack.running or 0 for one in some) for some in (apart, samples))
-    beside = min(max(0.0, launch), running / total * own) if total >= SAMPLES_AT_LEAST else 0.0
-    return LoopCpuSplit((python + beside) / own, max(0.0, launch - beside) / own)
+    measuring = min(max(0.0, launch), running / total * own) if total >= SAMPLES_AT_LEAST else 0.0
+    return LoopCpuSplit((python + measuring) / own, max(0.0, launch - measuring) / own)
 
 
 def _is_like(anatomy: DispatchBreakdown, own: float) -> bool:
@@ -103,21 +96,6 @@ def anatomy_of(profile: Profile, loop: Loop | None) -> DispatchBreakdown | None:
     """The profiled step of the loop's process, time without a core taken off."""
     found = next((one for one in profile.computing.anatomies if loop and one.pid == loop.pid), None)
     return awake(found) if found is not None else None
-
-
-def _python_at_least(anatomy: DispatchBreakdown) -> float:
-    """The share of the loop's CPU below which long pauses are noise: more where the thread was off its core.
-
-    All of it where calls outweigh them: freeing a graph of thousands of nodes is a long pause too, and for
-    want of a core, short ones look long.
-    """
-    off = max(0.0, anatomy.wall_s - anatomy.cpu_s) / max(anatomy.cpu_s, 1e-12)
-    calling = anatomy.short_s + anatomy.own_s - anatomy.beyond_s
-    if off <= DISTURBED:
-        calling -= PROFILED_S * anatomy.operators
-    if anatomy.long_s < calling:
-        return inf
-    return PYTHON_AT_LEAST + min(DISTURBED_AT_MOST, PYTHON_AT_LEAST * off)
 
 
 def awake(anatomy: DispatchBreakdown) -> DispatchBreakdown:
@@ -196,13 +174,12 @@ def _in_python(profile: Profile, samples: list[LoopSample]) -> float | None:
     python = [one.stack for one in samples if not is_library(one.stack.frames[-1]) and not one.logs]
     held = sum((stack.running if _is_numpys(profile, stack) else stack.holding) or 0 for stack in python)
     share = min(1.0, held / running)
-    return share if share >= PYTHON_AT_LEAST else 0.0
+    return share if share >= NOTICED else 0.0
 
 
-def _pure_python(profile: Profile, samples: list[LoopSample]) -> float:
+def _pure_python(samples: list[LoopSample]) -> float:
     """The share of the loop's own CPU in lines that hold the interpreter's lock nearly all of the time: those
-    that call operators, however small, let it go again and again. Lines that compute with single elements
-    of tensors, in two loops, count as well: what takes their time is the calling."""
+    that call operators, however small, let it go again and again."""
     lines: dict[str, list[Stack]] = {}
     samples = [one for one in samples if one.stack.holding is not None]
     for one in samples:
@@ -214,18 +191,9 @@ def _pure_python(profile: Profile, samples: list[LoopSample]) -> float:
     found = 0
     for group in lines.values():
         running, holding = sum(one.running or 0 for one in group), sum(one.holding or 0 for one in group)
-        if _picks_elements(profile, group[0]):
-            found += running
-        elif holding >= HELD * running:
+        if holding >= NEARLY_ALL * running:
             found += min(running, holding)
-    return found / total if found >= PYTHON_AT_LEAST * total else 0.0
-
-
-def _picks_elements(profile: Profile, stack: Stack) -> bool:
-    """Whether its innermost line is the user's, and computes with single elements."""
-    place = parse_frame(stack.frames[-1])
-    source = code.source_at(profile.sources, place) if place is not None else None
-    return source is not None and place is not None and code.is_elementwise(source, place.line)
+    return found / total if found >= NOTICED * total else 0.0
 
 
 def _is_numpys(profile: Profile, stack: Stack) -> bool:
@@ -238,9 +206,6 @@ def _is_numpys(profile: Profile, stack: Stack) -> bool:
 def is_library(frame: str) -> bool:
     """Whether a frame is torch's, code that it generated, or bdoc's."""
     return TORCHS.search(frame) is not None
-
-
-SHARE = 0.05  # of the loop's samples; fewer are chance (chosen)
 
 
 @dataclass(frozen=True)
@@ -259,7 +224,7 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
     seen = attribute(profile, loop)
     total, writing = samples_in(seen.own), [one for one in seen.own if one.label == "logging"]
     count = samples_in(writing)
-    if total < SAMPLES_AT_LEAST or count < SHARE * total:
+    if total < SAMPLES_AT_LEAST or count < LITTLE * total:
         return Logged()
     found: Counter[Purpose] = Counter()
     asleep = 0

@@ -18,6 +18,7 @@ from ..model.loops import LoopBody
 from ..model.profile import Profile
 from ..source.frames import FRAMES, is_ours, parse_frame, users_path
 from ..source.purpose import LOG, NO_PURPOSE, Purpose
+from .shares import LITTLE
 
 # By the first frame below the loop that matches: part, the name of its function, parts of its file.
 KNOWN = (
@@ -34,9 +35,7 @@ KNOWN = (
     ("loss", "", ("/torch/nn/functional.py",)),
     ("compiled", "", ("/torch/_dynamo/",)),  # a forward pass, where it is no wrapper of something known
 )
-TORN = 0.05  # of the samples: fewer may be torn stacks, since the thread is not stopped (chosen)
-FEWEST = 3  # samples of a line, below which they may be torn (chosen)
-MANY = 10  # samples, from which a single one among them may be torn (chosen)
+FEWEST = 3  # samples of a line, below which they may be torn: the thread is not stopped (chosen)
 OWN = ("user", "line")  # parts that only the user's source can name: a function, or the loop's line
 
 
@@ -78,7 +77,10 @@ def training_samples(profile: Profile, pid: int, body: LoopBody | None) -> list[
     ]
     found = [one for one in (_sample(stack, body) for stack in stacks) if one is not None]
     lines = _data_lines(found, body)
-    return [replace(one, part="user") if _transforms(one, lines) else one for one in found]
+    return [  # a function of the user's that gets a batch may call torch.nn.functional: that is no loss
+        replace(one, part="user") if one.part == "loss" and one.called and _is_in(one.line, lines) else one
+        for one in found
+    ]
 
 
 def data_samples(samples: Iterable[LoopSample], body: LoopBody | None) -> list[LoopSample]:
@@ -86,11 +88,6 @@ def data_samples(samples: Iterable[LoopSample], body: LoopBody | None) -> list[L
     seen = list(samples)
     lines = _data_lines(seen, body)
     return [one for one in seen if one.own and _is_in(one.line, lines)]
-
-
-def _transforms(sample: LoopSample, lines: list[tuple[int, int]]) -> bool:
-    """Whether a function of the user's that gets a batch calls ``torch.nn.functional``: that is no loss."""
-    return sample.part == "loss" and sample.called is not None and _is_in(sample.line, lines)
 
 
 def _is_in(line: int, spans: list[tuple[int, int]]) -> bool:
@@ -129,7 +126,8 @@ def _calling(samples: list[LoopSample], body: LoopBody) -> set[int]:
             if one.part in calls and feed.first <= one.line <= feed.last:
                 seen[place] += one.stack.count
     total = sum(seen.values())
-    models = {place for place, count in seen.items() if count > TORN * total and (count > 1 or total < MANY)}
+    torn = max(LITTLE * total, 1 if total > len(seen) else 0)
+    models = {place for place, count in seen.items() if count > torn}
     known = models or {len(body.feeds) - 1}
     return models | {place for place, feed in enumerate(body.feeds) if known & set(feed.calls_too)}
 

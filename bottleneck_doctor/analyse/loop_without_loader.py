@@ -5,33 +5,28 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
 
-from ..model.code import FunctionSource, Location
+from ..model.code import Location
 from ..model.instruments import Stack
 from ..model.loops import Loop, LoopBody, StepTable
 from ..model.profile import Profile
 from ..source import code
 from ..source.frames import is_queued, parse_frame, users_path
 from .attribution import attribute
-from .loop_parts import FEWEST, OWN, TORN, LoopSample, samples_in, training_samples  # fmt: skip
+from .loop_parts import FEWEST, OWN, LoopSample, samples_in, training_samples
+from .shares import FEW_SAMPLES, LITTLE, MOST, NEARLY_ALL, NOTICED
 from .steps import SAMPLES_AT_LEAST, Z90
 
-FEW = 5  # samples in the gap at least, where the source shows which lines get a batch (chosen)
-SLIGHT = 0.1  # of the step: without samples, half of so small a gap counts as getting a batch (chosen)
-ELSEWHERE = 0.1  # of the step, by which getting a batch exceeds the gap: it lies elsewhere (chosen)
-NEARLY = 0.8  # of the gap is waiting in queues: the rest is the overhead of sampling (chosen)
-INNER = 0.8  # of the outer loop's samples, from which only the inner loop is judged (chosen)
 TRAINS = ("forward", "loss", "backward", "optimizer")  # between their lines the loop rarely waits for a batch
-USUAL = 0.5  # of a part's samples, from which a line is one of that part's (chosen)
 APART = (*TRAINS, "zero_grad", "checkpoint", "logging", "exchange")  # no part of the gap: hooks time these
 
 
 @dataclass(frozen=True)
 class InputGap:
-    """When a loop gets its batch: in ``share`` of the gap before the model is called, and in ``beside`` of
+    """When a loop gets its batch: in ``share`` of the gap before the model is called, and in ``outside`` of
     the rest of the step; the interval of both, as shares of the whole step; and the line that does it.
     ``busy`` is its share of the loop's time on a core, where no clock measured that."""
 
@@ -39,7 +34,7 @@ class InputGap:
     low: float
     high: float
     location: Location | None = None
-    beside: float = 0.0
+    outside: float = 0.0
     busy: float | None = None
 
 
@@ -55,49 +50,56 @@ def judge_gap(profile: Profile, loop: Loop) -> InputGap:
         queued = _total(table.queued_s) / max(sum(table.wall_s), 1e-12) * wall
         share = min(1.0, max(0.0, queued or asleep) / max(gap, 1e-12))
         return InputGap(share, share * of_step, of_step)
-    body = loop.body
     seen = attribute(profile, loop)
     samples, data = seen.samples, seen.labelled("data")
-    lines = {one.line for one in data}
-    trains = _usual([one for one in samples if one.part in TRAINS and one.line not in lines])
+    got = {one.line for one in data}
+    trains = _usual([one for one in samples if one.part in TRAINS and one.line not in got])
     begin, end = (min(trains), max(trains)) if trains else (0, -1)
-    early = _before_model(profile, samples, data, (begin, end))
     inside = samples_in(one for one in data if not begin <= one.line <= end)
-    later = samples_in(samples) - samples_in(early)
-    beside, loose = _share(samples_in(data) - inside, later) if later else (0.0, 0.0)
     own = [one for one in samples if one.label != "evaluation"]
-    if not timed or _is_elsewhere(loop.table, samples, of_step, inside) or _measured_before(own, data):
-        # only samples show it
-        share, spread = _share(samples_in(data), samples_in(samples))
+    if not timed or _is_elsewhere(table, samples, of_step, inside) or _measured_before(own, data):
+        share, spread = _share(samples_in(data), samples_in(samples))  # only samples show it
         return InputGap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
-    measured = _late_share(loop.table, samples, data, end)
-    if measured is not None:
-        beside, loose = measured, loose / 2
-    least, most = (one * (1 - of_step) for one in _interval(beside, loose))
-    if measured is not None and not inside:
-        return InputGap(0.0, least, most, _hottest(data), beside)
-    if samples_in(early) < (FEW if body is not None else SAMPLES_AT_LEAST):
-        share = 0.5 if of_step < SLIGHT else 1.0
+    early = _before_model(profile, samples, got, (begin, end))
+    later = samples_in(samples) - samples_in(early)
+    outside, spread = _share(samples_in(data) - inside, later) if later else (0.0, 0.0)
+    late = _late_share(table, samples, data, end)
+    if late is not None:
+        outside, spread = late, spread / 2
+    least, most = (one * (1 - of_step) for one in _interval(outside, spread))
+    share, low, high = 0.0, 0.0, 0.0
+    if inside or late is None:
+        share, low, high = _share_of_gap(loop, samples, trains, (inside, samples_in(early)), of_step)
+    return InputGap(share, low + least, high + most, _hottest(data), outside)
+
+
+def _share_of_gap(
+    loop: Loop, samples: list[LoopSample], trains: set[int], counts: tuple[int, int], of_step: float
+) -> tuple[float, float, float]:
+    """The share of the gap in which the batch is got, and its interval as shares of the step; ``counts`` are
+    the gap's samples that get it, and all."""
+    inside, early = counts
+    if early < (FEW_SAMPLES if loop.body is not None else SAMPLES_AT_LEAST):
+        share = 0.5 if of_step < NOTICED else 1.0
         if inside:
-            share = (inside + 0.5) / (samples_in(early) + 1)
-        elif body is not None and samples_in(samples) >= SAMPLES_AT_LEAST:  # a line never seen takes little
-            share = min(1.0, 0.5 / (samples_in(samples) + 1) / max(of_step, 1e-12))
-        return InputGap(share, 0.0, of_step + most, _hottest(data), beside)
+            share = (inside + 0.5) / (early + 1)
+        elif loop.body is not None and samples_in(samples) >= SAMPLES_AT_LEAST:
+            share = min(1.0, 0.5 / (samples_in(samples) + 1) / max(of_step, 1e-12))  # a line never seen
+        return share, 0.0, of_step
     # A function that trains may do more before the model or after the backward pass: an update by hand, say.
     # Its part in the gap is the gap's time by the clock beyond the samples of other lines.
     within = [one for one in samples if one.part in OWN and one.line in trains]
     hidden = samples_in(one for one in within if len(one.stack.frames) > one.depth + 1)
-    more = min(hidden, max(0, round(of_step * samples_in(samples)) - samples_in(early)))
-    share, spread = _share(inside, samples_in(early) + more)
+    more = min(hidden, max(0, round(of_step * samples_in(samples)) - early))
+    share, spread = _share(inside, early + more)
     low, high = (one * of_step for one in _interval(share, spread))
-    return InputGap(share, low + least, high + most, _hottest(data), beside)
+    return share, low, high
 
 
 def _before_model(
-    profile: Profile, samples: list[LoopSample], data: list[LoopSample], trains: tuple[int, int]
+    profile: Profile, samples: list[LoopSample], got: set[int], trains: tuple[int, int]
 ) -> list[LoopSample]:
     """The samples in the gap: outside of the lines that train, and of what hooks time."""
-    lines = {one.line for one in data}
     operations = [one for one in profile.operations if one.kind in APART]
     hooked = {(one.location.file, one.location.line) for one in operations if one.location is not None}
     zeroing = {one.line for one in samples if one.part == "zero_grad"}  # our hook's own frames are not kept
@@ -105,7 +107,7 @@ def _before_model(
         one for one in samples
         if one.part not in APART and not trains[0] <= one.line <= trains[1]
         and not (one.part == "line" and one.line in zeroing)
-        and (one.line in lines or _innermost(one) not in hooked)
+        and (one.line in got or _innermost(one) not in hooked)
     ]  # fmt: skip
 
 
@@ -120,7 +122,7 @@ def _is_elsewhere(table: StepTable, samples: list[LoopSample], of_step: float, i
     calls a closure that gets it, of whose many passes a sampled step times one gap."""
     seen, spread = _share(inside, samples_in(samples))
     closures = not any(table.optimizer_s) and any(one.part == "optimizer" for one in samples)
-    return bool(closures and inside) or seen - 2 * spread > of_step + ELSEWHERE
+    return bool(closures and inside) or seen - 2 * spread > of_step + NOTICED
 
 
 def _measured_before(samples: list[LoopSample], data: list[LoopSample]) -> bool:
@@ -165,7 +167,7 @@ def body_of(profile: Profile, loop: Loop) -> LoopBody | None:
     seen = samples_in(training_samples(profile, loop.pid, chosen))
     while body is not None:
         count = samples_in(training_samples(profile, loop.pid, body))
-        if seen < INNER * count:
+        if seen < NEARLY_ALL * count:
             chosen, seen = body, count
         body = body.outer
     return chosen
@@ -195,8 +197,8 @@ def _got(table: StepTable, whole: list[float], inside: list[float | None], gap: 
         return [gap.busy * one for one in whole]
     found = []
     for one, within, wall, gap_s in zip(whole, inside, table.wall_s, table.gap_s, strict=True):
-        beside = gap.beside if wall > (gap_s or 0.0) else 0.0
-        found.append(gap.share * (within or 0.0) + beside * max(0.0, one - (within or 0.0)))
+        outside = gap.outside if wall > (gap_s or 0.0) else 0.0
+        found.append(gap.share * (within or 0.0) + outside * max(0.0, one - (within or 0.0)))
     return found
 
 
@@ -210,10 +212,10 @@ def _waits(profile: Profile, loop: Loop, gap: InputGap) -> list[float]:
     """Seconds of each row in which the loop gets its batch: by the gap or, where queues are nearly all of
     that, in queues alone. Sampling a step lengthens its gap; queues are timed in every step."""
     rows = [(timed or 0.0, wall) for timed, wall in zip(loop.table.gap_s, loop.table.wall_s, strict=True)]
-    by_gap = [gap.share * timed + gap.beside * max(0.0, wall - timed) for timed, wall in rows]
+    by_gap = [gap.share * timed + gap.outside * max(0.0, wall - timed) for timed, wall in rows]
     share = _queued_for_data(profile, loop)
     queued = [share * (one or 0.0) for one in loop.table.queued_s]
-    return queued if sum(queued) > NEARLY * sum(by_gap) else by_gap
+    return queued if sum(queued) > NEARLY_ALL * sum(by_gap) else by_gap
 
 
 def _queued_for_data(profile: Profile, loop: Loop) -> float:
@@ -235,8 +237,8 @@ def _usual(samples: list[LoopSample]) -> set[int]:
         lines[one.line] += count
         parts[one.part] += count
         both[one.line, one.part] += count
-    most = {line for (line, part), count in both.items() if count >= max(USUAL * parts[part], FEWEST)}
-    return most | {line for line, count in lines.items() if count > TORN * sum(lines.values())}
+    most = {line for (line, part), count in both.items() if count >= max(MOST * parts[part], FEWEST)}
+    return most | {line for line, count in lines.items() if count > LITTLE * sum(lines.values())}
 
 
 def _total(column: list[float | None]) -> float:
@@ -260,18 +262,12 @@ def _interval(share: float, spread: float) -> tuple[float, float]:
 
 
 def _hottest(data: list[LoopSample]) -> Location | None:
-    """The function of the user's that was seen most, or the line of the loop itself."""
-    seen: Counter[tuple[str, str]] = Counter()
-    places: dict[tuple[str, str], Counter[int]] = {}
+    """The line of the user's function that was seen most."""
+    seen = Counter[Location]()
     for one in data:
-        own = one.called
-        if own is not None:
-            seen[own.function, own.file] += one.stack.count
-            places.setdefault((own.function, own.file), Counter())[own.line] += one.stack.count
-    if not seen:
-        return None
-    name, _ = seen.most_common(1)[0]
-    return Location(name[1], places[name].most_common(1)[0][0], name[0])
+        if one.called is not None:
+            seen[one.called] += one.stack.count
+    return max(seen, key=seen.__getitem__, default=None)
 
 
 HANDS_OVER = re.compile(r"update|push|add|append|store|insert|put|extend|remember")  # in a method's name
@@ -279,7 +275,7 @@ HANDS_OVER = re.compile(r"update|push|add|append|store|insert|put|extend|remembe
 
 def is_fed_back(profile: Profile, loop: Loop | None) -> bool:
     """Whether the loop around the line that gets a batch, as in ``log.sample(n)``, also hands something to
-    the same object, as in ``log.update(index, error)``, or in a function that gets it, ``play(env, log)``."""
+    the same object, as in ``log.update(index, error)``."""
     lines = {one.frames[0] for one in gap_stacks(profile, loop) if one.frames} if loop else set()
     for place in map(parse_frame, lines):
         source = code.source_at(profile.sources, place) if place is not None else None
@@ -287,28 +283,10 @@ def is_fed_back(profile: Profile, loop: Loop | None) -> bool:
         loops = [one for one in around if isinstance(one, ast.For | ast.While)]
         if not loops or loops[-1] is around[-1]:  # what a loop's head goes through is begun before its steps
             continue
+        others = [one for one in ast.walk(loops[-1]) if isinstance(one, ast.Expr) and one is not around[-1]]
         stores = _receivers(around[-1])
-        others = [one for one in ast.walk(loops[-1]) if isinstance(one, ast.stmt) and one is not around[-1]]
-        calls = [call for one in others for call in code.calls_in(one)]
-        if stores & _filled(others) or any(_fills(profile.sources, call, stores) for call in calls):
+        if any(stores & _receivers(one, HANDS_OVER) for one in others):
             return True
-    return False
-
-
-def _filled(statements: Iterable[ast.AST]) -> set[str]:
-    """Objects that are handed something."""
-    alone = (one for one in statements if isinstance(one, ast.Expr))
-    return {name for one in alone for name in _receivers(one, HANDS_OVER)}
-
-
-def _fills(sources: Sequence[FunctionSource], call: ast.Call, stores: set[str]) -> bool:
-    """Whether a function of the user's hands something to one of these objects, which the call gives it."""
-    known = (code.tree_of(one).body for one in sources if one.function.endswith(code.called(call)))
-    for function in (one for body in known for one in body if isinstance(one, ast.FunctionDef)):
-        if function.name == code.called(call):
-            given, filled = code.arguments(call, function) or {}, _filled(ast.walk(function))
-            if any(name in filled and ast.unparse(value) in stores for name, value in given.items()):
-                return True
     return False
 
 

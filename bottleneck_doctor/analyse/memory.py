@@ -11,11 +11,10 @@ from ..model.profile import Profile
 from .attribution import TIMED, attribute
 from .host import rate
 from .loop_parts import FEWEST, samples_in
+from .shares import LARGE_PART, NOTICED
 from .steps import SAMPLES_AT_LEAST
 
-AGAIN_SHARE = 0.3  # of the bytes read were in memory shortly before, from which memory is too small (chosen)
 AGAIN_BYTES_PER_S = 1 << 20  # refaults below this are normal on a busy machine (chosen)
-STALLED = 0.1  # share of time in which some task waits for memory (chosen)
 LOOP_FAULTS_AT_LEAST = 0.2  # pages per step that the loop's own process had to wait for (chosen)
 DEAREST_FAULT_S = 0.02  # seconds for a page from a spinning disk, or with its readahead (chosen)
 
@@ -62,8 +61,8 @@ def is_short(shortage: Shortage) -> bool:
     job must itself wait for pages, or be at a limit of its own. Data that is read again in each epoch is no
     sign: a full page cache is normal."""
     again = shortage.again_bytes_per_s or 0.0
-    thrashes = again >= max(AGAIN_BYTES_PER_S, AGAIN_SHARE * (shortage.job_read_bytes_per_s or 0.0))
-    presses = (shortage.stalled or 0.0) >= STALLED
+    thrashes = again >= max(AGAIN_BYTES_PER_S, LARGE_PART * (shortage.job_read_bytes_per_s or 0.0))
+    presses = (shortage.stalled or 0.0) >= NOTICED
     swaps = (shortage.swap_in_bytes_per_s or 0.0) >= AGAIN_BYTES_PER_S
     waits = (shortage.loop_faults or 0.0) >= LOOP_FAULTS_AT_LEAST
     limited = (shortage.limit_hits_per_s or 0.0) >= 1.0
@@ -91,20 +90,16 @@ def with_stalls(costs: tuple[StepCost, ...], stall_s: float) -> tuple[StepCost, 
 
 
 PAGES_AT_LEAST = 256  # pages: a megabyte (chosen)
-FAULT_S, FAULT_AT_MOST_S = 1e-6, 4e-6  # to map, zero and give back a page (chosen, measured 0.5 to 3.3)
-DEARER = 1.25  # times what a page was timed to take, at most (chosen: 0.9 to 1.24 in nine trainings)
-SURELY = 1.1  # times what fetches took on average is theirs: two large numbers are subtracted (chosen)
+FAULT_S = 1.5e-6  # to map, zero and give back a page: the median of 48 recorded machines (1.4 to 3.1)
 READ_S_PER_BYTE = 2e-10  # of the kernel's CPU, to copy what the page cache holds (chosen)
 
 
 def paging_s(system: float | None, faults: float | None, fault_s: float | None = None) -> float:
-    """Seconds of kernel CPU ``system`` that mapping pages took in so many minor faults: all of it, unless
-    that is too much for them. ``fault_s`` is the measured time per page on this machine."""
+    """Seconds of kernel CPU ``system`` that mapping pages took in so many minor faults: what they take at
+    most. ``fault_s`` is the measured time per page on this machine."""
     if system is None or faults is None or faults < PAGES_AT_LEAST:
         return 0.0
-    if fault_s:
-        return min(system, DEARER * fault_s * faults)
-    return system if system <= FAULT_AT_MOST_S * faults else FAULT_S * faults
+    return min(system, (fault_s or FAULT_S) * faults)
 
 
 def fetched_paging_s(inputs: Inputs, shared_bytes: float = 0.0) -> float:
@@ -123,17 +118,17 @@ def made_paging_s(steps: list[Step]) -> float:
 def without_making(steps: list[Step], inputs: Inputs) -> list[Step]:
     """The steps of a loop that makes its own batches, the kernel's part without what those took: as it was
     counted, or else by their share of the thread's CPU."""
-    return [_without_making(step, inputs) for step in steps]
-
-
-def _without_making(step: Step, inputs: Inputs) -> Step:
-    if step.system is None or step.faults is None:
-        return step
-    if inputs.minor_faults is not None:
-        system, faults = step.system - SURELY * inputs.system, step.faults - SURELY * inputs.minor_faults
-        return replace(step, system=max(0.0, system), faults=max(0.0, faults))
-    share = 1 - _making(step)
-    return replace(step, system=share * step.system, faults=share * step.faults)
+    found = []
+    for step in steps:
+        if step.system is not None and step.faults is not None:
+            left = 1 - _making(step)
+            system, faults = left * step.system, left * step.faults
+            if inputs.minor_faults is not None:
+                system = max(0.0, step.system - inputs.system)
+                faults = max(0.0, step.faults - inputs.minor_faults)
+            step = replace(step, system=system, faults=faults)
+        found.append(step)
+    return found
 
 
 def _making(step: Step) -> float:
@@ -158,13 +153,12 @@ def with_freed(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[S
     total = samples_in(others)
     if freeing < FEWEST or total < SAMPLES_AT_LEAST:
         return steps
-    return [_freed(step, freeing / total) for step in steps]
-
-
-def _freed(step: Step, share: float) -> Step:
-    own, moved = step.wall - step.wait, share * step.compute
-    step = replace(step, wait=step.wait + moved, freed=moved, compute=step.compute - moved)
-    if step.cpu is None or step.wait_cpu is None or own <= 0:
-        return step
-    spent = step.cpu * moved / own
-    return replace(step, cpu=step.cpu - spent, wait_cpu=step.wait_cpu + spent)
+    found = []
+    for step in steps:
+        own, moved = step.wall - step.wait, freeing / total * step.compute
+        step = replace(step, wait=step.wait + moved, freed=moved, compute=step.compute - moved)
+        if step.cpu is not None and step.wait_cpu is not None and own > 0:
+            spent = step.cpu * moved / own
+            step = replace(step, cpu=step.cpu - spent, wait_cpu=step.wait_cpu + spent)
+        found.append(step)
+    return found

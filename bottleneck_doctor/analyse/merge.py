@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from ..model.errors import UsageError
 from ..model.loops import RankSteps
 from ..model.profile import Profile
 from ..model.run import Gap
-from .ranks import SIMILAR, pick_place, shared_edges, slow_ranks, stretched, watched_ranks
+from .ranks import COLUMNS, SIMILAR, pick_place, shared_edges, slow_ranks, stretched, watched_ranks
 
 ELSEWHERE = 2**22  # process numbers from here on are none of this machine's [proc_sys_kernel(5): pid_max]
 MERGED = "ranks"  # of a gap: what a merged profile lacks
@@ -25,7 +26,7 @@ def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
     ranks = _of_one_training([one for found in by_file.values() for one in found])
     together = {one.rank for one in ranks}
     short = [one for found in by_file.values() for one in found if one.rank not in together]
-    file = _told(ranks).file
+    file = _reported(ranks).file
     base = read(file)
     edges = shared_edges(ranks, ROWS_AT_MOST)
     others = [_between(one, edges) for one in ranks if one.file != file]
@@ -34,8 +35,8 @@ def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
     if empty := [file for file, found in by_file.items() if not found]:
         gaps.append(Gap(MERGED, f"no training loop is in {_some(empty)}"))
     if short:
-        told = _some([f"{one.rank} ({one.ran} steps)" for one in short])
-        gaps.append(Gap(MERGED, f"left out, having trained less than the others: {told}"))
+        left = _some([f"{one.rank} ({one.ran} steps)" for one in short])
+        gaps.append(Gap(MERGED, f"left out, having trained less than the others: {left}"))
     if len(edges) < 2:
         gaps.append(Gap(MERGED, "their steps could not be aligned", "let all ranks train longer"))
     return replace(base, elsewhere=elsewhere, gaps=gaps)
@@ -46,7 +47,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:NAMED_AT_MOST]) + more
 
 
-def _told(ranks: list[RankSteps]) -> RankSteps:
+def _reported(ranks: list[RankSteps]) -> RankSteps:
     """The rank that the report is about: one that is late for what its own machine shows, its input or its
     cores; else the one that waits most."""
     slowest = next(iter(slow_ranks(ranks) or ()), None)
@@ -81,13 +82,7 @@ def _between(one: RankSteps, edges: list[int]) -> RankSteps:
     """Its rows from edge to edge; what comes before the first edge is a row that does not count."""
     if len(edges) < 2:
         return replace(one, steps=[], wall_s=[], wait_s=[], runq_s=[], exchange_s=[], aside=[])
+    columns: dict[str, Any] = {name: [0.0, *stretched(one, getattr(one, name), edges)] for name in COLUMNS}
     flags = stretched(one, [float(aside) for aside in one.aside], edges)
-    return replace(
-        one,
-        steps=[edges[0], *(end - begin for begin, end in pairwise(edges))],
-        wall_s=[0.0, *stretched(one, one.wall_s, edges)],
-        wait_s=[0.0, *stretched(one, one.wait_s, edges)],
-        runq_s=[0.0, *stretched(one, one.runq_s, edges)],
-        exchange_s=[0.0, *stretched(one, one.exchange_s, edges)],
-        aside=[True, *(flag > 0 for flag in flags)],
-    )
+    steps = [edges[0], *(end - begin for begin, end in pairwise(edges))]
+    return replace(one, steps=steps, aside=[True, *(flag > 0 for flag in flags)], **columns)

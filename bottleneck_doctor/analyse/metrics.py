@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ..model.derived import DeviceView
@@ -14,7 +14,8 @@ from ..model.profile import Profile
 from ..model.report import DeviceSummary, Evidence, Metric
 from ..model.run import Process
 from .causes import side_gains
-from .step_costs import clock_loss
+from .device import clock_loss
+from .shares import TRACE
 from .steps import mean_interval, share_in, share_interval, steps_in
 from .whole_run import evaluation_share, life_of
 
@@ -163,41 +164,26 @@ UNKNOWN = "needs a profiler's window with the shapes of products, and a device w
 TIGHT = 1.25  # times the lower end; where more may be hidden no single value is named (chosen)
 
 
-@dataclass(frozen=True)
-class ArithmeticTime:
-    """Seconds of a step: of the counted operations at the device's peak, and of arithmetic not counted."""
-
-    at_peak_s: float
-    uncounted_s: float
-
-
-def arithmetic(facts: DeviceFacts) -> ArithmeticTime | None:
-    """What the recorded steps computed; None where the device's peak or all shapes are unknown."""
-    peak = next((peak for model, peak in PEAKS.items() if re.fullmatch(model, facts.name)), None)
-    counted: list[Product | Convolution] = [*(facts.products or []), *(facts.convolutions or [])]
-    if peak is None or not counted or facts.kernels is None:
-        return None
-    at_peak = took = 0.0
-    for one in counted:
-        known = peak.get("float16" if one.precision == "bfloat16" else one.precision)
-        if known is not None:
-            at_peak += operations(one) / (known * 1e12)
-            took += one.device_s
-    whole = sum(one.device_s for one in facts.kernels if one.kind in ARITHMETIC)
-    return ArithmeticTime(at_peak, max(0.0, whole - took)) if took > 0 else None
-
-
 def utilisation(device: DeviceView | None) -> Metric:
-    """MFU: what a step would take at the device's peak arithmetic, over what it takes."""
-    work = arithmetic(device.facts) if device is not None else None
-    if device is None or work is None or device.beat is None or device.beat.wall_s <= 0:
+    """MFU: what a step's products and convolutions would take at the device's peak, over what it takes."""
+    beat, facts = (device.beat, device.facts) if device is not None else (None, DeviceFacts())
+    peak = next((peak for model, peak in PEAKS.items() if re.fullmatch(model, facts.name)), None)
+    if beat is None or beat.wall_s <= 0 or peak is None or facts.kernels is None:
         return Metric(None, "share", source=UNKNOWN)
-    wall = device.beat.wall_s
-    low, high = work.at_peak_s / wall, min(1.0, (work.at_peak_s + work.uncounted_s) / wall)
+    counted: list[Product | Convolution] = [*(facts.products or []), *(facts.convolutions or [])]
+    peaks = [(one, peak.get("float16" if one.precision == "bfloat16" else one.precision)) for one in counted]
+    known = [(one, best * 1e12) for one, best in peaks if best is not None]
+    took = sum(one.device_s for one, _ in known)
+    if took <= 0:
+        return Metric(None, "share", source=UNKNOWN)
+    low = sum(operations(one) / best for one, best in known) / beat.wall_s
+    rest = sum(one.device_s for one in facts.kernels if one.kind in ARITHMETIC) - took
+    uncounted = max(0.0, rest) / beat.wall_s
+    high = min(1.0, low + uncounted)
     source = "shapes of products and convolutions, over the device's peak in their precision"
-    if work.uncounted_s > 0:
-        source += f"; {work.uncounted_s / wall:.0%} of the step is arithmetic that could not be counted"
-    return Metric(low if high <= TIGHT * low else None, "share", low, high, device.beat.steps, source)
+    if uncounted > 0:
+        source += f"; {uncounted:.0%} of the step is arithmetic that could not be counted"
+    return Metric(low if high <= TIGHT * low else None, "share", low, high, beat.steps, source)
 
 
 def operations(one: Product | Convolution) -> float:
@@ -213,7 +199,6 @@ def operations(one: Product | Convolution) -> float:
     return (2 if one.backward else 1) * once * one.calls
 
 
-LEAST = 0.02  # of the step: shorter waits are not shown (chosen)
 CLOCK, WINDOW = "the accelerator's clock", "torch.profiler window"
 
 IDLE = (
@@ -231,10 +216,10 @@ def summarise(view: DeviceView | None, metrics: dict[str, Metric]) -> DeviceSumm
     if view is None:
         return None
     name = view.facts.name or f"accelerator ({view.facts.kind or 'unknown'})"
-    return DeviceSummary(name, view.facts.kind, list(_told(view, metrics)))
+    return DeviceSummary(name, view.facts.kind, list(_evidence(view, metrics)))
 
 
-def _told(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
+def _evidence(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
     facts, beat, driver = view.facts, view.beat, view.driver
     for text, name in (("busy", "gpu_busy_fraction"), ("waits for data", "exposed_data_wait_fraction")):
         metric = metrics.get(name)
@@ -250,7 +235,7 @@ def _told(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
     if beat is not None and beat.wall_s > 0:
         known = [(getattr(beat, part) / beat.wall_s, text, name) for text, name, part in IDLE]
         for share, text, name in sorted(known, reverse=True):
-            if share >= LEAST:
+            if share >= TRACE:
                 yield Evidence(text, name, share, CLOCK)
     if facts.window is not None:
         yield Evidence("kernels per step", "kernels", facts.window.kernels_per_step, WINDOW)

@@ -9,9 +9,8 @@ from ..model.diagnosis import Change, Diagnosis, Scenario
 from ..model.report import Speedup
 from .replay import SETTINGS, apply, step_seconds
 
-WORTH = 1.03  # a remedy that brings less is not reported, nor is a what-if used (chosen)
+WORTH = 1.03  # a remedy that brings less is not reported [contract], nor is a setting that much better
 
-CLOSE_ENOUGH = 1.03  # the smallest worker count within 3 % of the best is taken (chosen)
 WORKERS_AT_MOST = 32
 PREFETCHES = (2, 4, 8)
 
@@ -49,10 +48,10 @@ def best_setting(scenario: Scenario) -> LoaderSetting:
 
     tried = [setting(count, PREFETCHES[0]) for count in candidates(scenario)]
     least = min(one.step_s for one in tried)
-    chosen = next(one for one in tried if one.step_s <= CLOSE_ENOUGH * least)
+    chosen = next(one for one in tried if one.step_s <= WORTH * least)
     for depth in PREFETCHES[1:]:
         deeper = setting(chosen.workers, depth)
-        if deeper.step_s * CLOSE_ENOUGH < chosen.step_s:
+        if deeper.step_s * WORTH < chosen.step_s:
             chosen = deeper
     return chosen
 
@@ -67,7 +66,7 @@ def best_split(scenario: Scenario, longer: float) -> tuple[int, int]:
                 step_s = step_after(scenario, split_change(scenario, workers, threads, longer))
                 found.append((step_s, workers, threads))
     least = min(found)[0]
-    _, workers, threads = next(one for one in found if one[0] <= CLOSE_ENOUGH * least)
+    _, workers, threads = next(one for one in found if one[0] <= WORTH * least)
     return workers, threads
 
 
@@ -90,7 +89,6 @@ SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 # Of the rest of a step, what goes with all that is cured: its caches, allocator and threads were disturbed by
 # it (chosen: of 45 twins without more workers promises are 18 % off without it, 12 % with it; median).
 DISTURBED = 0.13
-STORED_SHARE = 0.3  # of a batch's making, from which storage decides what more workers bring (chosen)
 
 
 def step_after(scenario: Scenario, change: Change) -> float:
@@ -110,9 +108,8 @@ def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Spee
     free = scenario if change.strangers is not None else replace(scenario, strangers=0.0)
     alone = speedup_of(free, change)
     all_gone = diagnosis.step_s / max(step_after(scenario, change), 1e-12)
-    cautious = _if_storage_yields_little(diagnosis, change, likely)
     ends = (likely, alone, all_gone)
-    return widened(diagnosis, min(*ends, cautious), likely, max(ends), basis)
+    return widened(diagnosis, min(ends), likely, max(ends), basis)
 
 
 def speedup_of(scenario: Scenario, change: Change) -> float:
@@ -126,17 +123,6 @@ def speedup_of(scenario: Scenario, change: Change) -> float:
 def relieved(speedup: float) -> float:
     """The speedup with what the rest of the step gains where the loop no longer does what slowed it down."""
     return speedup / (1 - DISTURBED * max(0.0, 1 - 1 / max(speedup, 1e-9)))
-
-
-def _if_storage_yields_little(diagnosis: Diagnosis, change: Change, likely: float) -> float:
-    """More workers read more at once; that storage serves more than twice as much as now was not seen."""
-    scenario, inputs = diagnosis.scenario, diagnosis.inputs
-    stored = inputs.storage >= STORED_SHARE * inputs.wall
-    if scenario is None or scenario.streams or not stored or (change.workers or 0) <= scenario.workers:
-        return likely
-    reading = max(1, scenario.workers) * inputs.storage / max(inputs.wall, 1e-12)
-    narrow = replace(change, streams=2 * max(1.0, reading))
-    return step_seconds(scenario) / max(step_after(scenario, narrow), 1e-12)
 
 
 def widened(diagnosis: Diagnosis, low: float, likely: float, high: float, basis: str) -> Speedup:

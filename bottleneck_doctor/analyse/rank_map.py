@@ -11,7 +11,7 @@ from statistics import fmean, median_low
 from ..model.loops import Loop, RankSteps
 from ..model.picture import RankMap
 from ..model.profile import Profile
-from .ranks import all_ranks, exchanging, kept, longest_loops, shared_edges, stretched
+from .ranks import aligned, all_ranks, exchanging, longest_loops, sleep_in_exchanges, sums_of, without
 
 COLUMNS_AT_MOST = 96
 ROWS_AT_MOST = 32  # of more ranks, those furthest from the median one are drawn
@@ -21,20 +21,19 @@ def rank_map(profile: Profile) -> RankMap | None:
     """None for one rank, where steps cannot be aligned, or where no loop slept in an exchange: on an
     accelerator a kernel waits instead of the loop, and all ranks look alike."""
     ranks = all_ranks(profile)
-    if len(ranks) < 2 or not any(any(one.exchange_s) for one in ranks):
+    edges, keep = aligned(ranks, COLUMNS_AT_MOST)
+    if not keep or not sleep_in_exchanges(ranks):
         return None
-    edges = shared_edges(ranks, COLUMNS_AT_MOST)
-    keep = set(kept(ranks, edges)) if len(edges) > 1 else set()
-    if not keep:
-        return None
-    owns = [_own(one, edges) for one in ranks]
+    every = list(range(len(edges) - 1))
+    owns = [without(sums_of(one, edges, every), "exchange_s") for one in ranks]
     middle = [median_low(column) for column in zip(*owns, strict=True)]
     ratios = [
         [mine / usual if place in keep and usual > 0 else None
          for place, (mine, usual) in enumerate(zip(own, middle, strict=True))]
         for own in owns
     ]  # fmt: skip
-    far = sorted(range(len(ranks)), key=lambda place: -_distance(ratios[place]))[:ROWS_AT_MOST]
+    distances = [abs(fmean([one - 1 for one in row if one is not None] or [0.0])) for row in ratios]
+    far = sorted(range(len(ranks)), key=lambda place: -distances[place])[:ROWS_AT_MOST]
     shown = sorted(far, key=lambda place: ranks[place].rank or 0)
     several = len({one.host for one in ranks}) > 1
     names = [_name(ranks[place], several) for place in shown]
@@ -50,15 +49,6 @@ def _ends_s(profile: Profile, ranks: list[RankSteps], edges: list[int]) -> list[
     table = one.table if isinstance(one, Loop) else one
     ends = dict(zip(accumulate(table.steps), table.t, strict=True))
     return [ends[edge] for edge in edges]
-
-
-def _own(one: RankSteps, edges: list[int]) -> list[float]:
-    walls, slept = stretched(one, one.wall_s, edges), stretched(one, one.exchange_s, edges)
-    return [max(0.0, wall - exchange) for wall, exchange in zip(walls, slept, strict=True)]
-
-
-def _distance(ratios: list[float | None]) -> float:
-    return abs(fmean([one - 1 for one in ratios if one is not None] or [0.0]))
 
 
 def _name(one: RankSteps, several_hosts: bool) -> str:

@@ -21,11 +21,12 @@ from ..model.device import DeviceWindow
 from ..model.loops import Loop, RankSteps, SlowRank
 from ..model.profile import Profile
 from .host import measure_host
+from .shares import LITTLE, NEARLY_ALL, NOTICED
 
 SIMILAR = 0.9  # of the steps of the longest loop, from which another rank's loop is the same loop
 COMPARED_AT_MOST = 2048  # stretches of steps; a longer run is compared in longer ones
 COMPARED_AT_LEAST = 8  # aligned stretches; with fewer, ranks are not compared (chosen)
-TOGETHER = 0.8  # of the longest rank's profiled step; a rank below it does not wait for that one (chosen)
+COLUMNS = ("wall_s", "exchange_s", "wait_s", "runq_s")
 SET_OUT = 10  # steps that lazy set-up takes; ranks are not compared in them [analyse/steady.py]
 
 
@@ -70,19 +71,15 @@ def longest_loops(profile: Profile, wanted: Callable[[Loop], bool] = lambda one:
 def compare(profile: Profile) -> Balance | None:
     """Who waits for whom; None on one rank, or where too few steps can be aligned."""
     ranks = all_ranks(profile)
-    if len(ranks) < 2 or not any(any(one.exchange_s) for one in ranks):
+    if not sleep_in_exchanges(ranks):
         return _on_devices(profile)
-    edges = shared_edges(ranks)
-    if len(edges) <= COMPARED_AT_LEAST:
-        return None
-    keep = kept(ranks, edges)
+    edges, keep = aligned(ranks)
     if len(keep) < COMPARED_AT_LEAST:
         return None
     steps = sum(edges[place + 1] - edges[place] for place in keep)
-    waits, busy = (
-        {one.pid: _kept_of(stretched(one, part(one), edges), keep) for one in ranks}
-        for part in (_slept, _busy)
-    )
+    sums = {one.pid: sums_of(one, edges, keep) for one in ranks}
+    waits = {pid: one["exchange_s"] for pid, one in sums.items()}
+    busy = {pid: without(one, "exchange_s", "runq_s") for pid, one in sums.items()}
     least = [min(each) for each in zip(*waits.values(), strict=True)]
     most = [max(each) for each in zip(*busy.values(), strict=True)]
     last = Counter(min(waits, key=lambda pid: waits[pid][place]) for place in range(len(keep)))
@@ -150,7 +147,7 @@ def _on_devices(profile: Profile) -> Balance | None:
     """Who waits for whom in the profiled steps, which are the same ones on all ranks."""
     found = windows(profile)
     longest = max((one.wall_s for one in found.values()), default=0.0)
-    if len(found) < 2 or min(one.wall_s for one in found.values()) < TOGETHER * longest:
+    if len(found) < 2 or min(one.wall_s for one in found.values()) < NEARLY_ALL * longest:
         return None
     slept = {pid: one.collective_s for pid, one in found.items()}
     busy = {pid: one.wall_s - one.collective_s for pid, one in found.items()}
@@ -219,16 +216,6 @@ def _column(one: Loop, name: str) -> list[float]:
     return [value or 0.0 for value in column] + [0.0] * (len(one.table.t) - len(column))
 
 
-def _slept(one: RankSteps) -> list[float]:
-    return one.exchange_s
-
-
-def _busy(one: RankSteps) -> list[float]:
-    """Each row's time without exchanges and without waiting for a core."""
-    columns = zip(one.wall_s, one.exchange_s, one.runq_s, strict=True)
-    return [max(0.0, wall - slept - queue) for wall, slept, queue in columns]
-
-
 def _steps(one: Loop) -> int:
     """All steps, including those without a row."""
     return max(one.steps, sum(one.table.steps))
@@ -247,61 +234,58 @@ def stretched(one: RankSteps, column: list[float], edges: list[int]) -> list[flo
     return [totals[end] - totals[begin] for begin, end in pairwise(edges)]
 
 
-def _kept_of(sums: list[float], keep: list[int]) -> list[float]:
-    return [sums[place] for place in keep]
+def sleep_in_exchanges(ranks: Sequence[RankSteps]) -> bool:
+    """Whether there are several ranks, and some loop sleeps in exchanges; on accelerators a kernel waits."""
+    return len(ranks) > 1 and any(any(one.exchange_s) for one in ranks)
 
 
-def kept(ranks: Sequence[RankSteps], edges: list[int]) -> list[int]:
-    """The stretches in which no rank's steps were set aside."""
+def aligned(ranks: Sequence[RankSteps], most: int = COMPARED_AT_MOST) -> tuple[list[int], list[int]]:
+    """The shared edges, and the stretches between them in which no rank's steps were set aside."""
+    edges = shared_edges(ranks, most) if len(ranks) > 1 else []
     ends = ((accumulate(one.steps), one.aside) for one in ranks)
     marks = sorted(
         {end for all_of, aside in ends for end, is_aside in zip(all_of, aside, strict=True) if is_aside}
     )
     counts = [bisect_right(marks, edge) for edge in edges]
-    return [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]
-
-
-BEYOND = 0.1  # of the median rank's time outside of exchanges, from which a rank is late (chosen)
-OF_STEP = 0.05  # of the median step, too: what holds it up by less is the network (chosen)
-STEADILY = 0.8  # of the stretches, in which it is later than the median one (chosen)
-THROTTLED = 0.05  # of its quota's periods used up: that is why it had no core (chosen)
+    return edges, [place for place, (before, after) in enumerate(pairwise(counts)) if before == after]
 
 
 def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
     """The slowest first. None where steps cannot be aligned, or no loop slept in an exchange (an accelerator
     waits instead of the loop)."""
-    edges = shared_edges(ranks) if len(ranks) > 1 else []
-    keep = kept(ranks, edges) if len(edges) > 1 else []
-    if len(keep) < COMPARED_AT_LEAST or not any(any(one.exchange_s) for one in ranks):
+    edges, keep = aligned(ranks)
+    if len(keep) < COMPARED_AT_LEAST or not sleep_in_exchanges(ranks):
         return None
     steps = sum(edges[place + 1] - edges[place] for place in keep)
-    sums = [_sums(one, edges, keep) for one in ranks]
-    owns = [
-        [wall - slept for wall, slept in zip(one["wall_s"], one["exchange_s"], strict=True)] for one in sums
-    ]
+    sums = [sums_of(one, edges, keep) for one in ranks]
+    owns = [without(one, "exchange_s") for one in sums]
     middle = [median_low(each) for each in zip(*owns, strict=True)]
     typical = {name: median_low(sum(one[name]) for one in sums) for name in ("wait_s", "runq_s")}
     usual, found = sum(middle), []
     whole = sum(median_low(each) for each in zip(*(one["wall_s"] for one in sums), strict=True))
-    least = max(BEYOND * usual, OF_STEP * whole)
+    least = max(NOTICED * usual, LITTLE * whole)  # less than that of the step is the network
     for rank, columns, own in zip(ranks, sums, owns, strict=True):
         beyond = sum(own) - usual
         later = sum(mine > other for mine, other in zip(own, middle, strict=True)) / len(keep)
-        if beyond < least or later < STEADILY:
+        if beyond < least or later < NEARLY_ALL:
             continue
         data, queue = (sum(columns[name]) - typical[name] for name in ("wait_s", "runq_s"))
         parts = {"data": data, "cores": queue, "work": beyond - data - queue}
         cause = max(parts, key=lambda name: parts[name])
         part = min(parts[cause], beyond)
-        if cause == "cores" and (rank.throttled or 0.0) >= THROTTLED:
+        if cause == "cores" and (rank.throttled or 0.0) >= LITTLE:
             cause = "quota"
         found.append(SlowRank(rank, sum(own) / steps, beyond / steps, cause, part / steps))
     return sorted(found, key=lambda one: -one.beyond_s)
 
 
-COLUMNS = ("wall_s", "exchange_s", "wait_s", "runq_s")
-
-
-def _sums(one: RankSteps, edges: list[int], keep: list[int]) -> dict[str, list[float]]:
+def sums_of(one: RankSteps, edges: list[int], keep: list[int]) -> dict[str, list[float]]:
+    """Sums over the kept stretches, by column."""
     columns = {name: stretched(one, getattr(one, name), edges) for name in COLUMNS}
     return {name: [sums[place] for place in keep] for name, sums in columns.items()}
+
+
+def without(sums: dict[str, list[float]], *names: str) -> list[float]:
+    """A rank's time in each stretch, without these parts of it."""
+    taken = [sum(each) for each in zip(*(sums[name] for name in names), strict=True)]
+    return [max(0.0, wall - parts) for wall, parts in zip(sums["wall_s"], taken, strict=True)]

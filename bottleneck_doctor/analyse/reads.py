@@ -10,6 +10,7 @@ from ..model.diagnosis import HostLoad, Inputs
 from ..model.fetches import FetchTable
 from ..model.loops import Loop
 from ..model.profile import Profile
+from .shares import NEARLY_ALL
 
 BATCHES_AT_LEAST = 4  # sampled in an epoch; with fewer, it is not judged
 
@@ -41,17 +42,12 @@ def passes_of(table: FetchTable, loop: Loop) -> list[Pass]:
     return [Pass(fmean([one[0] for one in each]), fmean([one[1] for one in each])) for each in known]
 
 
-AT_LIMIT = 0.8  # of a read limit counts as reached (chosen)
 # the usual readahead window; larger, and transfer is what costs (Linux's read_ahead_kb)
 LARGE_READ_BYTES = 128 << 10
-# share of time with a request in flight; necessary, not sufficient, on parallel disks (chosen)
-DISK_BUSY = 0.8
 LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full (chosen)
-# small requests in flight beyond which they queue: what a SATA disk takes at once (chosen)
-SMALL_QUEUE = 32.0
-OPENS_PER_SAMPLE = 0.9  # a file for each sample, with room for the odd one kept open (chosen)
+SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue [Serial ATA: 32 commands at once]
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map (chosen)
-OVERREAD_BYTES = 512 << 10  # per fault: four usual readahead windows around a row that needs a page (chosen)
+OVERREAD_BYTES = 4 * LARGE_READ_BYTES  # per fault: four usual windows around a row that needs a page
 UNSURE = ("unsure", "unseen")
 
 
@@ -80,7 +76,7 @@ def judge_reads(
     calls_per_s = count / step_s if step_s else 0.0
     machine, bytes_per_s = profile.machine, host.job_read_bytes_per_s or 0.0
     limits = ((bytes_per_s, machine.read_limit_bytes_per_s), (calls_per_s, machine.read_limit_iops))
-    if any(limit and value >= AT_LIMIT * limit for value, limit in limits):
+    if any(limit and value >= NEARLY_ALL * limit for value, limit in limits):
         pace = "limit"
     else:
         spins = any(hot.rotational is True for hot in profile.hot_files if hot.loader == key)
@@ -94,7 +90,7 @@ def _pace_of_disks(each_bytes: float | None, host: HostLoad, spins: bool) -> str
         return "unseen"
     large, queue = each_bytes >= LARGE_READ_BYTES, host.disk_queue or 0.0
     crowded = queue >= (LARGE_QUEUE if large else SMALL_QUEUE) or (not large and spins)
-    if host.disk_busy >= DISK_BUSY and crowded:
+    if host.disk_busy >= NEARLY_ALL and crowded:
         return "device"
     return "unsure" if large else "latency"
 
@@ -126,4 +122,4 @@ def are_small_files(inputs: Inputs) -> bool:
     """Whether each sample is a small file of its own: then the number of files sets the cost."""
     opens = inputs.opens or 0.0
     each_bytes = (inputs.read_bytes or 0.0) / max(opens, 1e-9)
-    return opens >= OPENS_PER_SAMPLE * max(1.0, inputs.samples) and each_bytes < LARGE_READ_BYTES
+    return opens >= NEARLY_ALL * max(1.0, inputs.samples) and each_bytes < LARGE_READ_BYTES

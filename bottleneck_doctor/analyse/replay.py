@@ -32,20 +32,20 @@ WORK_PARTS = tuple(one.name for one in fields(BatchCost))
 TRANSPORT_PARTS = tuple(one.name for one in fields(Transport))
 STEP_COST_PARTS = tuple(one.name for one in fields(StepCost))
 
-# Of what perfect sharing gains, threads gain (chosen, measured on two cores: 0.34 in linear layers, 0.49 in a
-# transformer, nothing in small convolutions).
+# Of what perfect sharing gains, threads gain at most: measured on two cores 0.34 in linear layers, 0.49 in a
+# transformer, nothing in small convolutions (steps in tests/analyse/test_threads.py).
 DIVIDED = 0.5
 BATCHES = 192  # replayed per prediction; enough for a slope, cheap enough to search
 LITTLE = 1e-12
 SETTLES = 4  # iterations, after which demand is within some percent of the cores
 SHARED = 0.5  # of its core is left to a worker that shares it with one thread of the model
-# Of their speed is left to the model's threads where one of them shares its core, and where two do (chosen,
+# Of their speed is left to the model's threads where one of them shares its core, and where two do; measured
 # on two cores: 0.28, 0.40, 0.46 of small convolutions, linear layers, a transformer; with two 0.21, 0.42,
-# 0.41, and 0.16 of a detector with batch norms; predictions of other trainings fit with 0.2, not with 0.3)
+# 0.41, and 0.16 of a detector with batch norms (steps in tests/analyse/test_threads.py)
 TOGETHER = (0.42, 0.2)
-# The same where an operator lasts for many slices of the scheduler, which even out what its threads get
-# (chosen, of products and convolutions with one or two other busy processes: 0.21 to 0.31 and 0.02 to 0.26
-# up to 1.3 ms, 0.42 and 0.34 of 10 ms, 0.49 and 0.43 of 26 ms, 0.56 and 0.49 of 0.1 s)
+# The same where an operator lasts for many slices of the scheduler, which even out what its threads get;
+# measured of products and convolutions with one or two other busy processes: 0.21 to 0.31 and 0.02 to 0.26
+# up to 1.3 ms, 0.42 and 0.34 of 10 ms, 0.49 and 0.43 of 26 ms, 0.56 and 0.49 of 0.1 s
 TOGETHER_LONG = (0.55, 0.47)
 SHORT_S, LONG_S = 1e-3, 0.1
 
@@ -62,13 +62,12 @@ def apply(change: Change, base: Scenario) -> Scenario:
         change = replace(change, cpu=change.cpu * one_thread_longer(base.making_threads))
     works = _scaled(base.works, change, WORK_PARTS)
     left = _making_left(works, change, base)
-    alone = base.shares.spinning * (1 - _crowd_left(left, change, base))
     draws = min(base.epoch.draws, base.epoch.seconds)
     start = (base.epoch.seconds - draws) * change.startup + draws * change.sampling
     return replace(
         base,
         works=works,
-        costs=_scaled(base.costs, replace(change, compute=change.compute * (1 - alone)), STEP_COST_PARTS),
+        costs=_scaled(base.costs, change, STEP_COST_PARTS),
         transport=base.transport
         if change.ipc == 1.0
         else Transport(*(getattr(base.transport, name) * change.ipc for name in TRANSPORT_PARTS)),
@@ -81,18 +80,9 @@ def apply(change: Change, base: Scenario) -> Scenario:
     )
 
 
-def _crowd_left(left: float, change: Change, base: Scenario) -> float:
-    """The share of the makers' demand for cores that still delays the model."""
-    makers = base.feeders.count or (base.workers if change.workers is None else change.workers)
-    threads = base.threads if change.threads is None else change.threads
-    if makers == 0 or threads <= 1 or makers + threads <= (change.cores or base.cores) + 0.5:
-        return 0.0
-    return min(1.0, left)
-
-
 def _making_left(works: tuple[BatchCost, ...], change: Change, base: Scenario) -> float:
     """How much of the CPU for making batches is left, as a share."""
-    if not (base.feeders.seconds or base.crowded or base.shares.spinning):
+    if not (base.feeders.seconds or base.crowded):
         return 1.0  # unused
     before, after = (sum(one.on_core for one in some) for some in (base.works, works))
     return after / before if before > 0 else change.cpu if base.feeders.count else 1.0

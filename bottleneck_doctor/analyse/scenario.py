@@ -23,25 +23,26 @@ from ..model.fetches import Payload
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.run import Machine
+from .device import runs_ahead
 from .host import crowding, strangers
-from .hot_lines import NOBODY, Feeders
+from .hot_lines import NO_FEEDERS, Feeders
 from .inputs import UNSEEN, epoch_draws_s, making_of, own_works
 from .interpreter_lock import held_by_lock
 from .loop_cpu import logged, split_of
 from .memory import loop_stall_s, measure_shortage, with_stalls, without_making
 from .moving import moving_of
 from .ranks import exchange_shares
-from .reads import Reads, judge_reads
+from .reads import judge_reads
 from .replay import cost_seconds, step_seconds
-from .step_costs import Beside, costs_of, runs_ahead
+from .shares import PART
+from .step_costs import LoopFacts, costs_of
 from .steps import mean_in, seconds_in, span_of, steps_in
-from .threads import asleep_share, making_threads, operator_s, resting_share, spinning_share
+from .threads import asleep_share, making_threads, operator_s, resting_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
 SLICES = 4.0  # times as long as usual at most, until a thread that wakes gets a core (chosen)
 TELLS = 1.01  # times the replayed step at least; below it, the parameter has no effect (chosen)
-SIBLING = 0.25  # of a core is what its second hardware thread adds (chosen: no machine at hand has siblings)
-FREE = 0.2  # of the measured turn at least is computing, not interference (chosen)
+SIBLING = 0.25  # of a core is what its second hardware thread adds: "up to 30 %" [Intel Tech. J. 6(1), 2002]
 
 
 def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario:
@@ -88,21 +89,20 @@ def _turned(base: Scenario, own: float) -> Scenario:
     longest = own + base.transport.hand_over + base.sampling
     if base.threads <= 1.0 or cost_seconds(base) <= longest:
         return base
-    return _scaled(base, _halved(FREE, 1.0, lambda left: cost_seconds(_scaled(base, left)) > longest))
+    return _scaled(base, _halved(PART, 1.0, lambda left: cost_seconds(_scaled(base, left)) > longest))
 
 
 def _sped(base: Scenario, measured: float) -> Scenario:
     """The same where the replayed step is longer than the measured one."""
     if base.threads <= 1.0 or step_seconds(base) <= measured:
         return base
-    return _slowed(_scaled(base, FREE), measured, lambda value: _scaled(base, value), FREE, 1.0)
+    return _slowed(_scaled(base, PART), measured, lambda value: _scaled(base, value), PART, 1.0)
 
 
 def _scaled(base: Scenario, left: float) -> Scenario:
-    """The scenario with the share ``left`` of the turns' computing; what is removed is taken off spinning."""
+    """The scenario with the share ``left`` of the turns' computing."""
     costs = (replace(one, compute=one.compute * left, launch=one.launch * left) for one in base.costs)
-    shares = replace(base.shares, spinning=max(0.0, 1 - (1 - base.shares.spinning) / left))
-    return replace(base, costs=tuple(costs), shares=shares)
+    return replace(base, costs=tuple(costs))
 
 
 def _slowed(
@@ -135,7 +135,6 @@ WAKE_S = 1e-3  # until a thread that wakes gets a core where all are busy: a thi
 # 3.6 ms a step for a core instead of 1.9)
 EXCHANGE_WAKES = 2
 DELAY_S = 2e-4  # from a finished batch to a woken loop (chosen)
-COLLAPSED = 0.5  # of the model's CPU is spent spinning: more than a replay of oversubscription gives (chosen)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
 
@@ -148,7 +147,7 @@ def build_scenario(
     inputs: Inputs,
     host: HostLoad,
     device: DeviceView | None = None,
-    feeders: Feeders = NOBODY,
+    feeders: Feeders = NO_FEEDERS,
 ) -> Scenario:
     """The loop as the replay sees it. Without ``works`` the waits themselves are the making of batches."""
     workers = _workers(loop, loader)
@@ -156,16 +155,29 @@ def build_scenario(
     payload = next((one for one in profile.payloads if loader and one.loader == loader.key), Payload("", 0))
     receive, send, serving = moving_of(payload, steps, workers, profile.machine.handed_s)
     release = RELEASE_S * payload.tensors
-    beside = _beside(profile, loop, host, device, steps, threads)
-    beside = replace(beside, release=release if workers else 0.0)
-    costs = costs_of(steps if workers else without_making(steps, inputs), beside)
+    stored = _stored_share(profile, loop)
+    known = LoopFacts(
+        accelerated=host.accelerated,
+        device=device,
+        split=split_of(profile, loop, steps, host, stored),
+        exchange=exchange_shares(profile, loop.pid if loop is not None else None),
+        release=release if workers else 0.0,
+        threads=threads,
+        copied=_copied(profile, loop),
+        stored=stored,
+        fault_s=profile.machine.fault_s,
+    )
+    costs = costs_of(steps if workers else without_making(steps, inputs), known)
     making, step_s = making_of(profile, loader), mean_in(steps)
-    reads = _reads(profile, loader, inputs, host, step_s)
+    stall_s = loop_stall_s(measure_shortage(profile, inputs, *span_of(steps), step_s), step_s)
+    reads = None
+    if loader is not None and inputs.storage > 0:
+        reads = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
     exchanging = _exchanging(profile, steps, inputs, workers, costs)
-    draws_s = epoch_draws_s(making, loop)
+    crowd = crowding(inputs, workers, send)
     base = Scenario(
-        works=_works(works, steps, crowding(inputs, workers, send)),
-        costs=with_stalls(costs, _stall_s(profile, inputs, steps)),
+        works=tuple(replace(one, cpu=one.cpu * crowd) for one in works) or own_works(steps, UNSEEN, 0.0),
+        costs=with_stalls(costs, stall_s),
         workers=workers,
         prefetch=(loader.prefetch_factor if loader is not None else None) or 2,
         in_order=loader.in_order if loader is not None else True,
@@ -183,17 +195,26 @@ def build_scenario(
             waking=WAKE_S * (1 + payload.tensors + (EXCHANGE_WAKES if exchanging > 0 else 0)),
             delay=DELAY_S,
         ),
-        epoch=EpochStart(_epoch_steps(loop), _epoch_start(loop, inputs) if workers else draws_s, draws_s),
-        shares=CostShares(stored=beside.stored, exchanging=exchanging),
+        epoch=_epoch(loop, inputs, workers, epoch_draws_s(making, loop)),
+        shares=CostShares(stored=stored, exchanging=exchanging),
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
+        feeders=FeederLoad(feeders.count, sending=feeders.sending),
     )
-    base = _on_device(base, device, steps) if device is not None else base
-    load = FeederLoad(feeders.count, sending=feeders.sending)
-    base = held_by_lock(profile, loop, replace(base, feeders=load))
-    base = base if host.accelerated else _awaited(base, profile, loop, steps)
-    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), _is_bulky(payload))
+    if device is not None:
+        ahead = runs_ahead(device, fmean([step.wait for step in steps]))
+        base = replace(base, ahead=ahead, undivided=device.clock is not None and device.beat is None)
+    base = held_by_lock(profile, loop, base)
+    if not host.accelerated:  # what the loop sleeps for other threads of the model, and in lines of its own
+        asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
+        base = replace(base, shares=replace(base.shares, asleep=asleep, resting=resting))
+    bulky = payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
+    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), bulky)
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
-    return _fed(base, feeders, steps, host) if feeders.count else base
+    if not feeders.count:
+        return base
+    taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
+    load = replace(base.feeders, seconds=step_s * feeders.cores / feeders.count)
+    return replace(base, feeders=load, crowded=base.crowded + taken * step_s)
 
 
 def capacity(machine: Machine, cores: float) -> float:
@@ -204,76 +225,11 @@ def capacity(machine: Machine, cores: float) -> float:
     return physical + SIBLING * (cores - physical)
 
 
-def _beside(
-    profile: Profile,
-    loop: Loop | None,
-    host: HostLoad,
-    device: DeviceView | None,
-    steps: list[Step],
-    threads: float,
-) -> Beside:
-    """What is known in addition to the steps' own clocks, without tensors from other processes."""
-    stored = _stored_share(profile, loop)
-    return Beside(
-        accelerated=host.accelerated,
-        device=device,
-        split=split_of(profile, loop, steps, host, stored),
-        shares=exchange_shares(profile, loop.pid if loop is not None else None),
-        threads=threads,
-        copied=_copied(profile, loop),
-        stored=stored,
-        fault_s=profile.machine.fault_s,
-    )
-
-
-def _works(works: tuple[BatchCost, ...], steps: list[Step], crowd: float) -> tuple[BatchCost, ...]:
-    """What batches cost without oversubscribed makers; of a loop without a loader, its waits."""
-    alone = tuple(replace(work, cpu=work.cpu * crowd) for work in works)
-    return alone or own_works(steps, UNSEEN, 0.0)
-
-
 def _workers(loop: Loop | None, loader: Loader | None) -> int:
     """The loader's workers; a background thread that feeds the loop counts as one."""
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
-
-
-def _reads(
-    profile: Profile, loader: Loader | None, inputs: Inputs, host: HostLoad, step_s: float
-) -> Reads | None:
-    """How storage serves the loader; None where nothing is read from it."""
-    if loader is None or inputs.storage <= 0:
-        return None
-    return judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
-
-
-def _is_bulky(payload: Payload) -> bool:
-    return payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
-
-
-def _on_device(base: Scenario, device: DeviceView, steps: list[Step]) -> Scenario:
-    """The scenario with an accelerator that works in parallel with the loop."""
-    undivided = device.clock is not None and device.beat is None
-    return replace(base, ahead=runs_ahead(device, fmean([step.wait for step in steps])), undivided=undivided)
-
-
-def _awaited(base: Scenario, profile: Profile, loop: Loop | None, steps: list[Step]) -> Scenario:
-    """The scenario with what the loop spins and sleeps for other threads of the model."""
-    spinning = spinning_share(profile, loop, steps, base, base.workers or base.feeders.count)
-    if base.workers and spinning < COLLAPSED:
-        spinning = 0.0
-    asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
-    return replace(base, shares=replace(base.shares, spinning=spinning, asleep=asleep, resting=resting))
-
-
-def _fed(base: Scenario, feeders: Feeders, steps: list[Step], host: HostLoad) -> Scenario:
-    """The scenario with feeders that make its batches in parallel."""
-    step_s = mean_in(steps)
-    taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
-    feeding = step_s * feeders.cores / feeders.count
-    load = replace(base.feeders, seconds=feeding)
-    return replace(base, feeders=load, crowded=base.crowded + taken * step_s)
 
 
 def held_share(steps: list[Step]) -> float:
@@ -297,14 +253,14 @@ def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, 
         everything -= inputs.other_cpu * steps_in(steps)
     if mine <= 0 or everything <= 0:
         return 1.0
-    if _exchanges_beside(profile, steps):
+    if _sums_gradients(profile, steps):
         return 1.0
     ratio = (everything - inside) / mine
     most = profile.machine.affinity_cores or profile.machine.cores  # a quota allows more
     return max(1.0, min(most / trainers, ratio)) if ratio >= THREADS_MARK else 1.0
 
 
-def _exchanges_beside(profile: Profile, steps: list[Step]) -> bool:
+def _sums_gradients(profile: Profile, steps: list[Step]) -> bool:
     """Whether CPU of the process outside of the loop's thread is the exchange: its threads sum gradients."""
     single = all(one.torch_threads == 1 for one in profile.processes if one.role == "trainer")
     return single and any(step.exchange for step in steps)
@@ -315,32 +271,22 @@ def _exchanging(
 ) -> float:
     """Share of the exchange in which its own threads compute."""
     exchange = sum(cost.comm for cost in costs) / max(1, len(costs))
-    if exchange <= 0 or not _exchanges_beside(profile, steps):
+    if exchange <= 0 or not _sums_gradients(profile, steps):
         return 0.0
-    beside = mean_in(steps, "process_cpu") - mean_in(steps, "cpu") - mean_in(steps, "wait_cpu")
-    beside -= 0.0 if workers else inputs.other_cpu
-    return max(0.0, min(1.0, beside / exchange))
+    outside = mean_in(steps, "process_cpu") - mean_in(steps, "cpu") - mean_in(steps, "wait_cpu")
+    outside -= 0.0 if workers else inputs.other_cpu
+    return max(0.0, min(1.0, outside / exchange))
 
 
-def _stall_s(profile: Profile, inputs: Inputs, steps: list[Step]) -> float:
-    """Seconds per step that the loop waits for memory."""
-    step_s = mean_in(steps)
-    return loop_stall_s(measure_shortage(profile, inputs, *span_of(steps), step_s), step_s)
-
-
-def _epoch_steps(loop: Loop | None) -> int:
-    """Batches per epoch, when the loop began more than once."""
+def _epoch(loop: Loop | None, inputs: Inputs, workers: int, draws_s: float) -> EpochStart:
+    """What an epoch's beginning costs, with workers beyond making its first batch; a run that began once has
+    no epochs."""
     if loop is None or len(loop.epochs.batches) < 2:
-        return 0
-    return max(1, round(fmean(loop.epochs.batches[:-1])))
-
-
-def _epoch_start(loop: Loop | None, inputs: Inputs) -> float:
-    """Seconds that an epoch's beginning costs beyond making its first batch."""
-    if loop is None or len(loop.epochs.t) < 2:
-        return 0.0
-    later = zip(loop.epochs.build_s[1:], loop.epochs.first_wait_s[1:], strict=True)
-    return max(0.0, median([build + first for build, first in later]) - inputs.wall)
+        return EpochStart(0, 0.0 if workers else draws_s, draws_s)
+    begins = zip(loop.epochs.build_s[1:], loop.epochs.first_wait_s[1:], strict=True)
+    seconds = max(0.0, median([build + first for build, first in begins]) - inputs.wall)
+    steps = max(1, round(fmean(loop.epochs.batches[:-1])))
+    return EpochStart(steps, seconds if workers else draws_s, draws_s)
 
 
 def _stored_share(profile: Profile, loop: Loop | None) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import sqrt
 
-from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView
+from ..model.derived import DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 from .loop_parts import LoopSample, samples_in
+from .shares import PART, TRACE
 
 
 def steps_in(rows: Iterable[Step]) -> int:
@@ -51,41 +52,29 @@ def mean_in(rows: Iterable[Step], part: str = "wall") -> float:
 SAMPLES_AT_LEAST = 20  # of fewer, a share is a guess: 90 % intervals are wider than 0.18 (chosen)
 
 Z90 = 1.65  # standard errors of a share, for its 90 % interval
-RESAMPLES = 200
-SEED = 20_13
 BLOCKS = 24  # steps depend on their neighbours; blocks this coarse keep that dependence
 
 
 def ratio_interval(above: Sequence[float], below: Sequence[float]) -> tuple[float, float, float]:
-    """(value, low, high) of sum(above)/sum(below), both in the same order of time."""
+    """(value, low, high) of sum(above)/sum(below), both in the same order of time: the standard error of a
+    ratio of means over blocks of neighbours [Cochran, Sampling Techniques, ch. 6], within their range."""
     total = sum(below)
     if not above or total <= 0:
         return 0.0, 0.0, 0.0
-    value = sum(above) / total
-    pairs = _blocks(above, below)
-    if len(pairs) < 3:
+    value, size = sum(above) / total, max(1, len(above) // BLOCKS)
+    starts = range(0, len(above) - size + 1, size)
+    blocks = [(sum(above[one : one + size]), sum(below[one : one + size])) for one in starts]
+    if len(blocks) < 3:
         return value, value, value
-    chance = random.Random(SEED)
-    found = []
-    for _ in range(RESAMPLES):
-        drawn = chance.choices(pairs, k=len(pairs))
-        bottom = sum(pair[1] for pair in drawn)
-        found.append(sum(pair[0] for pair in drawn) / bottom if bottom > 0 else value)
-    found.sort()
-    return value, min(value, found[int(0.05 * RESAMPLES)]), max(value, found[int(0.95 * RESAMPLES) - 1])
+    off = sum((part - value * whole) ** 2 for part, whole in blocks) * len(blocks) / (len(blocks) - 1)
+    reach = Z90 * sqrt(off) / sum(whole for _, whole in blocks)
+    ratios = [value, *(part / whole for part, whole in blocks if whole > 0)]
+    return value, max(value - reach, min(ratios)), min(value + reach, max(ratios))
 
 
 def mean_interval(values: Sequence[float], weights: Sequence[float]) -> tuple[float, float, float]:
     """(mean, low, high) of values that each stand for ``weights`` observations."""
     return ratio_interval([value * weight for value, weight in zip(values, weights, strict=True)], weights)
-
-
-def _blocks(above: Sequence[float], below: Sequence[float]) -> list[tuple[float, float]]:
-    size = max(1, len(above) // BLOCKS)
-    return [
-        (sum(above[place : place + size]), sum(below[place : place + size]))
-        for place in range(0, len(above) - size + 1, size)
-    ]
 
 
 UNDIVIDED = "forward and own code"  # what no hook times; stack samples divide it
@@ -106,13 +95,11 @@ CLOCK_PARTS = (
     ("idle: transfer", "transfer_s"), ("idle: saving, logging", "other_s"),
 )  # fmt: skip
 
-NAMED_AT_MOST = 6  # parts of the undivided part, and
-NAMED_AT_LEAST = 0.02  # of the step each: smaller parts are shown as one (chosen)
+NAMED_AT_MOST = 6  # parts of the undivided part
 BETWEEN = "between epochs"
 OTHERS = "other lines of the loop"
-CALLS = 0.2  # of a line's samples outside of the model: a function that does more than call it (chosen)
 UNTIMED = ("forward", "loss", "zero_grad", "user", "line")
-LITTLE = 1e-5  # of the step: less is rounding
+ROUNDING = 1e-5  # of the step: less is rounding
 
 
 def budget_of(
@@ -122,71 +109,42 @@ def budget_of(
     samples: list[LoopSample],
     between: float = 0.0,
 ) -> list[BudgetPart]:
-    """The parts of a step: by the accelerator's clock where it was read, else by the loop's thread.
-
-    On a device, the thread's forward pass is only the time to queue kernels. ``samples`` are of the loop's
-    thread, without those in which it got its batch; ``between`` is the share of time between epochs.
-    """
+    """The parts of a step, largest first: by the accelerator's clock where it was read, else by the loop's
+    thread, whose forward pass on a device is only the time to queue kernels. ``samples`` are of that thread,
+    without those in which it got its batch; ``between`` is the share of time between epochs."""
     if device is None or device.clock is None:
-        return _named(_without(divide(steps), between), samples)
-    if device.beat is None:
-        return divide_device(device.clock, CLOCK_PARTS, step_s)
-    return divide_device(device.beat, DEVICE_PARTS, step_s)
+        parts = _divided({name: seconds_in(steps, field) for name, field in PARTS}, step_s)
+        return _named(parts, samples, between)
+    clock, names = (device.clock, CLOCK_PARTS) if device.beat is None else (device.beat, DEVICE_PARTS)
+    return _divided({name: getattr(clock, field) for name, field in names}, step_s)
 
 
-def divide_device(
-    step: DeviceStepBreakdown | DeviceClockStep, names: tuple[tuple[str, str], ...], step_s: float
-) -> list[BudgetPart]:
-    """The device's mean step, busy and idle, as shares of ``step_s`` seconds; largest first."""
-    known = {name: getattr(step, field) for name, field in names}
-    known = {name: value for name, value in known.items() if value >= LITTLE * sum(known.values())}
+def _divided(seconds: dict[str, float], step_s: float) -> list[BudgetPart]:
+    """Parts that never occurred are left out."""
+    known = {name: value for name, value in seconds.items() if value > ROUNDING * sum(seconds.values())}
     whole = sum(known.values())
-    parts = [
-        BudgetPart(name, value / whole, step_s * value / whole) for name, value in known.items() if value
-    ]
+    parts = [BudgetPart(name, value / whole, step_s * value / whole) for name, value in known.items()]
     return sorted(parts, key=lambda part: -part.share)
 
 
-def divide(steps: list[Step]) -> list[BudgetPart]:
-    """Shares of the mean steady step, largest first; parts that never occurred are left out."""
-    count = steps_in(steps)
-    whole = seconds_in(steps)
-    if whole <= 0:
-        return []
-    sums = {name: seconds_in(steps, field) for name, field in PARTS}
-    parts = [BudgetPart(name, value / whole, value / count) for name, value in sums.items() if value > 0]
-    return sorted(parts, key=lambda part: -part.share)
-
-
-def _without(parts: list[BudgetPart], between: float) -> list[BudgetPart]:
-    """The part that no hook times, and apart from it the time between epochs, which they do."""
+def _named(parts: list[BudgetPart], samples: list[LoopSample], between: float) -> list[BudgetPart]:
+    """The part that no hook times, divided as its stack samples are, and apart from it the time between
+    epochs, of which all rows know."""
     rest = next((part for part in parts if part.part == UNDIVIDED), None)
-    between = min(between, rest.share) if rest is not None else 0.0
-    if rest is None or between < NAMED_AT_LEAST:
+    if rest is None:
         return parts
-    moved = rest.s_per_step * between / rest.share
-    left = BudgetPart(UNDIVIDED, rest.share - between, rest.s_per_step - moved)
-    others = [part for part in parts if part is not rest] + [left] * (left.share > LITTLE)
-    return sorted([*others, BudgetPart(BETWEEN, between, moved)], key=lambda part: -part.share)
-
-
-def _named(parts: list[BudgetPart], samples: list[LoopSample]) -> list[BudgetPart]:
-    """The part that no hook times, divided as its stack samples are."""
-    rest = next((part for part in parts if part.part == UNDIVIDED), None)
-    seen: Counter[str] = Counter()
-    for name, group in _groups(samples).items():
-        seen[name] += samples_in(group)
-    total = sum(seen.values())
-    if rest is None or total < SAMPLES_AT_LEAST:
-        return parts
-    named = [
-        (name, count / total)
-        for name, count in seen.most_common(NAMED_AT_MOST)
-        if rest.share * count / total >= NAMED_AT_LEAST and name != OTHERS
-    ]
-    left = 1 - sum(share for _, share in named)
-    named += [(OTHERS, left)] if left > LITTLE else []
-    divided = [BudgetPart(name, rest.share * share, rest.s_per_step * share) for name, share in named]
+    between = min(between, rest.share) if between >= TRACE else 0.0
+    left = rest.share - between
+    seen = Counter({name: samples_in(group) for name, group in _groups(samples).items()})
+    total = seen.total()
+    shares = {BETWEEN: between, UNDIVIDED: left}
+    if total >= SAMPLES_AT_LEAST:
+        most = seen.most_common(NAMED_AT_MOST)
+        named = {name: left * count / total for name, count in most if name != OTHERS}
+        named = {name: share for name, share in named.items() if share >= TRACE}
+        shares = {BETWEEN: between, **named, OTHERS: left - sum(named.values())}
+    scale = rest.s_per_step / rest.share
+    divided = [BudgetPart(name, one, scale * one) for name, one in shares.items() if one > ROUNDING]
     return sorted([part for part in parts if part is not rest] + divided, key=lambda part: -part.share)
 
 
@@ -201,7 +159,7 @@ def _groups(samples: list[LoopSample]) -> dict[str, list[LoopSample]]:
     for group in lines.values():
         whole, own = samples_in(group), samples_in(one for one in group if one.own)
         for one in group:
-            name = one.part if not one.own and own < CALLS * whole else _name(one)
+            name = one.part if not one.own and own < PART * whole else _name(one)
             found.setdefault(name, []).append(one)
     return found
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from math import inf
-from statistics import fmean, quantiles
 
 from ..model.diagnosis import Change, HostLoad, Inputs, Scenario, Step
-from ..model.instruments import Operator
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..source import code
@@ -22,7 +19,8 @@ from .inputs import looks_at
 from .loop_cpu import anatomy_of
 from .loop_parts import LoopSample
 from .replay import step_seconds
-from .steps import SAMPLES_AT_LEAST, seconds_in, share_in
+from .shares import MOST, NEARLY_ALL, NOTICED
+from .steps import SAMPLES_AT_LEAST, seconds_in
 
 TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
 
@@ -51,45 +49,12 @@ def _is_torchs(profile: Profile, loop: Loop | None, loader: Loader | None) -> bo
     return statement is not None and bool(code.names_read(statement) & TORCHS)
 
 
-STEPS_AT_LEAST = 12  # that were timed one by one (chosen)
-TOGETHER = 0.75  # of all pairs of steps: both passes grow, there is more to do (chosen; 0.5 is chance)
-QUEUED = 0.1  # of the step without a core; below it, makers do not delay the loop (chosen)
-
-
-def spinning_share(
-    profile: Profile, loop: Loop | None, steps: list[Step], base: Scenario, makers: int
-) -> float:
-    """The share of the loop's CPU in which it spins because ``makers`` of batches keep a core from another
-    thread of the model: what lies beyond its quickest steps.
-
-    A step with more to do takes longer in both passes, and then nothing is known; one that spins, in one.
-    """
-    threads = torch_threads(profile, loop) or 1
-    surplus = threads > base.cores + 0.5  # they delay each other
-    if not makers or threads == 1 or surplus or makers + threads <= base.cores + 0.5:
-        return 0.0
-    single = [step for step in steps if step.steps == 1 and step.cpu and step.backward > 0]
-    if len(single) < STEPS_AT_LEAST or share_in(steps, "queue") < QUEUED:
-        return 0.0
-    pairs = list(combinations(single, 2))
-    both = sum((a.compute - b.compute) * (a.backward - b.backward) > 0 for a, b in pairs)
-    if both > TOGETHER * len(pairs) or any(step.exchange for step in steps):
-        return 0.0
-    used = [step.cpu for step in single if step.cpu]
-    return max(0.0, 1 - quantiles(used, n=10)[0] / fmean(used))
-
-
 LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (chosen)
-LARGE_SHARE = 0.5  # of the profiled CPU (chosen)
-IDLE_CORES = 0.8  # that lay idle, or there is nothing to compute on (chosen)
 EFFICIENCY = (0.0, 0.5, 0.9)  # of each further core (chosen; with a busy neighbour below zero)
 NEIGHBOUR_CORES = 0.25  # used by other processes, from which all threads wait for the slowest (chosen)
-HELD = 0.1  # share of the step for which too many threads keep each other from a core (chosen)
-MOST_HELD = 0.8  # of the step at most is predicted as saved (chosen)
 MODEL = ("forward", "loss", "backward", "optimizer")
-SURPLUS = 0.5  # threads above the cores, from which they are too many (chosen)
 # What each surplus thread per core adds to a large operator, whose threads wait for the last; and their cost
-# where operators are so large that this is little (chosen, measured: two cores, 3 to 32 threads).
+# where operators are so large that this is little: least, usual, most, measured on two cores with 3 to 32.
 DELAY_S = (2e-4, 8e-4, 2e-3)
 DELAYED_AT_MOST = (0.5, 0.8, 0.95)  # of the operators' time
 CROWD = (1.0, 1.2, 1.4)
@@ -121,10 +86,10 @@ def judge_threads(
     if count is None or scenario is None or host.accelerated:
         return known
     ranks = max(1, sum(one.role == "trainer" and bool(one.torch_threads) for one in profile.processes))
-    if count * ranks > host.cores + SURPLUS and count > 1:
+    if count * ranks > host.cores + 0.5 and count > 1:
         return _crowd(known, scenario, host, held, ranks, profile, loop)
-    lonely = count == 1 and idle is not None and idle >= IDLE_CORES
-    if not lonely or (large or 0.0) < LARGE_SHARE or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
+    lonely = count == 1 and idle is not None and idle >= NEARLY_ALL
+    if not lonely or (large or 0.0) < MOST or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
         return known
     wanted, share = 1 + round((idle or 0.0) / ranks), large or 0.0
     low, likely, high = (
@@ -149,31 +114,30 @@ def _crowd(
     Other processes and workers on the same cores would delay a single thread, too: their part is left out.
     """
     surplus = (known.count or 1) * ranks - host.cores
-    beside = strangers(host) + busy_workers(scenario)
-    share = surplus / (surplus + beside)
-    slept = min(MOST_HELD, share * _slept(scenario))
-    ours = min(MOST_HELD - slept, held * share)
-    alone = ranks == 1 and beside <= NEIGHBOUR_CORES
-    divided = alone and (known.large or 0.0) >= LARGE_SHARE
-    if ours + slept < HELD and not divided:
+    others = strangers(host) + busy_workers(scenario)
+    share = surplus / (surplus + others)
+    # The loop's thread sleeps in the model: on a CPU, for its other threads.
+    idle = scenario.shares.asleep * sum(cost.idle for cost in scenario.costs) / len(scenario.costs)
+    slept = min(NEARLY_ALL, share * idle / step_seconds(scenario))
+    ours = min(NEARLY_ALL - slept, held * share)
+    alone = ranks == 1 and others <= NEIGHBOUR_CORES
+    divided = alone and (known.large or 0.0) >= MOST
+    if ours + slept < NOTICED and not divided:
         return known
-    wanted = max(1, int(host.cores - busy_workers(scenario) + SURPLUS) // ranks)
+    wanted = max(1, int(host.cores - busy_workers(scenario) + 0.5) // ranks)
     factor, most = (1.0, 1 / (1 - slept - ours / 2), 1 / (1 - slept - ours)), None
     own = 1 - loop.wait_s / loop.wall_s if loop is not None and loop.wall_s > 0 else 1.0
     if divided:
-        waits = _delayed(profile.operators, surplus / max(host.cores, 1.0))
-        gained = [1 / (1 - own * one) for one in waits]
+        large = [one for one in profile.operators if one.self_cpu_s >= LARGE_S * max(one.calls, 1)]
+        delays = sum(one.calls for one in large) * surplus / max(host.cores, 1.0)
+        whole = sum(one.self_cpu_s for one in profile.operators) or inf
+        waits = zip(DELAY_S, DELAYED_AT_MOST, strict=True)
+        gained = [1 / (1 - own * min(at_most, delays * delay / whole)) for delay, at_most in waits]
         low, likely, high = (max(ends) for ends in zip(factor, CROWD, gained, strict=True))
         factor = low, likely, high
     if divided or slept:  # no clock measures what threads spin
         most = max(factor[2], 1 / (1 - own * DELAYED_AT_MOST[-1]))
     return Threads("many", known.count, wanted, known.idle, known.large, factor, most)
-
-
-def _slept(scenario: Scenario) -> float:
-    """Share of the step in which the loop's thread sleeps in the model: on a CPU, for its other threads."""
-    idle = sum(cost.idle for cost in scenario.costs) / len(scenario.costs)
-    return scenario.shares.asleep * idle / step_seconds(scenario)
 
 
 def asleep_share(profile: Profile, loop: Loop | None) -> float:
@@ -199,16 +163,6 @@ def _share_asleep(profile: Profile, loop: Loop | None, wanted: Callable[[LoopSam
         if one.stack.running is not None:
             slept[wanted(one)] += max(0, one.stack.count - one.stack.running)
     return slept[True] / sum(slept.values()) if sum(slept.values()) >= SAMPLES_AT_LEAST else 0.0
-
-
-def _delayed(operators: list[Operator], surplus: float) -> list[float]:
-    """The shares of the operators' time that waits for surplus threads, cautious first."""
-    whole = sum(one.self_cpu_s for one in operators)
-    regions = sum(one.calls for one in operators if one.self_cpu_s >= LARGE_S * max(one.calls, 1))
-    return [
-        min(most, regions * delay * surplus / whole) if whole > 0 else 0.0
-        for delay, most in zip(DELAY_S, DELAYED_AT_MOST, strict=True)
-    ]
 
 
 def torch_threads(profile: Profile, loop: Loop | None) -> int | None:

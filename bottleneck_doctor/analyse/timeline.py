@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
+from math import inf
+from statistics import fmean
 
 from ..model.diagnosis import Diagnosis, Step
 from ..model.fetches import FetchTable
@@ -74,7 +76,7 @@ def _phases(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
 def _passes(loop: Loop) -> Iterable[Mark]:
     """Each pass of an evaluation loop: it ends with the last row of that pass that is known."""
     begins = loop.epochs.t
-    for place, (begin, following) in enumerate(pairwise([*begins, float("inf")])):
+    for place, (begin, following) in enumerate(pairwise([*begins, inf])):
         last = bisect_right(loop.table.t, following) - 1
         end = begin + loop.epochs.build_s[place] + loop.epochs.first_wait_s[place]
         if last >= 0 and begin < loop.table.t[last]:
@@ -111,8 +113,7 @@ def _joined(marks: list[Mark], pixel: float) -> list[Mark]:
 POINTS_AT_MOST = 1000  # a screen shows no more
 LOOSE = 4  # steps to a row, from which the longest row says little of the longest step (chosen)
 FETCHES_AT_LEAST = 4  # in a stretch; of fewer, no mean is drawn
-APART = 0.01  # of the run between two steps is seen as a gap (chosen)
-STRETCHES = 100  # of the run, for what is known of some batches only
+STRETCHES = 100  # of the run, for what is known of some batches only; no step for as long is a gap
 UNREAD = 2  # consecutive rows of other sensors only, which are read at other instants (chosen)
 
 RATES = (
@@ -122,16 +123,7 @@ RATES = (
     ("pressure_io_share", "pressure", "pressure_io_some_s"),
     ("pressure_memory_share", "pressure", "pressure_memory_some_s"),
 )
-COUNTERS = [
-    "cpu_busy_s",
-    "cpu_idle_s",
-    "cpu_iowait_s",
-    "job_cpu_s",
-    "other_ranks_cpu_s",
-    *(source for _, _, source in RATES),
-]
-
-Rates = dict[str, list[float | None]]
+Values = Sequence[float | None]
 
 
 def course_of(diagnosis: Diagnosis) -> Timeline:
@@ -158,7 +150,7 @@ def _step_curves(steps: list[Step], duration: float) -> list[Curve]:
             (high, max(step.wall for step in group) if steps_in(group) <= LOOSE * len(group) else None),
             (wait, share_in(group, "wait")),
         ):
-            if ended is not None and begin - ended > APART * length:
+            if ended is not None and begin - ended > length / STRETCHES:
                 _lift(curve, ended, begin, value)
             curve.t.append(max(0.0, (begin + end) / 2))
             curve.value.append(value)
@@ -203,7 +195,7 @@ def _worker_curve(diagnosis: Diagnosis, steps: list[Step]) -> list[Curve]:
         wall = seconds_in(group)
         if mean is not None and wall > 0:
             share = min(1.0, mean * steps_in(group) / (workers * wall))
-            if curve.t and paused > APART * STRETCHES * width:
+            if curve.t and paused > width:
                 _lift(curve, curve.t[-1], begin, share)
             curve.t.append(max(0.0, group[-1].t - wall / 2))
             curve.value.append(share)
@@ -216,30 +208,33 @@ def _mean_walls(table: FetchTable, width: float) -> dict[int, float]:
     found: dict[int, list[float]] = {}
     for t, wall in zip(table.t, table.wall_s, strict=True):
         found.setdefault(int(t // width) if width > 0 else 0, []).append(wall)
-    return {
-        place: sum(walls) / len(walls) for place, walls in found.items() if len(walls) >= FETCHES_AT_LEAST
-    }
+    return {place: fmean(walls) for place, walls in found.items() if len(walls) >= FETCHES_AT_LEAST}
 
 
 def _machine_curves(diagnosis: Diagnosis) -> list[Curve]:
-    """What the sensors saw: rates of counters between two readings, and gauges."""
+    """What the sensors saw: rates of counters, each at the middle of two readings, and gauges."""
     series = diagnosis.profile.series
-    rates = {name: _rates(series, name) for name in COUNTERS if name in series.values}
-    busy, job = rates.get("cpu_busy_s"), rates.get("job_cpu_s")
-    ranks = rates.get("other_ranks_cpu_s")
-    known = job if ranks is None else _both(lambda a, b: a + b, job, ranks)
+    middles = [(before + t) / 2 for before, t in pairwise(series.t)]
+
+    def rates(name: str) -> Values | None:
+        return _rates(series, name)[1:] if name in series.values else None
+
+    busy, idle, iowait = (rates(f"cpu_{name}_s") for name in ("busy", "idle", "iowait"))
+    job, ranks = rates("job_cpu_s"), rates("other_ranks_cpu_s")
+    known = job if ranks is None else _combined(lambda a, b: a + b, job, ranks)
+    waiting = _combined(lambda part, *rest: part / max(part + sum(rest), 1e-12), iowait, busy, idle)
     curves = [
-        _curve(series, "job_cores", "cpu", job),
-        _curve(series, "other_cores", "cpu", _both(lambda a, b: max(0.0, a - b), busy, known)),
-        _curve(series, "iowait_share", "io", _iowait(rates)),
+        _curve("job_cores", "cpu", middles, job),
+        _curve("other_cores", "cpu", middles, _combined(lambda a, b: max(0.0, a - b), busy, known)),
+        _curve("iowait_share", "io", middles, waiting),
     ]
     for name, group, source in RATES:
-        at_most = 1.0 if name.endswith("share") else float("inf")
-        curves.append(_curve(series, name, group, rates.get(source), at_most))
-    curves.append(_gauge(series, "job_rss_bytes", "memory", "job_rss_bytes"))
+        curves.append(_curve(name, group, middles, rates(source), 1.0 if name.endswith("share") else inf))
+    curves.append(_curve("job_rss_bytes", "memory", series.t, _held(series.values.get("job_rss_bytes", []))))
     device = diagnosis.device
     if device is not None and device.facts.driver is not None:
-        curves.append(_gauge(series, "gpu_busy_share", "gpu", f"gpu{device.facts.driver}_busy_share", 1.0))
+        readings = _held(series.values.get(f"gpu{device.facts.driver}_busy_share", []))
+        curves.append(_curve("gpu_busy_share", "gpu", series.t, readings, 1.0))
     return [one for one in curves if one.t]
 
 
@@ -255,50 +250,21 @@ def _rates(series: Series, name: str) -> list[float | None]:
             unread += 1
             continue
         if last is not None and value >= last[1] and t > last[0]:
-            rate = (value - last[1]) / (t - last[0])
             rows = 1 + unread if unread <= UNREAD else 1
-            found[-rows:] = [rate] * rows
+            found[-rows:] = [(value - last[1]) / (t - last[0])] * rows
         last, unread = (t, value), 0
     return found
 
 
-def _both(
-    combine: Callable[[float, float], float],
-    one: Sequence[float | None] | None,
-    other: Sequence[float | None] | None,
-) -> list[float | None] | None:
-    if one is None or other is None:
+def _combined(combine: Callable[..., float], *columns: Values | None) -> Values | None:
+    """Row by row, unknown where one of them is; None where a column was not measured at all."""
+    if any(one is None for one in columns):
         return None
-    return [
-        combine(a, b) if a is not None and b is not None else None for a, b in zip(one, other, strict=True)
-    ]
+    rows = zip(*(one for one in columns if one is not None), strict=True)
+    return [None if None in row else combine(*row) for row in rows]
 
 
-def _iowait(rates: Rates) -> list[float | None] | None:
-    """The share of the machine's time that processors waited for disks with nothing else to do."""
-    waiting, busy, idle = (rates.get(f"cpu_{name}_s") for name in ("iowait", "busy", "idle"))
-    total = _both(lambda a, b: a + b, _both(lambda a, b: a + b, busy, idle), waiting)
-    return _both(lambda part, whole: part / whole if whole > 0 else 0.0, waiting, total)
-
-
-def _curve(
-    series: Series, name: str, group: str, rates: Sequence[float | None] | None, at_most: float = float("inf")
-) -> Curve:
-    """Rates, each at the middle of what it is about."""
-    if rates is None:
-        return Curve(name, group)
-    middles = [(before + t) / 2 for before, t in pairwise(series.t)]
-    return _thinned(Curve(name, group, middles, [_capped(rate, at_most) for rate in rates[1:]]))
-
-
-def _gauge(series: Series, name: str, group: str, source: str, at_most: float = float("inf")) -> Curve:
-    values = series.values.get(source)
-    if values is None:
-        return Curve(name, group)
-    return _thinned(Curve(name, group, list(series.t), [_capped(value, at_most) for value in _held(values)]))
-
-
-def _held(values: Sequence[float | None]) -> list[float | None]:
+def _held(values: Values) -> list[float | None]:
     """A gauge that was not read in a row or two is what it was."""
     found: list[float | None] = []
     unread = 0
@@ -308,22 +274,11 @@ def _held(values: Sequence[float | None]) -> list[float | None]:
     return found
 
 
-def _capped(value: float | None, at_most: float) -> float | None:
-    return None if value is None else min(at_most, max(0.0, value))
-
-
-def _thinned(curve: Curve) -> Curve:
-    """Means of neighbours, where there are more points than can be seen; a gap stays one."""
-    every = -(-len(curve.t) // POINTS_AT_MOST)
-    if every <= 1:
-        return curve
-    places = range(0, len(curve.t), every)
-    groups = [
-        [value for value in curve.value[place : place + every] if value is not None] for place in places
-    ]
-    return Curve(
-        curve.name,
-        curve.group,
-        [curve.t[place] for place in places],
-        [sum(group) / len(group) if group else None for group in groups],
-    )
+def _curve(name: str, group: str, t: list[float], values: Values | None, at_most: float = inf) -> Curve:
+    """At most as many points as can be seen, means of neighbours; a gap stays one."""
+    if not values:
+        return Curve(name, group)
+    capped = [None if value is None else min(at_most, max(0.0, value)) for value in values]
+    places = range(0, len(capped), -(-len(capped) // POINTS_AT_MOST))
+    groups = [[one for one in capped[at : at + places.step] if one is not None] for at in places]
+    return Curve(name, group, [t[at] for at in places], [fmean(one) if one else None for one in groups])

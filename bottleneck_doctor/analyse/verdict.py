@@ -13,34 +13,29 @@ from .causes import (
     cause_gains,
     gains,
     helper_threads,
+    is_clocked,
     shared_out,
     side_gains,
     side_of,
     without_feeders,
 )
 from .replay import step_seconds
-from .step_costs import is_clocked
+from .shares import LITTLE, MOST, NEARLY_ALL
 
 BALANCED = 1.05  # a resource that would gain less is no limit [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (chosen; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (chosen; 0.3 s is the contract's example)
-IN_TIME = 0.05  # of the step waiting for data, below which it is there in time (chosen)
 CROWDED = 1.2  # gain without workers that delay the model, from which they are the cause (chosen)
-INSTEAD = 0.5  # of what free preparation would gain, from which shared cores are the cause (chosen)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
-SURELY_WIDER = 1.5  # the same, from which confidence is more than low (chosen)
-SENDING = 0.5  # of a pool's time at work, from which handing its batches over is what takes it (chosen)
 # The share of a model's own computing, and of the pages that it maps, that can be saved: a smaller one still
 # computes and allocates, while an input's cost may vanish (chosen).
 SPARED, PARTLY = 0.85, ("model", "host.memory")
 # The same of writing next to a model, from which it is the cause: without it the model is faster, too (of six
 # near ties, four were writing's by measurement: 0.81 and more; two the model's: 0.65 and less).
 DISTURBS = 0.75
-CLOSE = 0.8  # a runner-up is named when its gain reaches this share of the first (chosen)
 # What a second side saves of what the first does, weighed by SPARED, from which confidence is medium at most,
 # and low: of 180 trainings composed by seed 3 % were wrong below, 19 % between, and 36 % above.
 NEAR, NEARER = 0.5, 0.7
-ALIKE = 0.85  # of the same, from which both are named (chosen)
 
 WRITES = ("host.checkpoint", "host.logging")
 NO_GAINS: dict[str, float | None] = {"cpu": None, "io": None, "gpu": None, "comm": None}  # nothing replayed
@@ -123,7 +118,7 @@ class Trust:
 
 def sends(base: Scenario) -> bool:
     """Whether a pool that feeds the loop spends its time on handing over what it made, not on making it."""
-    return base.feeders.sending >= SENDING
+    return base.feeders.sending >= MOST
 
 
 def decide(
@@ -145,53 +140,56 @@ def decide(
     causes = cause_gains(base, inputs, loader, host, trust.held, device) | {"model.threads": threads}
     clocked = not host.accelerated or is_clocked(base)
     known = {name: value for name, value in gain.items() if value is not None}
-    bound = max(known, key=lambda name: known[name])
+    bound = max(known, key=known.__getitem__)
     if known[bound] < BALANCED:
-        waits = causes["input.wait"] >= BALANCED
-        bound, cause = ("latency", "input.wait") if waits else ("balanced", "none")
-        sure = confidence(trust, inputs, clocked)
-        return Verdict(bound, cause, SENTENCES[cause], sure, None, gain), causes
+        bound, cause = ("latency", "input.wait") if causes["input.wait"] >= BALANCED else ("balanced", "none")
+        return Verdict(bound, cause, SENTENCES[cause], confidence(trust, inputs, clocked), None, gain), causes
     second, close = "", 0.0
     if host.accelerated:  # host and device overlap: no single part of the step is its length
-        cause = _cause_of(bound, causes)
+        fitting = [one for one in causes if RESOURCE[one] in (bound, "")]  # host work can be either
+        cause = max(fitting, key=causes.__getitem__)
     else:
-        cause, second, close = _largest(
-            {one: value for one, value in causes.items() if one not in APART}, base
-        )
+        cause, second, close = _largest(causes, base)
         bound = _bound_of(cause, base) or bound
     rests = cause == "host.python" and bound == "latency"
-    cause = "input.wait" if rests else cause
-    if cause == "model.compute" and causes["input.oversubscribed"] >= CROWDED:
-        cause = "input.oversubscribed"  # a model that is delayed is not known to be slow itself
-    if cause == "model.compute" and threads >= WIDER:
-        cause, gain["cpu"] = "model.threads", max(threads, gain["cpu"] or 1.0)
-    own = max(helper_threads(base, inputs, host), without_feeders(base))
-    shared = shared_out(base) if cause == "input.preprocess" else 1.0
-    shared = shared if shared - 1 >= INSTEAD * (causes[cause] - 1) else 1.0
-    if cause == "input.preprocess" and max(own, shared) >= CROWDED:
-        cause = "input.oversubscribed"  # nor is preparation that its own threads delay
+    cause = "input.wait" if rests else _unless_crowded(cause, causes, base, inputs, host)
+    if cause == "model.threads":
+        gain["cpu"] = max(threads, gain["cpu"] or 1.0)
     if causes["input.wait"] > known.get(bound, 1.0) and causes["input.wait"] >= BALANCED:
         bound, cause = "latency", "input.wait"
     if cause in ("input.preprocess", "input.wait") and sends(base):
         bound, cause = RESOURCE["input.ipc"], "input.ipc"  # they do little but pickle and send
-    sure = _capped(confidence(trust, inputs, clocked, close), cause, threads)
+    sure = confidence(trust, inputs, clocked, close)
+    if cause == "model.threads" and sure == "high":
+        sure = "medium"  # what another number of threads gains is a range, not a measurement
     words = RESTS if rests else SENTENCES[cause]
-    if close > ALIKE and side_of(second) != side_of(cause):
+    if close > NEARLY_ALL and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     else:
-        words += _beside(cause, base, trust.waits, device)
+        words += _details(cause, base, trust.waits, device)
     if not clocked:
-        said = _unclocked(cause, host, device)
+        unread = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
-        sure, words = "low" if guess and said else sure, said or words
-    return Verdict(bound, cause, words, sure, _runner_up(known, bound), gain), causes
-
-
-def _runner_up(known: dict[str, float], bound: str) -> str | None:
-    """The resource that gains nearly as much as the bound, if any does."""
-    least = max(BALANCED, CLOSE * known.get(bound, 1e9))
+        sure, words = "low" if guess and unread else sure, unread or words
+    least = max(BALANCED, NEARLY_ALL * known.get(bound, 1e9))  # of a resource that gains nearly as much
     others = [name for name in known if name != bound and known[name] >= least]
-    return max(others, key=lambda name: known[name], default=None)
+    return Verdict(bound, cause, words, sure, max(others, key=known.__getitem__, default=None), gain), causes
+
+
+def _unless_crowded(
+    cause: str, causes: dict[str, float], base: Scenario, inputs: Inputs, host: HostLoad
+) -> str:
+    """The cause, or that threads compete for cores: a model or a preparation that is delayed is not known to
+    be slow itself."""
+    if cause == "model.compute":
+        if causes["input.oversubscribed"] >= CROWDED:
+            return "input.oversubscribed"
+        return "model.threads" if causes["model.threads"] >= WIDER else cause
+    if cause != "input.preprocess":
+        return cause
+    own, shared = max(helper_threads(base, inputs, host), without_feeders(base)), shared_out(base)
+    shared = shared if shared - 1 >= MOST * (causes[cause] - 1) else 1.0
+    return "input.oversubscribed" if max(own, shared) >= CROWDED else cause
 
 
 def _bound_of(cause: str, base: Scenario) -> str:
@@ -210,7 +208,7 @@ def bound_of_writing(stored: float) -> str:
     return "io" if stored >= 0.5 else "cpu"
 
 
-def _beside(cause: str, base: Scenario, waits: float, device: DeviceView | None) -> str:
+def _details(cause: str, base: Scenario, waits: float, device: DeviceView | None) -> str:
     """Details of a cause: how fully a busy device works, how long a slow model also waits for data, and why
     an input that is hardly waited for is the bottleneck."""
     if cause == "device.compute" and device is not None:
@@ -222,12 +220,12 @@ def _beside(cause: str, base: Scenario, waits: float, device: DeviceView | None)
         known = " and ".join(one for one in parts if one)
         return f"; while busy it {known}" if known else ""
     if cause in ("model.compute", "host.launch", "model.threads"):
-        if waits < IN_TIME:
+        if waits < LITTLE:
             return "; data is there in time"
         taking = "input and model take turns" if base.workers == 0 else "the loop also waits for data"
         return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
     share = base.crowded / step_seconds(base)
-    if cause != "input.preprocess" or share < IN_TIME:
+    if cause != "input.preprocess" or share < LITTLE:
         return ""
     return f"; what feeds the loop keeps a core or Python's lock from it for {100 * share:.0f} % of the step"
 
@@ -245,25 +243,18 @@ def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:
 def _largest(causes: dict[str, float], base: Scenario) -> tuple[str, str, float]:
     """The cause whose removal gains most, of the side whose removal does; that of the second side; and what
     the second saves of what the first does, weighed as they are compared."""
+    causes = {cause: value for cause, value in causes.items() if cause not in APART}
     whole = {side_of(cause): value for cause, value in causes.items()} | side_gains(base)
-    saved = {side: 1 - 1 / value for side, value in whole.items()}
-    weighed = {side: one * (SPARED if side in PARTLY else 1.0) for side, one in saved.items()}
-    sides = sorted(weighed, key=lambda side: weighed[side], reverse=True)[:2]
+    weighed = {one: (1 - 1 / value) * (SPARED if one in PARTLY else 1.0) for one, value in whole.items()}
+    sides = sorted(weighed, key=weighed.__getitem__, reverse=True)[:2]
     first, second = (
-        max((cause for cause in causes if side_of(cause) == side), key=lambda cause: causes[cause])
-        for side in sides
+        max((one for one in causes if side_of(one) == side), key=causes.__getitem__) for side in sides
     )
     more, less = (weighed[side] for side in sides)
     close = less / more if more > 0 else 0.0
     if first == "model.compute" and second in WRITES and close > DISTURBS:
         first, second = second, first
     return first, second, close
-
-
-def _cause_of(bound: str, causes: dict[str, float]) -> str:
-    """The cause with the largest gain among those that the resource can have; host work can be either."""
-    fitting = {cause: value for cause, value in causes.items() if RESOURCE[cause] in (bound, "")}
-    return max(fitting, key=lambda cause: fitting[cause])
 
 
 def confidence(trust: Trust, inputs: Inputs, clocked: bool = True, close: float = 0.0) -> str:
@@ -279,13 +270,6 @@ def confidence(trust: Trust, inputs: Inputs, clocked: bool = True, close: float 
     if trust.model_error > 0.15 or guessed or not clocked or trust.disagreement > 0.15 or close > NEAR:
         return "medium"
     return "high"
-
-
-def _capped(sure: str, cause: str, threads: float) -> str:
-    """What another number of threads gains is a range, not a measurement."""
-    if cause != "model.threads":
-        return sure
-    return "low" if sure == "low" or threads < SURELY_WIDER else "medium"
 
 
 def _inconclusive(trust: Trust) -> Verdict:

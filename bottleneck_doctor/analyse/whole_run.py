@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from statistics import median
 
 from ..model.derived import Whole
 from ..model.diagnosis import Diagnosis
@@ -17,10 +16,9 @@ from ..model.report import LedgerPart, Verdict
 from ..model.run import Elapsed
 from .attribution import attribute
 from .causes import gains
+from .shares import MOST, PART
 from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
-HEAVY = 0.2  # of training and evaluation: less of it is no verdict, whatever else is balanced (chosen)
-SURE = 2.0  # times the training's steps, from which confidence is medium instead of low (chosen)
 CAUSE = "host.evaluation"
 STARTING, SAVING = "input.worker_startup", "host.checkpoint"
 THREADS = "model.threads"  # set for the process: evaluation computes with the same
@@ -41,18 +39,17 @@ def measure_whole(profile: Profile, loop: Loop | None) -> Whole:
     training = loop.wall_s if loop is not None else 0.0
     loops = evaluations_of(profile, loop)
     times = sum(len(one.epochs.t) for one in loops)
-    life, beside = life_of(profile, loop), attribute(profile, loop).evaluated
-    evaluating = sum(one.wall_s for one in loops) + beside.share * training
-    training *= 1 - beside.share
+    life, inline = life_of(profile, loop), attribute(profile, loop).evaluated
+    evaluating = sum(one.wall_s for one in loops) + inline.share * training
+    training *= 1 - inline.share
+    whole = Whole(
+        profile.run.duration_s, training, evaluating, times, steps_s=training, evaluated_at=inline.place
+    )
     if life is None:
-        whole = Whole(profile.run.duration_s, training, evaluating, times, steps_s=training)
-        return replace(whole, evaluated_at=beside.place)
+        return whole
     cut = life.first_start_s if profile.run.stopped_by is not None else 0.0
     starting = max(0.0, life.starting_s + life.starting_evaluation_s + life.stopping_s - cut)
-    return Whole(
-        profile.run.duration_s, training, evaluating, times, starting, life.checkpoint_s, life.training_s,
-        beside.place,
-    )  # fmt: skip
+    return replace(whole, starting_s=starting, checkpoint_s=life.checkpoint_s, steps_s=life.training_s)
 
 
 def evaluation_share(whole: Whole) -> float:
@@ -66,18 +63,17 @@ def with_evaluation(whole: Whole, speedup: float) -> float:
     return _amdahl(1 - evaluation_share(whole), speedup)
 
 
-def in_run(whole: Whole, speedup: float) -> float:
-    """What it brings the whole run, its start included."""
-    return _amdahl(min(1.0, whole.training_s / whole.run_s) if whole.run_s > 0 else 1.0, speedup)
-
-
 def with_faster_evaluation(whole: Whole, speedup: float) -> float:
     """What a speedup of the evaluation brings training and evaluation together."""
     return _amdahl(evaluation_share(whole), speedup)
 
 
+def in_run(whole: Whole, speedup: float) -> float:
+    """What a speedup of the training's steps brings the whole run, its start included."""
+    return _amdahl(min(1.0, whole.training_s / whole.run_s) if whole.run_s > 0 else 1.0, speedup)
+
+
 def _amdahl(share: float, speedup: float) -> float:
-    """What a speedup of such a share of the time brings all of it."""
     return 1 / max(1 - share * (1 - 1 / max(speedup, 1e-9)), 1e-3)
 
 
@@ -92,14 +88,14 @@ def judge_whole(main: Diagnosis, whole: Whole, evaluation: Diagnosis | None) -> 
     known = main.verdict.bound != "inconclusive"
     best = max(main.causes.values(), default=1.0)
     saved = whole.training_s * (1 - 1 / max(best, 1.0)) if known else whole.steps_s
-    beside = {STARTING: whole.starting_s, SAVING: whole.checkpoint_s}
-    cause = max(beside, key=lambda name: beside[name])
+    others = {STARTING: whole.starting_s, SAVING: whole.checkpoint_s}
+    cause = max(others, key=others.__getitem__)
     everywhere = main.causes.get(THREADS, 1.0)
-    if whole.evaluation_s > beside[cause] and _is_evaluation(whole, best if known else None, everywhere):
+    if whole.evaluation_s > others[cause] and _is_evaluation(whole, best if known else None, everywhere):
         return replace(main, subject="evaluation", verdict=_of_evaluation(main, evaluation))
     least = max(SECONDS_AT_LEAST, whole.steps_s, saved)
-    if beside[cause] > least and main.verdict.cause != cause:
-        return replace(main, subject="run", verdict=_of_run(main, whole, cause, beside[cause]))
+    if others[cause] > least and main.verdict.cause != cause:
+        return replace(main, subject="run", verdict=_of_run(main, whole, cause, others[cause]))
     return main
 
 
@@ -109,7 +105,7 @@ def _is_evaluation(whole: Whole, best: float | None, everywhere: float) -> bool:
     if best is None:
         return whole.evaluation_s >= max(SECONDS_AT_LEAST, whole.steps_s)
     otherwise = max(with_evaluation(whole, best), everywhere, BALANCED)
-    return evaluation_share(whole) >= HEAVY and with_faster_evaluation(whole, math.inf) >= otherwise
+    return evaluation_share(whole) >= PART and with_faster_evaluation(whole, math.inf) >= otherwise
 
 
 def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
@@ -141,13 +137,13 @@ def _of_run(main: Diagnosis, whole: Whole, cause: str, taken_s: float) -> Verdic
     rest = whole.steps_s + whole.evaluation_s + whole.starting_s + whole.checkpoint_s
     gain = NO_GAINS | main.verdict.gain
     gain[bound] = max(gain[bound] or 1.0, min(1e3, rest / max(rest - taken_s, 1e-3 * rest)))
-    sure = "medium" if taken_s >= SURE * whole.steps_s else "low"
+    sure = "medium" if whole.steps_s < MOST * taken_s else "low"
     words = f"{TAKING[cause]} takes more of the run than the training's steps"
     return replace(main.verdict, bound=bound, cause=cause, summary=words, confidence=sure, gain=gain)
 
 
 UNEXPLAINED = "unexplained"
-LITTLE = 1e-9  # of the run: less is rounding
+ROUNDING = 1e-9  # of the run: less is rounding
 
 
 def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
@@ -161,7 +157,7 @@ def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
     scale = min(1.0, run_s / known) if known > 0 else 1.0  # clocks of two processes may differ by a tick
     parts = {name: value * scale for name, value in parts.items()}
     parts[UNEXPLAINED] = max(0.0, run_s - sum(parts.values()))
-    kept = {name: value for name, value in parts.items() if value > LITTLE * run_s}
+    kept = {name: value for name, value in parts.items() if value > ROUNDING * run_s}
     whole = sum(kept.values())
     return [LedgerPart(name, value / whole, value) for name, value in kept.items()]
 
@@ -194,32 +190,13 @@ def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
 def life_of(profile: Profile, loop: Loop | None) -> Elapsed | None:
     """How the time of the reported process divides. What its training loop evaluates without a loader is
     taken out of the training, by stack samples."""
-    life = _told(profile, loop)
+    if loop is None:
+        return max(profile.elapsed, key=lambda one: one.training_s, default=None)
+    life = next((one for one in profile.elapsed if one.pid == loop.pid), None)
     if life is None:
         return None
     moved = attribute(profile, loop).evaluated.share * life.training_s
     return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
-
-
-def _told(profile: Profile, loop: Loop | None) -> Elapsed | None:
-    """The times that the process reported; for a profile without them, those from its tables."""
-    if loop is None:
-        return max(profile.elapsed, key=lambda one: one.training_s, default=None)
-    told = next((one for one in profile.elapsed if one.pid == loop.pid), None)
-    if told is not None:
-        return told
-    if not loop.table.t:
-        return None
-    if loop.loader:
-        return _told_by_loops(profile, loop) if loop.epochs.t else None
-    first = max(0.0, loop.table.t[0] - loop.table.wall_s[0])
-    return Elapsed(
-        pid=loop.pid,
-        first_s=first,
-        last_s=loop.table.t[-1],
-        preparing_s=max(0.0, first - _started_s(profile, loop.pid)),
-        training_s=loop.wall_s,
-    )
 
 
 def _started_s(profile: Profile, pid: int) -> float:
@@ -237,48 +214,3 @@ def _warmup_s(diagnosis: Diagnosis) -> float:
         if not table.epoch or not place or table.epoch[place] == table.epoch[place - 1]:
             taken += table.wall_s[place]
     return taken
-
-
-def _told_by_loops(profile: Profile, loop: Loop) -> Elapsed:
-    """The same from the tables of an older profile, whose ends of epochs are part of its steps."""
-    mine = [one for one in profile.loops if one.pid == loop.pid and one.thread == loop.thread]
-    evaluated = [one for one in mine if one.role == "evaluation"]
-    trained = one_after_another([one for one in mine if one.role == "train" and one.table.t])
-    first_start, later = _starts(profile, loop)
-    first = min(one.epochs.t[0] for one in trained if one.epochs.t)
-    begin = 0.0 if first_start else loop.epochs.build_s[0] + loop.epochs.first_wait_s[0]
-    saved = sum(sum(one.table.checkpoint_s) for one in trained)
-    return Elapsed(
-        pid=loop.pid,
-        first_s=max(0.0, first),
-        last_s=max([0.0, *(one.table.t[-1] for one in [*trained, *evaluated] if one.table.t)]),
-        preparing_s=max(0.0, first - _started_s(profile, loop.pid)),
-        training_s=max(0.0, sum(one.wall_s for one in trained) + begin - later - saved),
-        evaluation_s=sum(one.wall_s for one in evaluated),
-        starting_s=first_start + later,
-        first_start_s=first_start,
-        checkpoint_s=saved,
-        beginnings=len(loop.epochs.t),
-    )
-
-
-def one_after_another(loops: list[Loop]) -> list[Loop]:
-    """Of loops that overlap, such as two loaders of one step, the longest."""
-    kept: list[Loop] = []
-    for one in sorted(loops, key=lambda one: -one.wall_s):
-        begin, end = one.table.t[0] - one.table.wall_s[0], one.table.t[-1]
-        if all(end <= other.table.t[0] or other.table.t[-1] <= begin for other in kept):
-            kept.append(one)
-    return kept
-
-
-def _starts(profile: Profile, loop: Loop) -> tuple[float, float]:
-    """Seconds of the first beginning and of all later ones, of a loader with workers."""
-    loader = next((one for one in profile.loaders if one.key == loop.loader), None)
-    if loader is None or not loader.num_workers:
-        return 0.0, 0.0
-    fetches = next((one.wall_s for one in profile.fetches if one.loader == loop.loader and one.t), None)
-    usual = median(fetches) if fetches else 0.0
-    begins = zip(loop.epochs.build_s, loop.epochs.first_wait_s, strict=True)
-    first, *later = (max(0.0, build + wait - usual) for build, wait in begins)
-    return first, sum(later)

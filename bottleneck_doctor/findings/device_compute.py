@@ -6,7 +6,8 @@ from dataclasses import replace
 from math import sqrt
 
 from ..analyse.causes import gain
-from ..analyse.step_costs import FILLED, runs_ahead
+from ..analyse.device import runs_ahead
+from ..analyse.shares import MOST
 from ..model.device import DeviceSync, Kernels
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
@@ -182,7 +183,7 @@ def batch_too_small(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return None
     filled = view.facts.sm_active_share
     launching = of_step(diagnosis, beat_of(diagnosis).launch_s)
-    sparse = filled is not None and filled < FILLED
+    sparse = filled is not None and filled < MOST
     if not sparse and launching < BATCH_IDLE_SHARE:
         return (
             None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.step_costs import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
+from ..analyse.causes import is_clocked, scaled_device
+from ..analyse.device import clock_loss, held_down
+from ..analyse.shares import FEW_SAMPLES, NEARLY_ALL
 from ..model.derived import DriverView
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
@@ -46,10 +48,10 @@ def gpu_hw_degraded(diagnosis: Diagnosis) -> Finding | Abstention | None:
     """Fires when something other than idleness lowers clocks or link."""
     view, scenario = given(diagnosis.device), diagnosis.scenario
     driver = view.driver
-    if scenario is None or driver.readings < WORKING or driver.clock_share is None:
-        return Abstention("gpu-hw-degraded", f"{WORKING} readings of NVML's clocks while the device was busy")
+    if scenario is None or driver.readings < FEW_SAMPLES or driver.clock_share is None:
+        return Abstention("gpu-hw-degraded", f"{FEW_SAMPLES} readings of NVML's clocks under load")
     clock = clock_loss(view)
-    slow = clock is not None and clock < CLOCK_LOW
+    slow = clock is not None and clock < NEARLY_ALL
     narrow = driver.link_share is not None and driver.link_share < LINK_LOW
     if not slow and not narrow:
         return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.causes import gain
-from ..analyse.step_costs import runs_ahead
+from ..analyse.device import runs_ahead
 from ..model.derived import DeviceStepBreakdown
 from ..model.device import DeviceCopy
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal

@@ -23,7 +23,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from ..source import code
 from ..source.frames import parse_frame
-from ..source.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
+from ..source.purpose import LOG, MEASURE, TRAINING, UNNEEDED, Purpose, purpose_of
 from .parts.computing import PROFILER, SETTINGS, Factor, operators, own_s, share_of, spared, switches
 from .parts.entry import Entry, cpu_loop, dataloader_loop, given, loader_loop, profiled_cpu_step, spread
 from .parts.facts import operations_of, step_share
@@ -66,7 +66,7 @@ SELDOM = Proposal(
 SEEN = {
     TRAINING: "what this line makes becomes part of the loss",
     MEASURE: "nothing that is trained needs what this line measures",
-    BESIDE: "nothing that is trained needs what this line makes",
+    UNNEEDED: "nothing that is trained needs what this line makes",
 }
 
 
@@ -165,7 +165,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
 def _goes_over_weights(diagnosis: Diagnosis, hot: Hot) -> bool:
     """Whether the line iterates over the model's weights for something other than training, as averaging."""
     source = code.source_at(diagnosis.profile.sources, hot.line)
-    return hot.purpose.what == BESIDE and source is not None and WEIGHTS.search(source.text) is not None
+    return hot.purpose.what == UNNEEDED and source is not None and WEIGHTS.search(source.text) is not None
 
 
 def _factor(

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from ..analyse.causes import gain
 from ..analyse.predict import WORTH
-from ..analyse.threads import LARGE_S, LARGE_SHARE
+from ..analyse.shares import MOST
+from ..analyse.threads import LARGE_S
 from ..model.derived import DeviceView
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
@@ -73,7 +74,7 @@ def cpu_bf16_unused(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not able or known.autocast or known.matmul_precision == "medium" or weights != {"float32"}:
         return None
     share, large = share_of(diagnosis, is_product), _large(diagnosis)
-    if share < PRODUCT_SHARE or large < LARGE_SHARE:
+    if share < PRODUCT_SHARE or large < MOST:
         return None
     most = gain(scenario, Change(compute=1 - share))
     times = [(remedy, with_amx if known.amx else WITHOUT_AMX) for remedy, with_amx in WAYS]

@@ -7,7 +7,8 @@ from dataclasses import replace
 from ..analyse.causes import gain
 from ..analyse.loop_cpu import logged
 from ..analyse.predict import WORTH, best_setting
-from ..analyse.whole_run import CAUSE, HEAVY, evaluation_share, evaluations_of, with_faster_evaluation
+from ..analyse.shares import PART
+from ..analyse.whole_run import CAUSE, evaluation_share, evaluations_of, with_faster_evaluation
 from ..model.code import Location
 from ..model.derived import Whole
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
@@ -251,7 +252,7 @@ def evaluation_heavy(diagnosis: Diagnosis) -> Finding | Abstention | None:
         return Abstention("evaluation-heavy", "a training loop")
     loops = evaluations_of(diagnosis.profile, diagnosis.loop)
     share = evaluation_share(whole)
-    if share <= HEAVY:
+    if share <= PART:
         return None
     if not loops:
         return _within_loop(diagnosis) if whole.evaluated_at is not None else None

@@ -10,7 +10,6 @@ from ..analyse.host import Disks, measure_disks
 from ..analyse.inputs import fetches_of
 from ..analyse.reads import (
     LARGE_READ_BYTES,
-    OPENS_PER_SAMPLE,
     UNSURE,
     Pass,
     Reads,
@@ -20,6 +19,7 @@ from ..analyse.reads import (
     passes_of,
     streams_of,
 )
+from ..analyse.shares import NEARLY_ALL
 from ..analyse.steps import span_of
 from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Proposal, Scenario
 from ..model.report import Evidence, Fix
@@ -246,7 +246,7 @@ def small_files(diagnosis: Diagnosis) -> Finding | Abstention | None:
     each_bytes = inputs.read_bytes / max(inputs.opens, 1e-9)
     opens = inputs.opens / max(inputs.samples, 1.0)
     again = hot is not None and hot.files <= SAME_FILES
-    if opens < OPENS_PER_SAMPLE or each_bytes >= LARGE_READ_BYTES or again:
+    if opens < NEARLY_ALL or each_bytes >= LARGE_READ_BYTES or again:
         return None
     reads = judge_reads(diagnosis)
     known = (

@@ -6,8 +6,9 @@ from dataclasses import replace
 from math import sqrt
 
 from ..analyse.causes import gain, helper_threads, too_many_feeders, without_feeders
-from ..analyse.host import OTHERS_SHARE, pool_cpu
+from ..analyse.host import pool_cpu
 from ..analyse.predict import WORTH, best_setting, doubled
+from ..analyse.shares import PART
 from ..analyse.steps import seconds_in
 from ..analyse.threads import judge_threads
 from ..analyse.verdict import CROWDED
@@ -312,7 +313,7 @@ def worker_thread_oversubscription(diagnosis: Diagnosis) -> Finding | Abstention
     if loader.num_workers < 2:
         return None
     pool = pool_cpu(inputs, scenario.transport.serialise)
-    if not waits(diagnosis) or pool < OTHERS_SHARE * (inputs.cpu + pool):
+    if not waits(diagnosis) or pool < PART * (inputs.cpu + pool):
         return None
     if not inputs.queue and diagnosis.host.job_cores is None:
         return Abstention("worker-thread-oversubscription", "how long fetches wait for a core (schedstat)")

@@ -18,15 +18,13 @@ class Location:
 class FunctionSource:
     """The text of a function, or of a module's statement, whose first line is ``first``.
 
-    Comments and docstrings are blanked, secrets masked; lines are as in the file. ``alias`` is another name
-    that its callers were seen to call it by, a variable that holds it; empty where there is none.
+    Comments and docstrings are blanked, secrets masked; lines are as in the file.
     """
 
     file: str
     function: str
     first: int
     text: str
-    alias: str = ""
 
 
 @dataclass(frozen=True)

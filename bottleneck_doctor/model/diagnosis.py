@@ -138,14 +138,12 @@ class FeederLoad:
 @dataclass(frozen=True)
 class CostShares:
     """Shares of the parts of ``StepCost``. ``stored``, of checkpoints and logging: blocked, not computed.
-    ``exchanging``, of ``comm``: the exchange's own threads want a core while the loop sleeps. ``spinning``,
-    of ``compute``: threads of the model spin for one that workers keep from a core. ``asleep``, of ``idle``:
-    the loop's thread sleeps in the model, for other threads of it; ``resting``: in lines of its own, outside
-    of data, model and writing."""
+    ``exchanging``, of ``comm``: the exchange's own threads want a core while the loop sleeps. ``asleep``, of
+    ``idle``: the loop's thread sleeps in the model, for other threads of it; ``resting``: in lines of its
+    own, outside of data, model and writing."""
 
     stored: float = 0.0
     exchanging: float = 0.0
-    spinning: float = 0.0
     asleep: float = 0.0
     resting: float = 0.0
 

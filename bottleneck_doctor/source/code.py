@@ -158,21 +158,6 @@ def called(call: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def parameters(function: ast.FunctionDef) -> list[str]:
-    """In their order, without a method's ``self``; those that take by keyword only are the last."""
-    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
-    names = names[1:] if names[:1] in (["self"], ["cls"]) else names
-    return names + [one.arg for one in function.args.kwonlyargs]
-
-
-def arguments(call: ast.Call, function: ast.FunctionDef) -> dict[str, ast.expr] | None:
-    """What a call gives the function for its parameters; None where it unpacks arguments."""
-    if any(isinstance(one, ast.Starred) for one in call.args):
-        return None
-    by_place = zip(parameters(function), call.args, strict=False)
-    return dict(by_place) | {one.arg: one.value for one in call.keywords if one.arg}
-
-
 def is_output(call: ast.Call) -> bool:
     """Whether a call writes for people to read: a file, a log, a terminal, a tracker or its server."""
     name = called(call)
@@ -332,20 +317,6 @@ def is_repeated(source: FunctionSource, line: int, within: ast.stmt | None = Non
     return any(
         isinstance(node, ELEMENTWISE) and node.lineno <= line <= (node.end_lineno or line) for node in inner
     )
-
-
-def is_elementwise(source: FunctionSource, line: int) -> bool:
-    """Whether a line of a function runs for every pair of two loops, and picks elements by their counters."""
-    loops = [one for one in statements_around(tree_of(source), line) if isinstance(one, ast.For)]
-    if len(loops) < 2:
-        return False
-    counters = [names_bound(one) for one in loops]
-    picked = [
-        names_read(node.slice)
-        for node in ast.walk(loops[-1])
-        if isinstance(node, ast.Subscript) and node.lineno <= line <= (node.end_lineno or line)
-    ]
-    return any(sum(bool(read & bound) for bound in counters) > 1 for read in picked)
 
 
 def is_seldom(source: FunctionSource, statement: ast.stmt, within: ast.stmt) -> bool:

@@ -7,7 +7,6 @@ import io
 import os
 import tokenize
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 
 from ..model.code import FunctionSource, Location
@@ -21,7 +20,6 @@ LETTERS_AT_MOST = 20_000  # of one function: a longer one is kept around the lin
 LETTERS_A_LINE = 40  # about
 KINDS = ("checkpoint", "logging", "flush")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-BLOCKS = (*code.LOOPS, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.If)
 
 
 def read_sources(
@@ -35,40 +33,7 @@ def read_sources(
         source = _read(place, cwd, mask) if not _is_kept(place, found) and mask is not None else None
         if source is not None:
             found.setdefault((source.file, source.first), source)
-    callers = _callers(stacks) if found else {}
-    return [replace(one, alias=_alias(one, callers, cwd)) for one in found.values()]
-
-
-def _callers(stacks: list[Stack]) -> dict[tuple[str, str], Location]:
-    """By (file, function): the line that was seen most calling it; others may be torn stacks."""
-    pairs: Counter[tuple[Location, Location]] = Counter()
-    for stack in stacks:
-        for caller, called in pairwise(_users_place(frame) for frame in stack.frames):
-            if caller is not None and called is not None:
-                pairs[caller, called] += stack.count
-    found: dict[tuple[str, str], Location] = {}
-    for (caller, called), _ in pairs.most_common():
-        found.setdefault((called.file, _last(called.function)), caller)
-    return found
-
-
-def _alias(source: FunctionSource, callers: dict[tuple[str, str], Location], cwd: str) -> str:
-    """The variable that a call of the function was written with, if that is how it was called."""
-    caller = callers.get((source.file, source.function))
-    written = _calls_at(caller, cwd) if caller is not None else set()
-    return "" if len(written) != 1 or source.function in written else written.pop()
-
-
-def _calls_at(place: Location, cwd: str) -> set[str]:
-    """The names that the innermost statement on a line calls, without attributes of other objects."""
-    found = tree_at(os.path.join(cwd, place.file))
-    nodes = ast.walk(found[1]) if found is not None else ()
-    holding = [node for node in nodes if isinstance(node, ast.stmt) and _spans(node, place.line)]
-    innermost = max(holding, key=lambda node: node.lineno, default=None)
-    if innermost is None or isinstance(innermost, BLOCKS):
-        return set()
-    calls = (node.func for node in ast.walk(innermost) if isinstance(node, ast.Call))
-    return {func.id for func in calls if isinstance(func, ast.Name)}
+    return list(found.values())
 
 
 def _places(stacks: list[Stack], operations: list[Operation]) -> list[Location]:
@@ -160,35 +125,24 @@ def _last(function: str) -> str:
 
 def _without_words(text: str) -> str | None:
     """The code with its comments and docstrings blanked: a profile is passed on, and they may be private."""
-    rows = [list(line) for line in text.splitlines(keepends=True)]
+    rows = text.splitlines(keepends=True)
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):
         return None
-    opens = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL}
+    begins = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.NL}
+    spans: list[tuple[int, int, int, int, str]] = []
     before = tokenize.NEWLINE
-    for one in tokens:
-        if one.type == tokenize.COMMENT:
-            _blank(rows, one.start, one.end, "")
-        elif one.type == tokenize.STRING and before in opens and _is_alone(tokens, one):
-            _blank(rows, one.start, one.end, "...")
+    for one, after in pairwise(tokens):
+        alone = before in begins and after.type in (tokenize.NEWLINE, tokenize.COMMENT)
+        if one.type == tokenize.COMMENT or (one.type == tokenize.STRING and alone):
+            spans.append((*one.start, *one.end, "" if one.type == tokenize.COMMENT else "..."))
         if one.type != tokenize.COMMENT:
             before = one.type
-    return "".join("".join(row) for row in rows)
-
-
-def _is_alone(tokens: list[tokenize.TokenInfo], one: tokenize.TokenInfo) -> bool:
-    after = tokens[tokens.index(one) + 1]
-    return after.type in (tokenize.NEWLINE, tokenize.COMMENT)
-
-
-def _blank(rows: list[list[str]], begin: tuple[int, int], end: tuple[int, int], instead: str) -> None:
-    for line in range(begin[0], end[0] + 1):
-        row = rows[line - 1]
-        first = begin[1] if line == begin[0] else 0
-        last = end[1] if line == end[0] else len(row)
-        for place in range(first, min(last, len(row))):
-            if row[place] != "\n":
-                row[place] = " "
-    row = rows[begin[0] - 1]
-    row[begin[1] : begin[1] + len(instead)] = list(instead)
+    for first, begin, last, end, instead in reversed(spans):
+        for line in range(first, last + 1):
+            row = rows[line - 1]
+            left, right = begin if line == first else 0, end if line == last else len(row.rstrip("\n"))
+            blank = (instead if line == first else "").ljust(right - left)
+            rows[line - 1] = row[:left] + blank + row[right:]
+    return "".join(rows)

@@ -22,13 +22,13 @@ MEASURES = re.compile(
 FORCES = frozenset("flush fsync fdatasync msync commit".split())  # returns when the disk has it
 MOST = 0.8  # of a function's samples, or what it is for is not known (chosen)
 
-TRAINING, MEASURE, LOG, BESIDE, UNKNOWN = "training", "measure", "log", "beside", ""
+TRAINING, MEASURE, LOG, UNNEEDED, UNKNOWN = "training", "measure", "log", "unneeded", ""
 
 
 @dataclass(frozen=True)
 class Purpose:
     """What a function's samples are for: ``training`` (its result flows into the loss), ``measure``, ``log``
-    (it is written out), ``beside`` (nothing that is trained needs it), "" where it is not known.
+    (it is written out), ``unneeded`` (nothing that is trained needs it), "" where it is not known.
 
     ``repeats``: its line runs in a loop within the step, element by element. ``seldom``: it is not done in
     each step, but at every n-th, or between inner loops. ``caller`` is the line of the training loop that
@@ -92,9 +92,8 @@ def trainers(sources: tuple[FunctionSource, ...]) -> code.Names:
     """Functions that run a backward pass, themselves or by what they call."""
     known = code.NO_NAMES
     while True:
-        training = [one for one in sources if code.trains(one, known)]
-        found = frozenset(name for one in training for name in (one.function, one.alias))
-        found -= {"<module>", "forward", "__call__", ""}
+        found = frozenset(one.function for one in sources if code.trains(one, known))
+        found -= {"<module>", "forward", "__call__"}
         if found <= known:
             return known
         known |= found
@@ -105,13 +104,7 @@ def taken_from_module(sources: tuple[FunctionSource, ...], caller: FunctionSourc
     """Names that the functions which run a backward pass for ``caller`` take from the module, not from its
     arguments."""
     known = [one for one in sources if one is not caller and code.runs_backward(one, trainers(sources))]
-    return code.NO_NAMES.union(
-        *(
-            code.free_names(one)
-            for one in known
-            if code.calls(caller, one.function) or code.calls(caller, one.alias)
-        )
-    )
+    return code.NO_NAMES.union(*(code.free_names(one) for one in known if code.calls(caller, one.function)))
 
 
 @lru_cache(maxsize=1024)
@@ -123,8 +116,8 @@ def _purpose(sources: tuple[FunctionSource, ...], path: tuple[Location, ...]) ->
         statement = code.statement_at(source, place.line) if source is not None else None
         if source is None or statement is None:
             continue
-        beside = found is not None and found.what in (MEASURE, LOG, BESIDE)
-        if (code.runs_backward if beside else code.trains)(source, trainers(sources)):
+        apart = found is not None and found.what in (MEASURE, LOG, UNNEEDED)
+        if (code.runs_backward if apart else code.trains)(source, trainers(sources)):
             found = _at_training(sources, path, depth, source, statement)
         elif found is not None:
             repeats = found.repeats or code.is_repeated(source, place.line)
@@ -150,14 +143,14 @@ def _at_training(
         source, statement, training, shared
     ):
         what = TRAINING
-    elif (code.writes(statement) and not _is_told(sources, below, statement)) or (
+    elif (code.writes(statement) and not _only_reports(sources, below, statement)) or (
         code.is_written(source, statement) and (below is None or code.source_at(sources, below) is None)
     ):
         what = LOG  # a function of the user's own computes what is written, or its source says that it writes
     elif _may_change(sources, below, source, statement):
         what = UNKNOWN
     else:
-        what = MEASURE if _measures(statement) else BESIDE
+        what = MEASURE if _measures(statement) else UNNEEDED
     return Purpose(what, repeats, seldom, place)
 
 
@@ -166,7 +159,7 @@ def _name(place: Location) -> str:
     return place.function.rpartition(".")[2]
 
 
-def _is_told(sources: tuple[FunctionSource, ...], below: Location | None, statement: ast.stmt) -> bool:
+def _only_reports(sources: tuple[FunctionSource, ...], below: Location | None, statement: ast.stmt) -> bool:
     """Whether the function below evaluates and the statement only tells what it returned; one that turns what
     it is given into what is written is part of the writing."""
     if below is None or not code.hands_over(statement, _name(below)):
@@ -196,12 +189,12 @@ def _may_change(
 
 def _below(what: str, source: FunctionSource, statement: ast.stmt, place: Location) -> str:
     """What is known from the loop's line, and from a function that it calls."""
-    if what not in (BESIDE, MEASURE):
+    if what not in (UNNEEDED, MEASURE):
         return what
     if code.is_written(source, statement):
         return LOG
     named = MEASURES.search(place.function.lower()) is not None
-    return MEASURE if what == MEASURE or named or _measures(code.tree_of(source)) else BESIDE
+    return MEASURE if what == MEASURE or named or _measures(code.tree_of(source)) else UNNEEDED
 
 
 def _measures(node: ast.AST) -> bool:

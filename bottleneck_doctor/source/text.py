@@ -89,8 +89,8 @@ def _secrets(node: ast.AST, name: str, mask: Mask) -> Iterator[ast.expr]:
         return
     if isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
-            said = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else name
-            yield from _secrets(value, said, mask)
+            named = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else name
+            yield from _secrets(value, named, mask)
         return
     if isinstance(node, ast.keyword):
         name = node.arg or name
@@ -104,6 +104,6 @@ def _secrets(node: ast.AST, name: str, mask: Mask) -> Iterator[ast.expr]:
 
 def _is_secret(node: ast.expr, name: str, mask: Mask) -> bool:
     parts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
-    said = [part.decode("latin-1") if isinstance(part, bytes) else part for part in parts]
-    texts = [text for text in said if isinstance(text, str) and text]
+    found = [part.decode("latin-1") if isinstance(part, bytes) else part for part in parts]
+    texts = [text for text in found if isinstance(text, str) and text]
     return any(mask([text]) != [text] or mask([f"{name}={text}"]) != [f"{name}={text}"] for text in texts)

@@ -9,21 +9,18 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from bottleneck_doctor.analyse.device import look_aside, view_device, view_driver
+from bottleneck_doctor.analyse.device import clock_loss, look_aside, runs_ahead, view_device, view_driver
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import measure, operations, utilisation
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.analyse.step_costs import clock_loss, runs_ahead
-from bottleneck_doctor.findings.report import write_up
-from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView
 from bottleneck_doctor.model.device import Convolution, DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
-from bottleneck_doctor.model.diagnosis import BatchCost, Inputs, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
 from tests.analyse.devices import device_run
 from tests.analyse.runs import run_of
-from tests.findings.builders import STARVED, accelerator_run, steady_run
+from tests.findings.builders import STARVED, accelerator_run
 
 MS = 1e-3
 ONCE = {"sm_clock_max_mhz": 2000.0, "pcie_gen_max": 5.0, "pcie_width_max": 16.0, "power_default_w": 700.0}
@@ -47,12 +44,6 @@ def aside(profile: Profile):
     return look_aside(steps_of(profile.loops[0].table))
 
 
-def test_no_accelerator_no_view():
-    profile = device_run(busy_s=10 * MS, host_s=2 * MS)
-    without = replace(profile, processes=[replace(profile.processes[0], device="cpu")])
-    assert seen(without) is None
-
-
 def test_the_beat_is_a_mean_over_the_steady_window_alone():
     profile = device_run(busy_s=10 * MS, launch_s=5 * MS, host_s=12 * MS)
     table = profile.device.table
@@ -61,39 +52,6 @@ def test_the_beat_is_a_mean_over_the_steady_window_alone():
     assert view.clock.looks == sum(table.looks) - table.looks[0]
     assert view.beat.busy_s == pytest.approx(10 * MS)
     assert view.beat.launch_s == pytest.approx(5 * MS, rel=0.01)
-
-
-def test_without_rows_of_the_devices_clock_there_is_no_beat():
-    assert seen(device_run(nvml={"busy_share": 0.5})).beat is None
-
-
-def test_an_idle_devices_low_clock_and_narrow_link_do_not_count():
-    busy = {"busy_share": 0.9, "sm_clock_mhz": 1900.0, "pcie_gen": 5.0, "pcie_width": 16.0}
-    idle = {"busy_share": 0.0, "clocks_idle": 1.0, "sm_clock_mhz": 300.0, "pcie_gen": 1.0, "pcie_width": 16.0}
-    driver = driver_of(busy, idle, idle, busy)
-    assert (driver.readings, driver.clock_share, driver.link_share) == (2, 0.95, 1.0)
-    assert driver.kernel_share == pytest.approx(0.45)
-
-
-def test_each_generation_of_the_link_is_half_of_the_next():
-    driver = driver_of({"busy_share": 0.9, "pcie_gen": 4.0, "pcie_width": 8.0})
-    assert driver.link_share == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(("low", "share"), [(1, 1.0), (4, 1.0), (6, 1 / 16)])
-def test_the_link_is_as_it_is_most_often(low, share):
-    """Between bursts cards lower it for an instant, which is no reason to open the machine."""
-    busy = [
-        {"busy_share": 0.6, "pcie_gen": 1.0 if place < low else 5.0, "pcie_width": 16.0}
-        for place in range(10)
-    ]
-    assert driver_of(*busy).link_share == pytest.approx(share)
-
-
-def test_clock_reasons_are_shares_of_busy_readings():
-    hot = {"busy_share": 0.9, "sm_clock_mhz": 1000.0, "clocks_sw_thermal": 1.0}
-    cool = {"busy_share": 0.9, "sm_clock_mhz": 2000.0, "clocks_sw_thermal": 0.0}
-    assert driver_of(hot, cool, cool, cool).slowed["sw_thermal"] == 0.25
 
 
 @pytest.mark.parametrize(
@@ -111,14 +69,6 @@ def test_a_low_clock_counts_only_where_something_holds_it_down(reading, loss):
     slow = {"busy_share": 0.9, "sm_clock_mhz": 1000.0, **reading}
     assert clock_loss(replace(view, driver=driver_of(*[slow] * 40))) == loss
     assert clock_loss(replace(view, driver=driver_of(*[slow] * 4))) is None
-
-
-def test_strangers_are_counted_where_the_driver_names_ours():
-    ours = {"busy_share": 0.9, "job_processes": 1.0, "job_busy_share": 0.6}
-    theirs = {"foreign_processes": 2.0, "foreign_memory_bytes": 5.0, "foreign_busy_share": 0.2}
-    driver = driver_of({**ours, **theirs})
-    assert driver.our_share == pytest.approx(0.75)
-    assert (driver.foreign_processes, driver.foreign_bytes) == (2.0, 5.0)
 
 
 def test_in_a_container_strangers_cannot_be_told_from_us():
@@ -157,33 +107,6 @@ def test_each_kind_of_call_answers_for_the_idleness_behind_it():
     assert (runs_ahead(alone, 0.0), runs_ahead(alone, 0.0, copies=False)) == (0.0, 1.0)
 
 
-def test_facts_of_a_device_survive_being_written_and_read():
-    facts = DeviceFacts(
-        name="H100", capability=(9, 0), kernels=[Kernels("matmul", MS, 3.0, 1e-4, "bfloat16", 1.0)],
-        products=[Product(8, 8, 8, "float16", 1.0, MS)], syncs=[DeviceSync("item", 1.0, MS, MS, "a.py", 3)],
-    )  # fmt: skip
-    profile = device_run(facts, busy_s=10 * MS, host_s=2 * MS)
-    assert decode_profile(encode_profile(profile)) == profile
-
-
-def test_multiprocessors_with_work_are_those_that_the_drivers_monitors_count():
-    """Half busy, a fifth of all multiprocessor time: two fifths while busy, whatever kernels asked for."""
-    beat = {"busy_s": 10 * MS, "launch_s": 10 * MS, "host_s": 20 * MS}
-    asked = DeviceFacts(sm_active_share=1.0)
-    assert seen(device_run(asked, **beat)).facts.sm_active_share == 1.0
-    counted = seen(device_run(asked, nvml={"sm_active_share": 0.2}, **beat))
-    assert counted.facts.sm_active_share == pytest.approx(0.4, rel=0.02)
-
-
-def test_the_clock_of_training_is_not_taken_for_an_evaluations():
-    profile = device_run(busy_s=10 * MS, launch_s=10 * MS, host_s=20 * MS)
-    loop = profile.loops[0]
-    beside = replace(profile, device=replace(profile.device, loader="1:2"))
-    assert view_device(beside, 0.0, 1e9, loop, aside(profile)).clock is not None, "two loaders feed one loop"
-    other = replace(loop, loader="1:3", role="evaluation")
-    assert view_device(profile, 0.0, 1e9, other, aside(profile)).clock is None
-
-
 def test_the_cores_that_an_input_needs_are_those_that_would_end_all_waiting() -> None:
     """20 ms of CPU a batch, for a device that is busy for 4 ms of a step."""
     starved = accelerator_run(STARVED, work=BatchCost(0.02))
@@ -193,13 +116,6 @@ def test_the_cores_that_an_input_needs_are_those_that_would_end_all_waiting() ->
     more = measure(twice, [twice.steps])["cores_per_gpu"]
     assert more.value is not None
     assert more.value == pytest.approx(2 * needed.value, rel=0.05)
-
-
-def test_no_cores_are_told_of_an_input_that_nobody_timed() -> None:
-    unseen = replace(accelerator_run(STARVED), inputs=Inputs())
-    assert measure(unseen, [unseen.steps])["cores_per_gpu"].value is None
-    cpu = steady_run(BatchCost(0.02), StepCost(0.004))
-    assert "cores_per_gpu" not in measure(cpu, [cpu.steps])
 
 
 def traced_run(slower: float, part: str = "wall_s", since: int = 110, device: str = "cuda") -> Profile:
@@ -240,23 +156,6 @@ def on(kind: str, **traits: float) -> Profile:
     return replace(base, processes=[replace(base.processes[0], device=kind)])
 
 
-def gaps_of(profile: Profile) -> dict[str, str]:
-    return {gap.what: gap.why for gap in diagnose(profile).quality.gaps}
-
-
-def test_a_kind_without_marks_is_still_an_accelerator():
-    diagnosis = diagnose(on("mps"))
-    assert (diagnosis.verdict.bound, diagnosis.verdict.confidence) == ("gpu", "low")
-    assert "was not measured" in diagnosis.verdict.summary
-    assert "no timed marks" in gaps_of(on("mps"))["the accelerator's own clock"]
-
-
-def test_what_the_host_says_holds_on_any_device():
-    starved = diagnose(on("mps", cpu=60 * MS, idle=5 * MS, step=30 * MS)).verdict
-    assert (starved.bound, starved.cause) == ("cpu", "input.preprocess")
-    assert starved.confidence != "high"
-
-
 @pytest.mark.parametrize("kind", ["mps", "xpu", "hpu"])
 def test_nothing_of_the_drivers_gpus_is_taken_for_it(kind):
     run = on(kind)
@@ -265,36 +164,6 @@ def test_nothing_of_the_drivers_gpus_is_taken_for_it(kind):
     for name in ("gpu_busy_fraction", "gpu_memory_fraction", "exposed_data_wait_fraction"):
         assert metrics[name].value is None
         assert metrics[name].source, "it says why"
-
-
-def test_an_intel_device_with_marks_is_judged_like_any_other():
-    verdict = diagnose(device_run(kind="xpu", busy_s=19.5 * MS, launch_s=0.5 * MS, host_s=8 * MS)).verdict
-    assert (verdict.cause, verdict.confidence) == ("device.compute", "high")
-
-
-def test_a_clock_that_refused_says_why():
-    run = replace(on("cuda"), device=DeviceFacts(pid=1, loader="1:1", silent="RuntimeError: no events"))
-    assert gaps_of(run)["the accelerator's own clock"] == "RuntimeError: no events"
-    assert "RuntimeError" in diagnose(run).metrics["exposed_data_wait_fraction"].source
-
-
-def test_a_training_on_the_cpu_is_not_told_about_a_gpu_that_stands_by():
-    run = run_of(workers=2, cpu=MS, compute=20 * MS)
-    run.series.values["gpu0_busy_share"] = [0.9] * len(run.series.t)
-    report = write_up(run)
-    assert report.metrics["gpu_busy_fraction"].value is None
-    assert report.device is None
-    assert not [gap for gap in report.quality.gaps if "accelerator" in gap.what]
-
-
-def test_the_second_of_several_gpus_is_read_where_the_training_is_there():
-    run = device_run(nvml={"busy_share": 0.1, "memory_used_bytes": 1.0, "memory_bytes": 10.0})
-    readings = {"busy_share": 0.9, "memory_used_bytes": 8.0, "memory_bytes": 10.0}
-    for name, value in readings.items():
-        run.series.values[f"gpu1_{name}"] = [value] * len(run.series.t)
-    metrics = diagnose(replace(run, device=replace(run.device, driver=1))).metrics
-    assert metrics["gpu_busy_fraction"].value == pytest.approx(0.9)
-    assert metrics["gpu_memory_fraction"].value == pytest.approx(0.8)
 
 
 LARGE = Product(8192, 8192, 8192, "bfloat16", 10, 0.015)  # 11 TFLOP: 11.1 ms at 989 TFLOP/s
@@ -326,14 +195,6 @@ def test_convolutions_have_as_many_operations_as_torch_counts(
         assert operations(one) == (back if backward else forward).get_total_flops()
 
 
-def test_half_of_the_step_at_its_peak() -> None:
-    found = utilisation(view())
-    assert found.value == pytest.approx(0.5, abs=0.01)
-    assert (found.low, found.high) == (found.value, found.value)
-    slower = utilisation(view(product=replace(LARGE, precision="tf32", calls=5)))
-    assert slower.value == pytest.approx(0.5, abs=0.01), "half the work at half the peak"
-
-
 def test_arithmetic_that_cannot_be_counted_widens_the_interval_until_there_is_no_value() -> None:
     little = utilisation(view(Kernels("attention", 0.001, 10, 1e-4)))
     assert little.value is not None
@@ -342,39 +203,3 @@ def test_arithmetic_that_cannot_be_counted_widens_the_interval_until_there_is_no
     much = utilisation(view(Kernels("attention", 0.005, 10, 1e-4)))
     assert much.value is None
     assert much.low == pytest.approx(0.5, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    "name", ["NVIDIA H100 PCIe", "NVIDIA H200 NVL", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", ""]
-)
-def test_of_a_device_whose_peak_is_not_known_nothing_is_said(name: str) -> None:
-    assert utilisation(view(name=name)).low is None
-
-
-def test_an_unknown_precision_is_not_counted() -> None:
-    assert utilisation(view(product=replace(LARGE, precision=""))).low is None
-
-
-NVML = {"busy_share": 0.99, "memory_used_bytes": 70.0, "memory_bytes": 80.0}
-
-
-def test_somebody_elses_load_is_not_the_trainings() -> None:
-    run = device_run(nvml=NVML)
-    run = replace(run, device=None, processes=[replace(run.processes[0], device="cpu")])
-    run = replace(run, machine=replace(run.machine, gpus=["H100"]))
-    diagnosis = diagnose(run)
-    for name in ("gpu_busy_fraction", "gpu_memory_fraction"):
-        metric = diagnosis.metrics[name]
-        assert (metric.value, metric.source) == (None, "the training uses no accelerator")
-    assert diagnosis.verdict.bound != "gpu"
-    assert diagnosis.verdict.gain["gpu"] is None
-
-
-def test_the_device_that_is_used_is_the_one_that_is_read() -> None:
-    metrics = diagnose(device_run(nvml=NVML)).metrics
-    assert metrics["gpu_busy_fraction"].value == pytest.approx(0.99)
-    assert metrics["gpu_memory_fraction"].value == 70 / 80
-    run = device_run(nvml=NVML)
-    assert run.device is not None
-    elsewhere = diagnose(replace(run, device=replace(run.device, driver=1))).metrics
-    assert elsewhere["gpu_busy_fraction"].value is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -10,18 +9,9 @@ import pytest
 from bottleneck_doctor.analyse.attribution import attribute
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.evaluation import Evaluated
-from bottleneck_doctor.analyse.verdict import SENTENCES
-from bottleneck_doctor.analyse.whole_run import (
-    UNEXPLAINED,
-    in_run,
-    judge_whole,
-    ledger_of,
-    with_evaluation,
-    with_faster_evaluation,
-)
+from bottleneck_doctor.analyse.whole_run import ledger_of
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.code import FunctionSource, Location
-from bottleneck_doctor.model.derived import Whole
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Epochs, LoopBody
 from bottleneck_doctor.model.profile import Profile
@@ -64,30 +54,6 @@ def test_evaluation_is_the_cause_where_saving_it_gains_most(
     assert verdict.bound == "cpu", "the evaluation's own bound"
 
 
-@pytest.mark.parametrize("cause", ["host.launch", "host.python", "input.preprocess"])
-def test_the_training_loops_own_cause_is_not_that_of_what_it_evaluates_itself(cause: str) -> None:
-    main = diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
-    main = replace(main, verdict=replace(main.verdict, cause=cause), causes={cause: 1.3})
-    judged = judge_whole(main, Whole(run_s=9.0, training_s=3.0, evaluation_s=5.0), None)
-    assert (judged.verdict.cause, judged.verdict.bound) == ("host.evaluation", main.verdict.bound)
-    assert judged.verdict.summary == SENTENCES["host.evaluation"]
-
-
-def test_what_speeds_up_evaluation_as_well_counts_for_both() -> None:
-    main = diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
-    main = replace(main, verdict=replace(main.verdict, cause="model.threads"), causes={"model.threads": 2.5})
-    whole = Whole(run_s=9.0, training_s=4.5, evaluation_s=4.0)
-    assert judge_whole(main, whole, None).verdict.cause == "model.threads", "×2.5 of both is more than ×1.9"
-    alone = replace(main, causes={"model.compute": 2.5})
-    assert judge_whole(alone, whole, None).verdict.cause == "host.evaluation", "×2.5 of one is less"
-
-
-def test_metrics_and_budget_stay_those_of_the_training_step() -> None:
-    with_it, without = diagnose(evaluated(6.0)), diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=300))
-    assert with_it.budget == without.budget
-    assert with_it.metrics["data_wait_fraction"] == without.metrics["data_wait_fraction"]
-
-
 def test_evaluation_remedies_speak_of_the_whole_run_and_no_step_gets_faster() -> None:
     report = write_up(evaluated(6.0, recorded=2))
     first = report.remedies[0]
@@ -96,25 +62,6 @@ def test_evaluation_remedies_speak_of_the_whole_run_and_no_step_gets_faster() ->
     assert first.predicted_step_s == pytest.approx(report.metrics["step_time_s"].value)
     assert "eval-no-grad" in {remedy.id for remedy in report.remedies}
     assert "eval-no-grad" not in {remedy.id for remedy in write_up(evaluated(6.0)).remedies}
-
-
-def test_a_steps_gain_is_told_end_to_end_where_training_is_a_part_of_the_run() -> None:
-    slow = {"cpu": 20 * MS, "compute": 0.0, "idle": 10 * MS, "steps": 300}
-    (finding,) = (one for one in write_up(evaluated(9.0, **slow)).findings if one.id == "loader-in-main")
-    (line,) = (one for one in finding.evidence if one.metric == "run_speedup")
-    (remedy,) = (one for one in write_up(evaluated(9.0, **slow)).remedies if one.id in line.text)
-    assert line.value == pytest.approx(1 / (1 - 9 / 14 * (1 - 1 / remedy.predicted_speedup.likely)), rel=0.02)
-    alone = write_up(run_of(**{**slow, "steps": 2000}))
-    assert not [one for finding in alone.findings for one in finding.evidence if one.metric == "run_speedup"]
-
-
-def test_gains_add_up() -> None:
-    whole = Whole(run_s=20.0, training_s=10.0, evaluation_s=5.0, evaluations=5)
-    assert with_evaluation(whole, 2.0) == pytest.approx(15 / 10)
-    assert with_faster_evaluation(whole, 5.0) == pytest.approx(15 / 11)
-    assert with_faster_evaluation(whole, math.inf) == pytest.approx(1.5)
-    assert in_run(whole, 2.0) == pytest.approx(20 / 15)
-    assert with_evaluation(Whole(), 2.0) == in_run(Whole(), 2.0) == 2.0
 
 
 LIFE = Elapsed(1, first_s=3.0, last_s=9.0, exit_s=9.1, preparing_s=3.0, training_s=3.0)
@@ -164,12 +111,6 @@ def test_its_remedies_are_those_of_the_validation_loader() -> None:
     assert "eval-less" in {one.id for one in report.remedies}
 
 
-def test_a_validation_that_takes_little_leaves_the_training_its_verdict() -> None:
-    report = write_up(slow_validation(0.05, 900))
-    assert report.budget_of == "training"
-    assert report.verdict.cause == "model.compute"
-
-
 def started(life: Elapsed, steps: int = 6, stopped_by: str | None = None, batch_s: float = 1 * MS) -> Profile:
     base = run_of(workers=8, cpu=batch_s, compute=9 * MS, steps=steps, epochs=2, start=1.0)
     return replace(base, run=replace(base.run, duration_s=10.0, stopped_by=stopped_by), elapsed=[life])
@@ -204,15 +145,6 @@ def test_checkpoints_that_take_more_than_the_steps_are_the_verdict() -> None:
     life = replace(LIFE, training_s=0.2, checkpoint_s=4.0)
     verdict = diagnose(started(life)).verdict
     assert (verdict.cause, verdict.confidence) == ("host.checkpoint", "medium")
-
-
-def test_steps_that_take_more_than_starts_keep_their_verdict() -> None:
-    life = replace(LIFE, training_s=3.0, starting_s=1.0, checkpoint_s=1.0, beginnings=8)
-    assert diagnose(started(life, steps=300)).subject == "training"
-
-
-def test_without_anything_that_took_the_time_nothing_is_concluded() -> None:
-    assert diagnose(run_of(cpu=1 * MS, compute=9 * MS, steps=6)).verdict.bound == "inconclusive"
 
 
 MAIN = """\
@@ -269,16 +201,6 @@ def test_forward_passes_that_nothing_is_trained_on_are_evaluation(evaluate: str)
     assert (found.share, found.place) == (0.6, Location("train.py", 4, "main"))
 
 
-def test_what_takes_its_time_to_be_written_is_logging_and_no_evaluation() -> None:
-    assert told("print(estimate_loss(model))", written=10).share > 0
-    assert told("print(estimate_loss(model))", written=45).share == 0
-
-
-def test_those_that_the_training_needs_are_not() -> None:
-    """A teacher's, a critic's or a momentum encoder's, without gradients."""
-    assert told("x = estimate_loss(model)", "loss = model(x)") == Evaluated()
-
-
 def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> None:
     """Every tenth step of 10 ms evaluates for 90 ms more: 9 of 19 seconds."""
     run = run_of(cpu=2e-3, compute=8e-3, steps=1000, noise=0.0)
@@ -291,19 +213,6 @@ def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> 
     assert aside.wait_s == table.wait_s
     assert aside.cpu_s == pytest.approx([8e-3] * 1000)
     assert Evaluated().set_aside(loop) is loop
-    seen = Evaluated(share=0.43, samples=200)  # 36 to 50 %: the clock decides
-    assert seen.clocked(walls, table.steps).share == pytest.approx(9 / 19)
-    assert seen.clocked(walls, table.steps).set_aside(loop).table.wall_s == pytest.approx([0.01] * 1000)
-    surely = Evaluated(share=0.3, samples=2000)
-    assert surely.clocked(walls, table.steps) == surely
-    assert sum(surely.set_aside(loop).table.wall_s) == pytest.approx(0.7 * 19)
-    few = replace(surely, watched_s=0.9)  # ten bursts of 90 ms at most
-    assert few.clocked(walls, table.steps).share == pytest.approx(9 / 19)
-
-
-def test_an_evaluation_in_every_step_is_taken_off_all_alike() -> None:
-    loop = run_of(cpu=2e-3, compute=18e-3, noise=0.0).loops[0]
-    assert Evaluated(share=0.5).set_aside(loop).table.wall_s == pytest.approx([0.01] * 300)
 
 
 def test_a_model_of_plain_functions_is_evaluated_now_and_then() -> None:
@@ -357,44 +266,3 @@ def test_each_part_is_named_and_nothing_is_left() -> None:
          "checkpoints": 0.3, "steps under torch.profiler": 0.1, "stopping workers": 0.2, "end of epochs": 0.4,
          "after the last loop": 0.5, "shut-down": 0.5}
     )  # fmt: skip
-
-
-def test_a_launcher_that_goes_on_is_not_the_trainings_shut_down() -> None:
-    assert parts(run(pid=77))["shut-down and other processes"] == pytest.approx(0.5)
-
-
-def test_a_process_that_tells_no_exit_leaves_the_rest_under_its_own_name() -> None:
-    known = parts(run(replace(LIFE_LEDGER, exit_s=None)))
-    assert known["after the last batch seen"] == pytest.approx(1.0)
-    assert "shut-down" not in known
-
-
-def test_what_nobody_saw_is_named() -> None:
-    assert parts(run(replace(LIFE_LEDGER, training_s=2.0)))[UNEXPLAINED] == pytest.approx(1.0)
-
-
-def test_parts_that_exceed_the_run_are_cut_to_it() -> None:
-    assert parts(run(replace(LIFE_LEDGER, training_s=13.0))).get(UNEXPLAINED, 0.0) == pytest.approx(
-        0.0, abs=1e-6
-    )
-
-
-def test_a_profile_without_the_fact_is_divided_by_its_tables() -> None:
-    base = run_of(cpu=1 * MS, compute=9 * MS, steps=300)
-    known = parts(base)
-    assert known["start-up and imports"] == pytest.approx(3.0, rel=1e-3)
-    assert known.get("warm-up", 0.0) + known["training steps"] == pytest.approx(3.0, rel=0.05)
-    assert known.get(UNEXPLAINED, 0.0) < 0.05 * base.run.duration_s
-
-
-def test_starts_and_checkpoints_of_an_older_profile_are_no_training_steps() -> None:
-    plain = {"workers": 2, "cpu": 1 * MS, "compute": 9 * MS, "steps": 300, "epochs": 3}
-    known = parts(run_of(**plain, start=0.4, checkpoint=1 * MS))
-    assert known["starting workers"] == pytest.approx(3 * 0.4, rel=0.1)
-    assert known["checkpoints"] == pytest.approx(0.3, rel=0.05)
-
-
-def test_a_run_of_which_nothing_is_known_is_unexplained() -> None:
-    base = run_of(steps=20)
-    bare = replace(base, loops=[], outside=[], loaders=[], fetches=[])
-    assert parts(bare) == pytest.approx({UNEXPLAINED: base.run.duration_s})

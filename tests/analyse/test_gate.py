@@ -6,27 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.compare import NAMES, OF_ONE_JOB, REFUSES, between, compare, differences
+from bottleneck_doctor.analyse.compare import NAMES, between, compare, differences
 from bottleneck_doctor.analyse.conditions import (
-    METRIC_NAMES,
     data_wait_condition,
     parse_condition,
     parse_fraction,
     refuse_contradictions,
 )
-from bottleneck_doctor.analyse.gate import check, judge, known_metrics, worst
+from bottleneck_doctor.analyse.gate import check, judge
 from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.model.gate import Condition, Difference, Repeat
-from bottleneck_doctor.model.report import (
-    Metric,
-    Overhead,
-    Quality,
-    Report,
-    ReportedFinding,
-    RunSummary,
-    Verdict,
-)
-from tests.render.reports import TYPICAL, VERDICT
+from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
+from tests.render.reports import TYPICAL
 
 RUN = RunSummary(["t.py"], "t.py", "/", "2026-03-01T12:00:00Z", 9.0, 0, "box", "3.11", "2.13")
 CPU = Verdict("cpu", "input.preprocess", "", "high")
@@ -48,45 +39,14 @@ REPORT = report(
     [
         ("data_wait_fraction > 0.2", 1),
         ("data_wait_fraction > 0.3", 0),
-        ("data_wait_fraction >= 0.3", 1),
-        ("data_wait_fraction < 0.3", 0),
-        ("data_wait_fraction <= 0.3", 1),
         ("data_wait_fraction == 0.3", 1),
-        ("data_wait_fraction != 0.3", 0),
-        ("data_wait_fraction != 0.4", 1),
         ("startup_s > 2", 1),
         ("gpu_busy_fraction < 0.8", 3),
-        ("gpu_busy_fraction >= 0", 3),
-        ("iowait_fraction > 0.1", 3),
     ],
 )
 def test_a_condition_names_the_failing_state(text: str, status: int) -> None:
-    condition = (
-        parse_condition(text) if text != "gpu_busy_fraction >= 0" else Condition("gpu_busy_fraction", ">=", 0)
-    )
+    condition = parse_condition(text)
     assert judge(REPORT, [condition]).status == status
-
-
-@pytest.mark.parametrize(
-    ("statuses", "status"), [([], 0), ([0, 0], 0), ([0, 3], 3), ([3, 1], 1), ([1, 0], 1), ([3, 3], 3)]
-)
-def test_an_excess_outweighs_ignorance_and_ignorance_outweighs_a_pass(
-    statuses: list[int], status: int
-) -> None:
-    assert worst(statuses) == status
-
-
-def test_every_condition_is_judged_in_the_order_given() -> None:
-    asked = [parse_condition("gpu_busy_fraction < 0.8"), parse_condition("data_wait_fraction > 0.2")]
-    outcome = judge(REPORT, asked)
-    assert outcome.status == 1
-    assert [judgement.condition for judgement in outcome.judgements] == asked
-    assert [judgement.status for judgement in outcome.judgements] == [3, 1]
-
-
-def test_a_judgement_carries_value_interval_and_steps() -> None:
-    judgement = judge(REPORT, [parse_condition("data_wait_fraction > 0.2")]).judgements[0]
-    assert (judgement.value, judgement.low, judgement.high, judgement.n) == (0.3, 0.28, 0.33, 400)
 
 
 @pytest.mark.parametrize(
@@ -103,17 +63,6 @@ def test_too_few_steps_for_a_verdict_are_too_few_for_a_gate(
 ) -> None:
     few = report(verdict, steps, data_wait_fraction=WAIT)
     assert judge(few, [parse_condition("data_wait_fraction > 0.2")]).status == status
-
-
-def test_too_few_steps_do_not_hide_what_is_measured_once() -> None:
-    few = report(UNSURE, 3, startup_s=Metric(100.0, "s", n=1))
-    assert judge(few, [parse_condition("startup_s > 60")]).status == 1
-
-
-def test_conditions_may_name_what_only_this_report_holds() -> None:
-    known = known_metrics([report(opens_per_step=Metric(3.0, "count"))])
-    assert parse_condition("opens_per_step > 2", known).metric == "opens_per_step"
-    assert "data_wait_fraction" in known
 
 
 RUN_OF = [Repeat("a.json", REPORT), Repeat("b.json", report(data_wait_fraction=replace(WAIT, value=0.1)))]
@@ -135,57 +84,29 @@ def test_a_regression_that_cannot_be_judged_outweighs_thresholds_that_hold() -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "condition"),
-    [
-        ("data_wait_fraction > 0.2", Condition("data_wait_fraction", ">", 0.2)),
-        ("  gpu_busy_fraction<.8  ", Condition("gpu_busy_fraction", "<", 0.8)),
-        ("step_time_s >= 1e-3", Condition("step_time_s", ">=", 0.001)),
-        ("steps_per_s <= 40", Condition("steps_per_s", "<=", 40.0)),
-        ("samples_per_s != 1.", Condition("samples_per_s", "!=", 1.0)),
-        ("startup_s == +2", Condition("startup_s", "==", 2.0)),
-    ],
-)
-def test_a_condition_is_metric_operator_value(text: str, condition: Condition) -> None:
-    assert parse_condition(text) == condition
-
-
-@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "is not METRIC OP VALUE: write it like for example 'data_wait_fraction > 0.2'"),
-        ("   ", "is not METRIC OP VALUE"),
         ("data_wait_fraction", "is not METRIC OP VALUE"),
-        ("> 0.2", "is not METRIC OP VALUE"),
-        ("data_wait_fraction >", "is not METRIC OP VALUE"),
-        ("0.1 < data_wait_fraction", "is not METRIC OP VALUE"),
         ("data_wait_fraction > 0.2 or step_time_s > 1", "is not METRIC OP VALUE"),
         ("data_wait_fraction > 0.2\n", "can"),
         ("data_wait_fraction = 0.2", "no operator =, did you mean =="),
-        ("data_wait_fraction => 0.2", "no operator =>, did you mean >="),
         ("data_wait_fraction <> 0.2", "did you mean !="),
         ("data_wait_fraction >> 0.2", "use one of < <= > >= == !="),
         ("data_wait > 0.2", "no metric 'data_wait', did you mean data_wait_fraction"),
         ("dta_wait_fraction > 0.2", "did you mean data_wait_fraction"),
-        ("Data_Wait_Fraction > 0.2", "did you mean data_wait_fraction"),
         ("gpu > 0.2", "did you mean gpu_busy_fraction"),
         ("zzz > 0.2", "known are batch_release_fraction, checkpoint_fraction"),
         ("data_wait_fraction > nan", "'nan' is not a number from 0 to 1"),
-        ("data_wait_fraction > NaN", "'NaN' is not a number"),
         ("data_wait_fraction > inf", "'inf' is not a number"),
-        ("step_time_s > -inf", "'-inf' is not a number of at least 0"),
         ("step_time_s > 1e999", "expected a number of at least 0"),
         ("step_time_s > -1", "expected a number of at least 0"),
         ("data_wait_fraction > -0.1", "expected a number from 0 to 1"),
         ("data_wait_fraction > 20", "expected a number from 0 to 1, write 0.2 for 20 %"),
         ("data_wait_fraction > 20%", "write 0.2 for 20%"),
-        ("data_wait_fraction > 1.01", "expected a number from 0 to 1"),
         ("data_wait_fraction > 0,2", "'0,2' is not a number"),
-        ("data_wait_fraction > 1_0", "'1_0' is not a number"),
-        ("data_wait_fraction > 0x1", "'0x1' is not a number"),
         ("data_wait_fraction > ٣", "is not"),
         ("data_wait_fraction > 1", "can never be true of data_wait_fraction, so it would always pass"),
-        ("data_wait_fraction < 0", "can never be true"),
-        ("step_time_s < 0", "can never be true"),
         ("\x1b[31m > 0.2", "'\\x1b[31m > 0.2'"),
     ],
 )
@@ -197,22 +118,6 @@ def test_nonsense_is_refused_and_the_nearest_sense_is_named(text: str, said: str
         parse_condition(text)
     assert said in str(caught.value)
     assert str(caught.value).isprintable()
-
-
-def test_an_endless_condition_gives_a_short_line() -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_condition("data_wait_fraction > " + "9" * 100_000)
-    assert len(str(caught.value)) < 300
-
-
-def test_the_origin_of_a_condition_is_named() -> None:
-    with pytest.raises(UsageError, match=r"^pyproject\.toml fail-if: no metric 'x'"):
-        parse_condition("x > 1", origin="pyproject.toml fail-if")
-
-
-@pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("1", 1.0), (".5", 0.5), ("5e-2", 0.05)])
-def test_fractions_run_from_0_to_1(text: str, value: float) -> None:
-    assert parse_fraction(text, "--max-data-wait") == value
 
 
 @pytest.mark.parametrize(
@@ -230,28 +135,15 @@ def test_of_several_limits_on_the_data_wait_the_strictest_wins() -> None:
     assert data_wait_condition([]) == []
 
 
-def test_one_bad_limit_among_good_ones_is_refused() -> None:
-    with pytest.raises(UsageError):
-        data_wait_condition(["0.3", "nan"])
-
-
 @pytest.mark.parametrize(
     ("texts", "contradict"),
     [
         (["step_time_s > 1", "step_time_s < 2"], True),
-        (["step_time_s > 1", "step_time_s <= 1"], True),
         (["step_time_s > 1", "step_time_s < 1"], False),
-        (["step_time_s >= 1", "step_time_s < 1"], True),
         (["step_time_s > 2", "step_time_s < 1"], False),
-        (["step_time_s > 2", "steps_per_s < 3"], False),
         (["data_wait_fraction > 0.1", "data_wait_fraction > 0.2"], False),
-        (["data_wait_fraction >= 0"], True),
         (["data_wait_fraction <= 1"], True),
-        (["data_wait_fraction != 0.5"], False),
         (["data_wait_fraction != 0.5", "data_wait_fraction != 0.6"], True),
-        (["data_wait_fraction != 0.5", "data_wait_fraction == 0.5"], True),
-        (["startup_s == 1", "startup_s == 2"], False),
-        ([], False),
     ],
 )
 def test_conditions_that_nothing_can_satisfy_are_refused(texts: list[str], contradict: bool) -> None:
@@ -261,10 +153,6 @@ def test_conditions_that_nothing_can_satisfy_are_refused(texts: list[str], contr
             refuse_contradictions(conditions)
     else:
         refuse_contradictions(conditions)
-
-
-def test_the_metrics_of_the_contract_are_known() -> None:
-    assert len(METRIC_NAMES) == len(set(METRIC_NAMES)) == 18
 
 
 def kind(name: str, before: Metric | None, after: Metric | None) -> str | None:
@@ -284,17 +172,12 @@ def metric(value: float | None, spread: float | None = 0.01) -> Metric:
     ("name", "before", "after", "said"),
     [
         ("data_wait_fraction", metric(0.6), metric(0.1), "better"),
-        ("data_wait_fraction", metric(0.1), metric(0.6), "worse"),
-        ("steps_per_s", metric(10, 1), metric(20, 1), "better"),
         ("steps_per_s", metric(20, 1), metric(10, 1), "worse"),
         ("cpu_busy_fraction", metric(0.2), metric(0.9), "moved"),
-        ("data_wait_fraction", metric(0.6, 0.1), metric(0.55, 0.1), "noise"),
         ("step_time_s", metric(0.1, 0.0001), metric(0.1015, 0.0001), "noise"),
         ("iowait_fraction", metric(0.001, 0.0), metric(0.002, 0.0), "noise"),
         ("step_time_s", metric(0.1, None), metric(0.2), "unknown"),
         ("gpu_busy_fraction", metric(None), metric(0.5), "absent"),
-        ("gpu_busy_fraction", None, metric(0.5), "absent"),
-        ("gpu_busy_fraction", metric(0.5), None, "absent"),
         ("gpu_busy_fraction", metric(None), metric(None), None),
     ],
 )
@@ -308,21 +191,6 @@ def test_a_run_compared_with_itself_did_not_move() -> None:
     comparison = compare(TYPICAL, TYPICAL)
     assert {move.kind for move in comparison.moves} <= {"noise", "unknown"}
     assert (comparison.gone, comparison.appeared, comparison.differences) == ([], [], [])
-
-
-def test_findings_that_went_and_came_are_named() -> None:
-    new = replace(
-        TYPICAL, findings=[ReportedFinding("host-sync", "host.sync", "primary", []), TYPICAL.findings[0]]
-    )
-    comparison = compare(TYPICAL, new)
-    assert comparison.gone == ["loader-in-main"]
-    assert comparison.appeared == ["host-sync"]
-
-
-def test_both_verdicts_are_kept() -> None:
-    new = replace(TYPICAL, verdict=replace(VERDICT, bound="io"))
-    comparison = compare(TYPICAL, new)
-    assert (comparison.base.bound, comparison.new.bound) == ("cpu", "io")
 
 
 def test_runs_on_other_machines_are_compared_with_a_warning() -> None:
@@ -359,18 +227,12 @@ BASE = changed({}, {}, {})
     [
         ("script", changed(typed("other.py"), {}, {}), True),
         ("script", changed({"script": None, "command": ["python", "-m", "train", *ARGUMENTS]}, {}, {}), True),
-        ("script", changed({"script": None, "command": ["/bin/torchrun", *ARGUMENTS]}, {}, {}), True),
         ("torch", changed({"torch": "2.13.0+cu130"}, {}, {}), True),
         ("python", changed({"python": "3.12.1"}, {}, {}), True),
         ("cpu", changed({}, {}, {"cpu": "EPYC"}), True),
-        ("cores", changed({}, {}, {"cores": 2.0}), True),
         ("gpus", changed({}, {}, {"gpus": ["H200"]}), True),
         ("world-size", changed({}, {"world_size": 4}, {}), True),
-        ("host", changed({"host": "other"}, {}, {}), False),
         ("arguments", changed({"command": ["python", "train.py", "--lr", "1"]}, {}, {}), False),
-        ("device", changed({}, {"device": "cpu"}, {}), False),
-        ("workers", changed({}, {"num_workers": 0}, {}), False),
-        ("torch-threads", changed({}, {"torch_threads": 4}, {}), False),
         ("bdoc", changed({}, {"bdoc": "0.2"}, {}), False),
         ("steps", replace(BASE, quality=replace(BASE.quality, steady_steps=50)), False),
     ],
@@ -390,11 +252,8 @@ def test_what_the_machine_brings_refuses_and_what_the_script_chose_is_told(
     "new",
     [
         BASE,
-        changed({"python": "3.11.9"}, {}, {}),
         changed(typed("/home/ann/cats/train.py"), {}, {}),
         changed({"torch": None}, {}, {}),
-        changed({}, {"device": None}, {"cpu": ""}),
-        changed({"host": ""}, {}, {"cores": None}),
         replace(BASE, metrics={}),
     ],
 )
@@ -409,11 +268,3 @@ def test_runs_of_one_side_must_be_repeats_of_one_job() -> None:
     assert why == "the runs of the new side are not repeats of one job"
     assert between([BASE, more_workers], [BASE])[1] == "the runs of the baseline are not repeats of one job"
     assert between([BASE], [BASE, more_workers], allowed=["workers"])[1] == ""
-
-
-def test_repeats_may_differ_in_seed_and_host() -> None:
-    seeds = [
-        changed({"command": ["python", "train.py", "--seed", seed], "host": seed}, {}, {}) for seed in "12"
-    ]
-    assert between([BASE], seeds)[1] == ""
-    assert not OF_ONE_JOB & set(REFUSES)

@@ -7,28 +7,18 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.host import measure_disks
-from bottleneck_doctor.analyse.inputs import (
-    BlockedSplit,
-    epoch_draws_s,
-    making_of,
-    measure_inputs,
-    without_openings,
-    works_of,
-)
-from bottleneck_doctor.analyse.memory import Shortage, is_short, loop_stall_s, with_freed, with_stalls
-from bottleneck_doctor.analyse.moving import HANDED_OUT_S, HANDED_S, SLOWER, moving_of
+from bottleneck_doctor.analyse.inputs import BlockedSplit, measure_inputs, works_of
+from bottleneck_doctor.analyse.memory import Shortage, is_short
+from bottleneck_doctor.analyse.moving import HANDED_OUT_S, HANDED_S, moving_of
 from bottleneck_doctor.analyse.reads import passes_of
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.model.diagnosis import Step, StepCost
-from bottleneck_doctor.model.fetches import Blocked, FetchTable, Making, Payload
-from bottleneck_doctor.model.instruments import Series, Stack
-from bottleneck_doctor.model.loops import Epochs, Loader, Loop, StepTable
+from bottleneck_doctor.model.diagnosis import Step
+from bottleneck_doctor.model.fetches import Blocked, FetchTable, Payload
+from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.run import Machine, Run
 from tests.analyse.runs import run_of
 from tests.analyse.test_loop_parts import TORCH, body, stack
-from tests.findings.builders import loop_of
 
 MS = 1e-3
 
@@ -62,41 +52,6 @@ def test_helpers_that_spin_are_not_the_batchs_cpu_while_it_sleeps(
     assert (work.cpu + work.collate, work.wait) == pytest.approx((cpu_ms * MS, wait_ms * MS))
 
 
-def opening(first_ms: float, **loader: object) -> list[float]:
-    """Milliseconds of the fetches that are left, where each worker's first of an epoch takes that long."""
-    run = run_of(cpu=1 * MS, workers=2, epochs=3, steps=30, noise=0.0)
-    table = run.fetches[0]
-    slow = [first_ms * MS if place % 10 < 2 else wall for place, wall in enumerate(table.wall_s)]
-    kept = without_openings(replace(table, wall_s=slow), run.loops[0], replace(run.loaders[0], **loader))
-    assert len(kept.t) == len(kept.cpu_s) == len(kept.wall_s)
-    return [round(wall / MS) for wall in kept.wall_s]
-
-
-def test_what_each_new_worker_does_once_is_no_part_of_a_batch() -> None:
-    assert opening(250) == [1] * 24
-    assert len(opening(2)) == 30, "a first batch like others"
-    assert len(opening(250, persistent_workers=True)) == 30, "nobody starts again"
-    assert len(opening(250, dataset_kind="iterable")) == 30, "its iterators begin anew in kept workers, too"
-
-
-WATCHED = Making("1:1", 10, first_draws_s=[0.2, 0.1, 0.2, 0.1])
-
-
-def test_an_epochs_draws_are_a_mean_over_epochs() -> None:
-    loop = replace(
-        loop_of(4), epochs=Epochs(t=[0.0, 1.0], build_s=[0, 0], first_wait_s=[0, 0], batches=[2, 2])
-    )
-    assert round(epoch_draws_s(WATCHED, loop), 6) == 0.3
-    assert epoch_draws_s(WATCHED, None) == 0.0
-
-
-def test_the_account_of_a_loader() -> None:
-    profile = Profile(Run([], None, "/", "", 1.0, 0), Machine("", "", "", 2, 2.0), makings=[WATCHED])
-    assert making_of(profile, Loader("1:1", "dataloader", 1)) == WATCHED
-    assert making_of(profile, Loader("1:2", "dataloader", 1)) == Making("1:2")
-    assert making_of(profile, None) == Making("")
-
-
 PAIR, MANY = Payload("1:1", 9, 2.0, serialise_cpu_s=3e-4), Payload("1:1", 9, 200.0)
 
 
@@ -104,12 +59,6 @@ def test_each_tensor_costs_the_loop_and_two_threads_of_the_worker() -> None:
     few, many = (moving_of(one, [], 0, None) for one in (PAIR, MANY))
     assert many[0] - few[0] == pytest.approx(198 * 1.65e-4)
     assert many[1] - few[1] == pytest.approx(198 * (3.6e-5 + 2e-4))
-
-
-def test_a_slow_machine_pays_more_up_to_a_limit() -> None:
-    usual, slow, absurd = (moving_of(PAIR, [], 0, HANDED_S * times) for times in (1, 2, 99))
-    assert slow == pytest.approx([2 * one for one in usual])
-    assert absurd == pytest.approx([SLOWER * one for one in usual])
 
 
 def test_with_workers_the_loop_and_the_pickling_thread_were_measured() -> None:
@@ -132,26 +81,6 @@ def run(*stacks: Stack) -> Profile:
     return replace(seen, loops=[loop], stacks=[replace(one, pid=loop.pid) for one in stacks])
 
 
-def waits(seen: Profile) -> tuple[float, float]:
-    """Seconds that a step waits, before and after."""
-    steps = steps_of(seen.loops[0].table)
-    freed = with_freed(seen, seen.loops[0], steps)
-    for one, other in zip(steps, freed, strict=True):
-        assert other.wait + other.compute == pytest.approx(one.wait + one.compute)
-        assert (other.cpu or 0.0) + (other.wait_cpu or 0.0) == pytest.approx(
-            (one.cpu or 0.0) + (one.wait_cpu or 0.0)
-        )
-    return steps[0].wait, freed[0].wait
-
-
-def test_samples_in_the_line_that_asks_are_a_share_of_what_no_hook_times() -> None:
-    """Ten of forty; the backward pass is timed, however many samples it holds."""
-    seen = run(FETCHED, replace(ASKED, count=10), stack(42, "model", 30), stack(44, "backward", 500))
-    before, after = waits(seen)
-    compute = steps_of(seen.loops[0].table)[0].compute
-    assert after - before == pytest.approx(compute / 4)
-
-
 def test_the_data_wait_of_the_gate_does_not_depend_on_stacks() -> None:
     seen = run(FETCHED, replace(ASKED, count=10), stack(42, "model", 30), stack(44, "backward", 500))
     with_stacks, without = (diagnose(one).metrics for one in (seen, replace(seen, stacks=[])))
@@ -159,21 +88,6 @@ def test_the_data_wait_of_the_gate_does_not_depend_on_stacks() -> None:
     step = steps_of(seen.loops[0].table)[0]
     assert with_stacks["batch_release_fraction"].value == pytest.approx(step.compute / 4 / step.wall)
     assert "batch_release_fraction" not in without
-
-
-@pytest.mark.parametrize(
-    "stacks",
-    [
-        [FETCHED, replace(ASKED, count=2), stack(42, "model", 80)],
-        [FETCHED, stack(43, "itself", 30), stack(42, "model", 80)],
-        [replace(ASKED, count=30), stack(42, "model", 80)],
-        [FETCHED, replace(ASKED, count=5)],
-    ],
-    ids=["torn stacks", "another line", "a line that asks no loader", "too few samples"],
-)
-def test_else_nothing_moves(stacks: list[Stack]) -> None:
-    before, after = waits(run(*stacks))
-    assert before == after
 
 
 THRASH = Shortage(0.05, 0.6, 5e8, 0.0, 1000.0, 5e8, 7.0)
@@ -195,19 +109,6 @@ def test_a_job_is_short_when_it_waits_itself_and_pages_come_again(shortage: Shor
     assert is_short(shortage) is short
 
 
-def test_the_stall_is_at_most_what_was_seen_and_what_the_faults_can_take() -> None:
-    assert loop_stall_s(THRASH, 0.04) == pytest.approx(0.65 * 0.04)
-    assert loop_stall_s(replace(THRASH, loop_faults=0.5), 0.04) == pytest.approx(0.5 * 0.02)
-    assert loop_stall_s(replace(THRASH, loop_faults=0.0), 0.04) == 0.0
-    assert loop_stall_s(replace(THRASH, reading=None), 0.04) == 0.0
-
-
-def test_stalls_are_taken_from_idle_time_and_never_invented() -> None:
-    first, second = with_stalls((StepCost(0.01, idle=0.03), StepCost(0.01, idle=0.002)), 0.01)
-    assert (first.idle, first.memory) == (pytest.approx(0.02), pytest.approx(0.01))
-    assert (second.idle, second.memory) == (0.0, pytest.approx(0.002))
-
-
 def test_batches_are_given_to_the_epoch_that_they_came_in() -> None:
     table = FetchTable("1:1")
     for place in range(12):
@@ -218,47 +119,3 @@ def test_batches_are_given_to_the_epoch_that_they_came_in() -> None:
     first, second = passes_of(table, loop)
     assert (first.stored, first.missed) == (1000, 1.0)
     assert (second.stored, second.missed) == (100, pytest.approx(0.1))
-
-
-def test_readahead_does_not_make_a_share_larger_than_one_and_a_map_has_none() -> None:
-    table = FetchTable("1:1", t=[1.0] * 4, storage_bytes=[5000] * 4, read_bytes=[1000] * 4)
-    loop = Loop("1:1", 1, 0, "train", 4, 4.0, 1.0, Epochs([0.0]), StepTable())
-    assert passes_of(table, loop)[0].missed == 1.0
-    table.read_bytes[:] = [0] * 4
-    assert passes_of(table, loop)[0].missed is None
-
-
-def test_bytes_that_were_not_counted_make_no_epoch() -> None:
-    table = FetchTable("1:1", t=[1.0] * 4, storage_bytes=[None] * 4, read_bytes=[None] * 4)
-    loop = Loop("1:1", 1, 0, "train", 4, 4.0, 1.0, Epochs([0.0]), StepTable())
-    assert passes_of(table, loop) == []
-
-
-TIMES = [0.0, 1.0, 2.0, 3.0]
-
-
-def profile(**per_s: float) -> Profile:
-    series = Series(TIMES, {name: [t * value for t in TIMES] for name, value in per_s.items()})
-    return Profile(Run([], None, "/", "", 3.0, 0), Machine("", "", "", 2, 2.0), series=series)
-
-
-def test_what_the_job_did_not_move_is_the_strangers() -> None:
-    moved = {"disk_read_bytes": 3e8, "disk_write_bytes": 1e8, "job_read_bytes": 1e8, "job_write_bytes": 0.0}
-    disks = measure_disks(profile(disk_busy_s=0.9, **moved), 0.0, 3.0)
-    assert disks is not None
-    assert disks.strangers_bytes_per_s == pytest.approx(3e8)
-    assert disks.job_share == pytest.approx(0.25)
-    assert disks.shared
-
-
-@pytest.mark.parametrize(
-    ("busy", "all_bytes", "job"), [(0.1, 4e8, 1e8), (0.9, 1e8, 9e7), (0.9, 2e6, 0.0), (0.9, 0.0, 0.0)]
-)
-def test_idle_disks_and_small_traffic_are_nobodys_fault(busy: float, all_bytes: float, job: float) -> None:
-    disks = measure_disks(profile(disk_busy_s=busy, disk_read_bytes=all_bytes, job_read_bytes=job), 0.0, 3.0)
-    assert disks is not None
-    assert not disks.shared
-
-
-def test_nothing_is_said_where_one_side_was_not_counted() -> None:
-    assert measure_disks(profile(disk_busy_s=0.9, disk_read_bytes=1e8), 0.0, 3.0) is None

@@ -8,12 +8,11 @@ import pytest
 
 from bottleneck_doctor.analyse.causes import cause_gains, without_feeders
 from bottleneck_doctor.analyse.hot_lines import Feeders, find_feeders, hot_lines
-from bottleneck_doctor.analyse.inputs import disagreement, own_inputs, own_works, split_waits, with_feeders
-from bottleneck_doctor.analyse.loop_without_loader import InputGap, judge_gap, with_waits
+from bottleneck_doctor.analyse.inputs import own_inputs, own_works, split_waits, with_feeders
+from bottleneck_doctor.analyse.loop_without_loader import InputGap, is_fed_back, judge_gap, with_waits
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
-from bottleneck_doctor.analyse.step_costs import Beside, cost_of
-from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Change,
@@ -24,7 +23,7 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
 )
 from bottleneck_doctor.model.fetches import Blocked
-from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Feed, Loop, LoopBody
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
@@ -55,13 +54,9 @@ def judged(loop: Loop, *lines: tuple[int, str, int]) -> InputGap:
     return judge_gap(profile(*[stack(*one) for one in lines]), loop)
 
 
-def test_without_samples_all_of_the_gap_is_taken_and_nothing_of_it_is_sure() -> None:
-    assert judged(BUSY) == InputGap(1.0, 0.0, pytest.approx(0.6))
-
-
 def test_samples_say_how_much_of_the_gap_gets_the_batch_and_where() -> None:
     found = judged(BUSY, (40, "batch", 75), (47, "act", 25), (42, "model", 50), (44, "backward", 50))
-    assert (found.share, found.beside) == (0.75, 0.0)
+    assert (found.share, found.outside) == (0.75, 0.0)
     assert found.low < 0.45 < found.high
     assert found.location is not None
     assert (found.location.function, found.location.line) == ("get_batch", 9)
@@ -77,59 +72,15 @@ def test_of_ranks_code_before_the_model_is_no_wait_for_data() -> None:
     assert choose_loop(run) == swift
 
 
-def test_a_line_that_zeroes_gradients_is_no_part_of_the_gap() -> None:
-    """Its time is taken out of the gap; our hook's frames are not kept, so some samples end at the line."""
-    gap, rest = (
-        [(40, "batch", 75), (47, "zero_grad", 5), (47, "itself", 9)],
-        [(42, "model", 50), (44, "backward", 50)],
-    )
-    assert judged(BUSY, *gap, *rest).share == 1.0
-
-
-def test_where_hooks_time_what_a_function_does_it_is_no_part_of_the_gap() -> None:
-    """act() saves, in a line that a hook knows; what else it does stays in the gap."""
-    run = profile(stack(40, "batch", 75), stack(47, "act", 25), stack(42, "model", 50), stack(44, "backward"))
-    assert judge_gap(run, BUSY).share == 0.75
-    saved = Operation("checkpoint", 1, 0, "act", 9, 0.1, 0.1, 0.1, Location("/home/ann/train.py", 14, "act"))
-    assert judge_gap(replace(run, operations=[saved]), BUSY).share == 1.0
-    other = replace(saved, location=Location("/home/ann/train.py", 15, "act"))
-    assert judge_gap(replace(run, operations=[other]), BUSY).share == 0.75
-
-
 def test_a_batch_got_between_model_and_backward_lies_beside_the_gap() -> None:
     found = judged(BUSY, (47, "act", 60), (42, "model", 40), (43, "batch", 20), (44, "backward", 40))
-    assert (found.share, found.beside) == (0.0, pytest.approx(0.2))
+    assert (found.share, found.outside) == (0.0, pytest.approx(0.2))
     assert found.low < 0.2 * 0.4 < found.high
-
-
-def test_code_before_the_model_in_a_line_that_trains_is_part_of_the_gap() -> None:
-    """Line 44 gathers features, calls the model and trains; the gap is 60 %, 50 samples saw the batch."""
-    found = judged(BUSY, (40, "batch", 50), (44, "act", 20), (44, "model", 10), (44, "backward", 20))
-    assert (found.share, found.beside) == (pytest.approx(50 / 60), 0.0)
-
-
-def test_a_line_that_was_never_seen_getting_a_batch_gets_it_quickly() -> None:
-    """Four samples of the gap are a measure; none of a hundred gets the batch."""
-    told = judged(SHORT, (47, "act", 4), (42, "model", 50), (44, "backward", 50))
-    assert told.share * 0.06 == pytest.approx(0.5 / 105)
-
-
-def test_of_few_samples_that_all_get_the_batch_the_clock_is_believed() -> None:
-    """Waiting for Python's lock behind the batch is seldom met by a sample, and always by the clock."""
-    told = judged(SHORT, (40, "batch", 3), (42, "model", 50), (44, "backward", 50))
-    assert told.share == pytest.approx(3.5 / 4)
-
-
-def test_between_backward_pass_and_optimizer_no_batch_is_got() -> None:
-    """Clipping gradients lies before the gap, though the optimizer itself takes little."""
-    step = ((42, "model", 70), (44, "backward", 96), (46, "act", 15), (47, "step", 7))
-    timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
-    assert judged(timed, (40, "batch", 8), *step).share == 1.0
 
 
 def test_a_batch_got_behind_an_accuracy_is_not_in_the_gap_however_short_it_takes() -> None:
     found = judged(SHORT, (40, "batch", 6), (44, "backward", 40), (46, "model", 20), (47, "act", 34))
-    assert (found.share, found.beside) == (0.06, 0.06)
+    assert (found.share, found.outside) == (0.06, 0.06)
 
 
 def test_what_passes_between_model_and_backward_is_timed() -> None:
@@ -139,36 +90,13 @@ def test_what_passes_between_model_and_backward_is_timed() -> None:
     )
     timed = own_loop(100, body, wall_s=0.010, gap_s=0.002, late_s=0.002)
     told = judged(timed, (42, "model", 30), (43, "batch", 3), (44, "backward", 40))
-    assert (told.share, told.beside) == (0.0, pytest.approx(0.25))
+    assert (told.share, told.outside) == (0.0, pytest.approx(0.25))
 
 
 def test_where_no_module_is_called_the_samples_alone_tell() -> None:
     found = judged(own_loop(100, BODY, wall_s=0.010, gap_s=None), (40, "batch", 60), (44, "backward", 40))
-    assert (found.beside, found.busy) == (0.6, None)
+    assert (found.outside, found.busy) == (0.6, None)
     assert 0.0 < found.low < 0.6 < found.high < 1.0
-
-
-def test_where_the_samples_alone_tell_they_also_tell_who_sleeps() -> None:
-    """The batch is got by reads that sleep for most of their time; the model computes."""
-    reads = replace(stack(40, "batch", 60), running=10)
-    computes = replace(stack(44, "backward", 40), running=40)
-    found = judge_gap(profile(reads, computes), own_loop(100, BODY, wall_s=0.010, gap_s=None))
-    assert (found.share, found.busy) == (0.6, 0.2)
-
-
-def test_a_batch_got_behind_a_measure_that_calls_the_model_is_not_in_the_gap() -> None:
-    """An accuracy is computed between the optimizer and the next batch: there the gap ends."""
-    found = judged(SHORT, (40, "batch", 50), (42, "model", 20), (44, "backward", 30))
-    assert (found.share, found.beside) == (0.5, 0.5)
-    assert 0.3 < found.low < 0.5 < found.high < 0.7
-
-
-def test_a_gap_that_looks_met_too_often_among_the_passes_of_closures_is_not_believed() -> None:
-    """The optimizer calls the model and the backward pass: one gap in several passes."""
-    found = judged(BUSY, (40, "batch", 10), (44, "step", 90))
-    assert (found.share, found.beside) == (0.1, 0.1)
-    timed = with_columns(BUSY, optimizer_s=[0.001] * 100)
-    assert judged(timed, (40, "batch", 10), (44, "step", 90)).share == 1.0
 
 
 def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
@@ -186,8 +114,8 @@ def test_a_thread_that_prefetches_is_waited_for_in_what_is_not_awake() -> None:
     [
         (InputGap(1.0, 0.0, 1.0), 0.006, 0.002, 0.004),
         (InputGap(0.5, 0.0, 1.0), 0.003, 0.001, 0.002),
-        (InputGap(0.0, 0.0, 1.0, beside=0.5), 0.002, 0.0005, 0.0015),
-        (InputGap(0.5, 0.0, 1.0, beside=0.5, busy=0.2), 0.005, 0.0006, 0.0014),
+        (InputGap(0.0, 0.0, 1.0, outside=0.5), 0.002, 0.0005, 0.0015),
+        (InputGap(0.5, 0.0, 1.0, outside=0.5, busy=0.2), 0.005, 0.0006, 0.0014),
     ],
 )
 def test_as_a_loop_it_waits_for_its_batch_in_that_part(
@@ -219,23 +147,6 @@ def test_what_it_waits_in_queues_for_a_batch_is_known_by_the_clock() -> None:
     assert told[:2] == [0.0025, 0.0075], "a looked-at gap of 6 ms is a millisecond too long"
     awake = [replace(one, count=0) for one in seen]  # met only by the look at awake threads
     assert with_waits(profile(*awake), queued, gap).table.wait_s[0] == 0.008
-
-
-@pytest.mark.parametrize(
-    ("loop", "idle"),
-    [
-        (BUSY, 0.0),  # waiting for a core is not sleep
-        (own_loop(100, wall_s=0.010, gap_s=0.006, gap_cpu_s=0.006, cpu_s=0.007), 0.003),
-    ],
-)
-def test_what_is_neither_cpu_nor_queue_is_sleep(loop: Loop, idle: float) -> None:
-    step = steps_of(with_waits(run_of(), loop, InputGap(1.0, 0.0, 1.0)).table)[0]
-    assert cost_of(step, Beside()).idle == pytest.approx(idle)
-
-
-def test_stacks_of_another_process_do_not_count() -> None:
-    other = Stack(2, "trainer", "MainThread", stack(40, "batch").frames, 99)
-    assert judge_gap(profile(other), BUSY).location is None
 
 
 MS = 1e-3
@@ -287,20 +198,6 @@ def test_waiting_for_a_thread_that_runs_is_the_making_of_a_batch_by_looks_at_tha
     assert (work.cpu, work.storage, work.wait) == pytest.approx((2 * MS + 1.8 * MS, 0.6 * MS, 0.6 * MS))
 
 
-def test_or_by_the_threads_that_it_waits_for_itself() -> None:
-    for looks in ({"lock": 100}, {"lock": 90, "made": 10}):
-        split = with_feeders(split_waits(seen(looks), LOOP, 3.0, 4.0), 0.5, False)
-        work = own_works(STEPS, split, 0.0)[0]
-        assert (work.cpu, work.wait) == pytest.approx((2 * MS + 1.5 * MS, 1.5 * MS))
-
-
-@pytest.mark.parametrize(("processes", "made"), [(True, 2.7 * MS), (False, 0.0)])
-def test_or_by_the_processes_at_whose_pipe_it_waits(processes: bool, made: float) -> None:
-    split = with_feeders(split_waits(seen({"pipe": 100}), LOOP, 3.0, 4.0), 0.9, processes)
-    work = own_works(STEPS, split, 0.0)[0]
-    assert (work.cpu, work.wait) == pytest.approx((2 * MS + made, 3 * MS - made))
-
-
 @pytest.mark.parametrize(
     ("system_s", "bytes_per_s", "reading_s"),
     [
@@ -324,30 +221,6 @@ def test_the_kernels_cpu_for_reads_goes_with_the_reads(
     assert step_seconds(apply(Change(cpu=0), alone)) == pytest.approx(6 * MS + reading_s)
 
 
-@pytest.mark.parametrize("other", [seen({"storage": 50}, pid=2), seen({"storage": 50}, loader="1:1")])
-def test_what_others_sleep_in_says_nothing_of_it(other: Profile) -> None:
-    assert split_waits(other, LOOP, 3.0, 4.0).waits == {"other": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("counts", "apart"),
-    [
-        ({"running": 60, "sleep": 40}, 0.0),  # 6 of 10 ms awake, by the thread's own clocks
-        ({"running": 10, "storage": 90}, 0.5),
-        ({"running": 2, "storage": 18}, 0.0),  # too few to say
-    ],
-)
-def test_clocks_and_looks_from_outside_are_held_against_each_other(
-    counts: dict[str, int], apart: float
-) -> None:
-    assert disagreement(seen(counts), LOOP, STEPS) == pytest.approx(apart)
-
-
-def test_no_steps_cost_nothing() -> None:
-    assert own_inputs([], split_waits(seen({}), LOOP, 3.0, 4.0), 0.0).batches == 0
-    assert disagreement(seen({"running": 60}), LOOP, []) == 0.0
-
-
 LOOP_FEEDERS = replace(stack(44, "backward", 200), running=80)
 FEEDER = Stack(1, "trainer", "Thread-1", [f"run ({FILE}:60)", f"decode ({FILE}:70)"], 200, 190)
 STARTED = [f"main ({FILE}:88)", "start (/usr/lib/python3.11/multiprocessing/process.py:121)"]
@@ -369,22 +242,6 @@ def test_a_busy_thread_of_the_users_is_a_feeder_and_its_lines_make_the_batches()
     assert (hottest.location.function, hottest.location.line) == ("decode", 70)
 
 
-def test_a_batch_that_waits_for_room_in_the_queue_is_not_being_made() -> None:
-    path = [
-        f"run ({FILE}:61)",
-        "put (/usr/lib/python3.11/queue.py:140)",
-        "wait (/usr/lib/python3.11/threading.py:327)",
-    ]
-    ahead = Stack(1, "trainer", "Thread-1", path, 300, 2)
-    assert (
-        find_feeders(profile(LOOP_FEEDERS, FEEDER, ahead), 1).stacks
-        == find_feeders(profile(LOOP_FEEDERS, FEEDER), 1).stacks
-    )
-    hottest = hot_lines(profile(LOOP_FEEDERS, FEEDER, ahead), None, own_loop(100, wall_s=0.02)).hottest
-    assert hottest is not None
-    assert (hottest.location.function, hottest.share) == ("decode", 1.0)
-
-
 @pytest.mark.parametrize(
     "beside",
     [
@@ -404,21 +261,6 @@ def test_processes_of_a_pool_are_feeders_below_the_frames_of_their_parent() -> N
     assert {one.frames[0] for one in found.stacks} == {f"degrade ({FILE}:75)"}
 
 
-def test_twenty_looks_of_a_sampler_that_many_threads_slow_down_are_enough() -> None:
-    scarce = replace(
-        pooled(2), stacks=[replace(one, count=one.count // 10, running=(one.running or 0) // 10)
-                           for one in pooled(2).stacks],
-    )  # fmt: skip
-    assert find_feeders(scarce, 1).count == 2
-
-
-def test_those_that_a_fork_server_started_are_the_trainings_all_the_same() -> None:
-    base = pooled(4)
-    server = [Process(1, 0, "trainer", 0.0), Process(9, 1, "other", 0.0)]
-    children = [replace(one, ppid=9) for one in base.processes[1:]]
-    assert find_feeders(replace(base, processes=[*server, *children]), 1).count == 4
-
-
 @pytest.mark.parametrize(("feeders", "cause"), [(1, "input.preprocess"), (4, "input.oversubscribed")])
 def test_the_core_that_feeders_keep_from_the_loop_is_the_inputs_and_not_the_models(
     feeders: int, cause: str
@@ -429,3 +271,34 @@ def test_the_core_that_feeders_keep_from_the_loop_is_the_inputs_and_not_the_mode
     found = cause_gains(base, Inputs(), None, HostLoad(cores=2.0))
     assert found[cause] > 2.5 > 1.5 > found["model.compute"]
     assert (without_feeders(base) > 1) == (feeders > 2)
+
+
+TEXT = """\
+def main():
+    for step in range(steps):
+        index, x, y = {source}
+        loss = loss_of(model(x), y)
+        loss.backward()
+        {after}
+"""
+FED_BODY = LoopBody(FILE, "main", 41, 45, [Feed(42, 42), Feed(43, 43, [0]), Feed(44, 44, [1])])
+
+
+@pytest.mark.parametrize(
+    ("source", "after", "fed_back"),
+    [
+        ("log.sample(64)", "log.update(index, loss.detach())", True),
+        ("log.sample(64)", "history.append(loss.item())", False),
+        ("self.buffer.sample(64)", "self.buffer.push(x, loss)", True),
+        ("self.get_batch(step)", "self.add_scalar('loss', loss)", False),
+        ("trainer.get_batch()", "trainer.report(loss)", False),
+    ],
+)
+def test_what_is_handed_to_the_source_is_feedback(source: str, after: str, fed_back: bool) -> None:
+    frames = [f"<module> ({FILE}:90)", f"main ({FILE}:42)", f"get_batch ({FILE}:9)"]
+    text = TEXT.format(source=source, after=after)
+    run = replace(
+        profile(Stack(1, "trainer", "MainThread", frames, 100)),
+        sources=[FunctionSource(FILE, "main", 40, text)],
+    )
+    assert is_fed_back(run, own_loop(100, FED_BODY, wall_s=0.02)) == fed_back

@@ -9,16 +9,16 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.merge import merge
-from bottleneck_doctor.analyse.rank_map import COLUMNS_AT_MOST, ROWS_AT_MOST, rank_map
+from bottleneck_doctor.analyse.rank_map import COLUMNS_AT_MOST, rank_map
 from bottleneck_doctor.analyse.ranks import all_ranks, compare, slow_ranks
 from bottleneck_doctor.analyse.steady import choose_loop
 from bottleneck_doctor.findings.report import write_up
-from bottleneck_doctor.model.codec import decode_profile, encode_profile
+from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.errors import BadProfile, UsageError
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.devices import device_run
-from tests.analyse.runs import own_loop, run_of
+from tests.analyse.runs import run_of
 
 EXCHANGE_S = 0.004
 STEPS = 120
@@ -93,26 +93,10 @@ def test_kernels_that_wait_for_a_slow_rank_are_not_the_exchange(order: tuple[dic
     assert report.remedies[0].predicted_speedup.likely == pytest.approx(20 / 15, rel=0.1)
 
 
-def test_kernels_that_wait_as_long_on_all_ranks_are_the_exchange() -> None:
-    assert diagnose(device_ranks(QUICK, QUICK)).verdict.cause == "comm.allreduce"
-
-
 def test_a_rank_that_waits_for_data_is_reported_rather_than_those_that_wait_for_it() -> None:
     starved = {"busy_s": 0.007, "input_s": 0.011, "collective_s": 0.002, "host_s": 0.004}
     profile = device_ranks(QUICK, starved)
     assert choose_loop(profile) is profile.loops[1]
-
-
-def test_profiled_steps_of_different_lengths_are_not_compared() -> None:
-    assert compare(device_ranks(QUICK, {**SLOW, "busy_s": 0.03})) is None
-
-
-def test_even_ranks_wait_for_the_exchange_alone() -> None:
-    balance = compare(ranks(even(0.02), even(0.02)))
-    assert balance is not None
-    assert balance.exchange == pytest.approx(EXCHANGE_S)
-    assert list(balance.behind.values()) == pytest.approx([0.0, 0.0], abs=1e-9)
-    assert balance.uneven == pytest.approx(1.0)
 
 
 def test_the_others_wait_for_a_slow_rank_and_it_does_not() -> None:
@@ -123,58 +107,6 @@ def test_the_others_wait_for_a_slow_rank_and_it_does_not() -> None:
     assert balance.slowest == 1.0
     assert balance.uneven == pytest.approx(0.03 / (0.05 / 3))
     assert balance.shares(1) == pytest.approx((0.004 / 0.024, 0.02 / 0.024))
-
-
-def test_ranks_that_are_slow_by_turns_wait_for_each_other() -> None:
-    chance = random.Random(7)
-    slow = [chance.choice((0.01, 0.03)) for _ in range(STEPS)]
-    balance = compare(ranks(slow, [0.04 - one for one in slow]))
-    assert balance is not None
-    assert balance.exchange == pytest.approx(EXCHANGE_S)
-    assert sum(balance.behind.values()) == pytest.approx(0.02)
-    assert balance.slowest < 0.65
-
-
-def test_rows_of_several_steps_are_compared_where_they_end_together() -> None:
-    seldom, often = (ranks(even(0.01), even(0.03), every=every) for every in (4, 1))
-    mixed = replace(often, loops=[often.loops[0], seldom.loops[1]])
-    balance = compare(mixed)
-    assert balance is not None
-    assert balance.behind == pytest.approx({1: 0.02, 2: 0.0}, abs=1e-9)
-
-
-def test_steps_set_aside_on_any_rank_are_left_out() -> None:
-    run = ranks(even(0.01), even(0.03))
-    run.loops[1].table.set_aside[40] = "instrument"
-    run.loops[0].table.exchange_s[40] = 5.0
-    balance = compare(run)
-    assert balance is not None
-    assert balance.behind[1] == pytest.approx(0.02)
-
-
-def test_a_rank_that_is_late_for_want_of_a_core_is_not_slow() -> None:
-    run = ranks(even(0.01), even(0.03))
-    run.loops[1].table.runq_s[:] = [0.02] * STEPS
-    balance = compare(run)
-    assert balance is not None
-    assert balance.behind == pytest.approx({1: 0.0, 2: 0.0}, abs=1e-9)
-    assert balance.shares(1) == pytest.approx((0.004 / 0.024, 0.0), abs=1e-9)
-    assert balance.uneven == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("seen", [0, 1])
-def test_one_rank_alone_is_compared_with_nobody(seen: int) -> None:
-    run = ranks(even(0.01), even(0.03))
-    assert compare(replace(run, loops=run.loops[seen : seen + 1])) is None
-    assert compare(run_of(compute=0.01)) is None
-
-
-def test_ranks_that_were_not_seen_are_counted() -> None:
-    run = ranks(even(0.01), even(0.01))
-    processes = [replace(one, world_size=8) for one in run.processes]
-    balance = compare(replace(run, processes=processes))
-    assert balance is not None
-    assert balance.missing == 6
 
 
 @pytest.mark.parametrize(
@@ -191,31 +123,6 @@ def test_the_verdict_names_what_ranks_wait_for(
 ) -> None:
     verdict = diagnose(ranks(*map(even, own), exchange=exchange)).verdict
     assert (verdict.bound, verdict.cause) == (bound, cause)
-
-
-def test_a_rank_that_is_late_for_its_data_is_what_the_report_is_about() -> None:
-    slow, quick = 0.03, 0.01
-    diagnosis = diagnose(ranks(even(quick), even(slow), wait=slow - quick))
-    assert diagnosis.loop is not None
-    assert diagnosis.loop.pid == 2
-    assert diagnosis.wait_s == pytest.approx(slow - quick)
-
-
-def test_parts_of_the_step_still_sum_to_it() -> None:
-    diagnosis = diagnose(ranks(even(0.01), even(0.03)))
-    assert sum(part.share for part in diagnosis.budget) == pytest.approx(1.0)
-    assert diagnosis.budget[0].part == "waiting for other ranks"
-
-
-def test_of_loops_without_a_loader_the_rank_that_waits_is_told() -> None:
-    slow, waiting = (
-        replace(own_loop(STEPS, wall_s=0.03, exchange_s=slept), pid=pid)
-        for pid, slept in ((1, 0.001), (2, 0.02))
-    )
-    run = replace(run_of(), loops=[], outside=[slow, waiting])
-    chosen = choose_loop(run)
-    assert chosen is not None
-    assert chosen.pid == 2
 
 
 Files = dict[str, Profile]
@@ -317,42 +224,11 @@ def test_runs_on_one_machine_share_its_cores_and_are_not_strangers_to_each_other
     assert host.foreign_cores == pytest.approx(0.0, abs=0.1)
 
 
-def test_where_no_loop_sleeps_in_exchanges_nobody_can_say_who_is_late() -> None:
-    """As on accelerators: their kernels wait in the loops' place."""
-    files = apart(ONE_LATE, "aabb")
-    for name, one in files.items():
-        (loop,) = one.loops
-        table = replace(loop.table, exchange_s=[0.0] * len(loop.table.t))
-        files[name] = replace(one, loops=[replace(loop, table=table)])
-    found = all_ranks(merged(files))
-    assert len(found) == 4
-    assert slow_ranks(found) is None
-    assert slow_ranks([]) is None
-
-
-def test_a_process_beside_the_ranks_is_none_of_them() -> None:
-    files = apart(ONE_LATE, "aabb")
-    first = files["profile.a.0.json"]
-    short = replace(first.loops[0].table, **{
-        name: column[:20] for name, column in vars(first.loops[0].table).items() if isinstance(column, list)
-    })  # fmt: skip
-    stray = [replace(first.loops[0], pid=pid, table=short) for pid in (2, 3)]
-    named = [replace(first.processes[0], pid=2, rank=None), replace(first.processes[0], pid=3)]
-    first = replace(first, loops=[*first.loops, *stray], processes=[*first.processes, *named])
-    found = merged({**files, "profile.a.0.json": first})
-    assert sorted(one.rank for one in all_ranks(found) if one.rank is not None) == [0, 1, 2, 3]
-
-
 def test_a_merged_profile_with_a_torn_column_is_refused() -> None:
     found = merged(apart(ONE_LATE, "aabb"))
     torn = replace(found, elsewhere=[replace(found.elsewhere[0], wait_s=[0.1])])
     with pytest.raises(BadProfile, match="column 'wait_s' has 1 rows"):
         encode_profile(torn)
-
-
-def test_a_merged_profile_is_read_back_as_it_was_written() -> None:
-    found = merged(apart(ONE_LATE, "aabb"))
-    assert decode_profile(encode_profile(found)) == found
 
 
 def test_what_is_not_of_one_training_is_refused() -> None:
@@ -381,25 +257,6 @@ def test_the_late_rank_stands_out_in_all_steps() -> None:
     assert len(drawn.edges) - 1 == len(late) <= COLUMNS_AT_MOST
 
 
-def test_a_column_is_as_wide_as_its_steps_were_long() -> None:
-    drawn = rank_map(merged(apart(ONE_LATE, "aabb")))
-    assert drawn is not None
-    table = ONE_LATE.loops[0].table
-    assert len(drawn.ends_s) == len(drawn.edges)
-    assert drawn.ends_s[-1] - drawn.ends_s[0] == pytest.approx(
-        sum(table.wall_s[drawn.edges[0] : drawn.edges[-1]]), rel=1e-3
-    )
-
-
-def test_of_many_ranks_those_furthest_from_the_median_are_drawn() -> None:
-    many = ranks(*(noisy(0.03 if rank == 7 else 0.02, rank) for rank in range(ROWS_AT_MOST + 8)))
-    drawn = rank_map(many)
-    assert drawn is not None
-    assert len(drawn.names) == len(drawn.ratio) == ROWS_AT_MOST
-    assert drawn.left_out == 8
-    assert "rank 7" in drawn.names
-
-
 def test_ranks_whose_loops_never_sleep_in_an_exchange_are_not_drawn() -> None:
     awake = [
         replace(loop, table=replace(loop.table, exchange_s=[0.0] * len(loop.table.t)))
@@ -407,25 +264,3 @@ def test_ranks_whose_loops_never_sleep_in_an_exchange_are_not_drawn() -> None:
     ]
     assert rank_map(replace(ONE_LATE, loops=awake)) is None
     assert rank_map(replace(ONE_LATE, loops=ONE_LATE.loops[:1])) is None
-
-
-def test_steps_set_aside_are_left_blank() -> None:
-    first, *others = ONE_LATE.loops
-    marks = ["instrument" if 100 <= place < 200 else "" for place in range(len(first.table.t))]
-    drawn = rank_map(
-        replace(ONE_LATE, loops=[replace(first, table=replace(first.table, set_aside=marks)), *others])
-    )
-    assert drawn is not None
-    assert {row.index(None) for row in drawn.ratio} == {drawn.ratio[0].index(None)}
-
-
-def test_a_longer_loop_without_exchanges_of_the_same_process_does_not_matter() -> None:
-    first = ONE_LATE.loops[0]
-    count = len(first.table.t) + 7
-    table = replace(
-        first.table,
-        **{name: (column * 2)[:count] for name, column in vars(first.table).items()},  # type: ignore[arg-type]
-    )
-    other = replace(first, loader="other", table=replace(table, steps=[3] * count, exchange_s=[0.0] * count))
-    drawn = rank_map(replace(ONE_LATE, loops=[other, *ONE_LATE.loops]))
-    assert drawn == rank_map(ONE_LATE)

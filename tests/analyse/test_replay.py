@@ -8,24 +8,9 @@ from statistics import fmean
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.predict import (
-    DISTURBED,
-    best_setting,
-    doubled,
-    relieved,
-    speedup_of,
-    step_after,
-)
+from bottleneck_doctor.analyse.predict import best_setting, step_after
 from bottleneck_doctor.analyse.replay import LITTLE, _Pipeline, apply, step_seconds
-from bottleneck_doctor.model.diagnosis import (
-    BatchCost,
-    Change,
-    CostShares,
-    EpochStart,
-    Scenario,
-    StepCost,
-    Transport,
-)
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, CostShares, EpochStart, Scenario, StepCost
 from tests.analyse.runs import run_of
 
 MS = 1e-3
@@ -54,13 +39,6 @@ def test_the_corners_are_the_closed_forms(cpu, wait, idle, workers, expected):
     assert found == pytest.approx(expected * MS, rel=0.02)
 
 
-def test_more_cores_help_only_what_is_short_of_them():
-    busy, sleepy = scene(20 * MS, idle=2 * MS, workers=4), scene(0, 20 * MS, 2 * MS, workers=4)
-    more = Change(cores=4.0)
-    assert step_seconds(busy) / step_seconds(apply(more, busy)) == pytest.approx(2, rel=0.03)
-    assert step_seconds(sleepy) == pytest.approx(step_seconds(apply(more, sleepy)))
-
-
 def test_a_model_on_the_same_cores_is_slowed_by_its_workers():
     alone = step_seconds(scene(1 * MS, compute=10 * MS, workers=1, threads=2.0))
     crowded = step_seconds(scene(10 * MS, compute=10 * MS, workers=4, threads=2.0))
@@ -77,39 +55,11 @@ def test_workers_share_cores_with_the_threads_of_the_exchange():
     assert step_seconds(apply(Change(workers=2, comm=0), awake)) == pytest.approx(10 * MS, rel=0.02)
 
 
-def test_handing_descriptors_out_takes_a_core_and_keeps_nobody_who_has_one():
-    base = Scenario(
-        (BatchCost(0.004),),
-        (StepCost(0.005),),
-        workers=1,
-        transport=Transport(serialise=0.002, serving=0.002),
-    )
-    free, busy = (step_seconds(replace(base, cores=cores)) for cores in (3.0, 1.0))
-    assert free == pytest.approx(0.005, rel=0.01)
-    assert busy == pytest.approx(0.011, rel=0.02)
-
-
 def test_reads_share_the_streams_that_the_storage_has():
     free = Scenario((BatchCost(0, storage=10 * MS),), (StepCost(0, 0.1 * MS),), workers=8)
     narrow = apply(Change(streams=2.0), free)
     assert step_seconds(free) == pytest.approx(10 / 8 * MS, rel=0.05)
     assert step_seconds(narrow) == pytest.approx(10 / 2 * MS, rel=0.05)
-
-
-def test_a_read_limit_that_is_reached_gives_no_more_to_more_readers():
-    alone = Scenario((BatchCost(2 * MS, storage=16 * MS),), (StepCost(2 * MS, 0),), cores=4, limited=20 * MS)
-    assert step_seconds(alone) == pytest.approx(20 * MS)
-    assert step_seconds(apply(Change(workers=4), alone)) == pytest.approx(20 * MS)
-    assert step_seconds(apply(Change(workers=4, storage=0.25), alone)) == pytest.approx(5 * MS, rel=0.05)
-
-
-def test_a_slow_batch_holds_back_ready_ones_only_in_order():
-    works = tuple(BatchCost(0, wait=(80 if place % 7 == 0 else 5) * MS) for place in range(63))
-    ordered = Scenario(works, (StepCost(0, 5 * MS),), workers=4)
-    free = apply(Change(in_order=False), ordered)
-    deep = apply(Change(prefetch=8), ordered)
-    assert step_seconds(free) < 0.9 * step_seconds(ordered)
-    assert step_seconds(deep) < 0.9 * step_seconds(ordered)
 
 
 def test_out_of_order_whoever_is_finished_first_comes_first():
@@ -134,11 +84,6 @@ def test_the_smallest_worker_count_that_is_good_enough_is_advised():
     assert best_setting(scene(0, 20 * MS, 5 * MS)).workers == 4
     assert best_setting(scene(20 * MS, 0, 2 * MS, cores=2.0)).workers == 2
     assert best_setting(scene(2 * MS, 0, 10 * MS)).workers == 1
-
-
-def test_doubling_helps_the_sleeper_and_not_the_burner():
-    assert doubled(scene(0, 20 * MS, 1 * MS, workers=2)) == pytest.approx(2, rel=0.05)
-    assert doubled(scene(20 * MS, 0, 1 * MS, workers=2)) <= 1.01
 
 
 @pytest.mark.parametrize("crowded", [1.0, 3.0])
@@ -171,36 +116,3 @@ def test_hardware_threads_of_one_core_compute_a_quarter_more_than_one() -> None:
     cores = _four_workers_s(None)
     assert _four_workers_s(4) == cores
     assert _four_workers_s(2) / cores == pytest.approx(4 / 2.5, rel=0.1)
-
-
-ALONE = Scenario(works=(BatchCost(0.03),), costs=(StepCost(0.01),), cores=2.0)
-
-
-def replayed(scenario: Scenario, change: Change) -> float:
-    return step_seconds(scenario) / step_after(scenario, change)
-
-
-def test_the_rest_of_a_step_gains_where_the_loop_no_longer_does_what_slowed_it_down() -> None:
-    cured = Change(cpu=0.0)
-    assert replayed(ALONE, cured) == pytest.approx(4.0)
-    assert speedup_of(ALONE, cured) == pytest.approx(4.0 / (1 - 0.75 * DISTURBED))
-
-
-@pytest.mark.parametrize("change", [Change(workers=2), Change(cpu=0.5, cores=4.0)])
-def test_another_setting_leaves_the_work_to_be_done(change: Change) -> None:
-    assert speedup_of(ALONE, change) == pytest.approx(replayed(ALONE, change))
-
-
-def test_workers_have_kept_it_from_the_loop_already() -> None:
-    beside = Scenario(works=(BatchCost(0.03),), costs=(StepCost(0.01),), cores=2.0, workers=1)
-    assert speedup_of(beside, Change(cpu=0.5)) == pytest.approx(replayed(beside, Change(cpu=0.5)))
-
-
-def test_waiting_for_a_slower_rank_disturbs_nothing() -> None:
-    ranks = Scenario(works=(BatchCost(1e-4),), costs=(StepCost(0.01, straggler=0.01),), cores=2.0)
-    assert speedup_of(ranks, Change(straggler=0.0)) == pytest.approx(replayed(ranks, Change(straggler=0.0)))
-
-
-def test_what_gains_nothing_or_costs_is_not_made_better() -> None:
-    assert relieved(1.0) == 1.0
-    assert relieved(0.8) == 0.8

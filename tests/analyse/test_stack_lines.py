@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.hot_lines import (
-    LISTED,
     LineShare,
     hot_functions,
     hot_lines,
@@ -15,16 +14,14 @@ from bottleneck_doctor.analyse.hot_lines import (
     least_cpu_share,
 )
 from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
-from bottleneck_doctor.analyse.lanes import MOST_FRAMES, MOST_PATHS, call_paths
-from bottleneck_doctor.analyse.steps import SAMPLES_AT_LEAST
+from bottleneck_doctor.analyse.lanes import MOST_FRAMES, call_paths
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, FeederLoad, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Operator, Stack
 from bottleneck_doctor.model.loops import Feed, Loader, LoopBody
 from bottleneck_doctor.model.picture import CallPath
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Process, Run
-from bottleneck_doctor.source.frames import is_users
 from tests.analyse.runs import own_loop
 from tests.findings.builders import loop_of
 from tests.model.profiles import PROFILE
@@ -32,7 +29,6 @@ from tests.model.profiles import PROFILE
 MAIN = "main (/home/ann/train.py:9)"
 ITEM = "Photos.__getitem__ (/home/ann/data.py:44)"
 LOAD = "load (/usr/lib/python3/dist-packages/PIL/ImageFile.py:425)"
-HOOK = "decode (/opt/bottleneck_doctor/agent/input_ops.py:56)"
 
 
 def seen(
@@ -53,20 +49,6 @@ def test_library_code_counts_for_the_users_function_that_called_it() -> None:
     assert [one.users for one in hot_functions(profile)] == [True, True, False]
 
 
-def test_our_own_frames_are_nobodys() -> None:
-    assert shares(seen((10, [MAIN, ITEM, LOAD, HOOK])))["load"] == (1.0, 1.0)
-
-
-def test_a_recursion_counts_once() -> None:
-    assert shares(seen((10, [MAIN, ITEM, ITEM, ITEM]))) == {"Photos.__getitem__": (1.0, 1.0)}
-
-
-def test_the_line_is_the_one_seen_most() -> None:
-    other = MAIN.replace(":9)", ":12)")
-    (main,) = hot_functions(seen((10, [MAIN]), (20, [other])))
-    assert (main.location.line, main.n) == (12, 30)
-
-
 @pytest.mark.parametrize(
     ("role", "pid", "thread", "counted"),
     [
@@ -82,20 +64,6 @@ def test_only_the_threads_that_train_or_make_batches_count(
     assert bool(shares(seen((10, [MAIN]), role=role, pid=pid, thread=thread))) is counted
 
 
-def test_a_loop_without_a_loader_counts_too() -> None:
-    profile = replace(seen((10, [MAIN]), pid=77), outside=[own_loop(1, pid=77)])
-    assert shares(profile) == {"main": (1.0, 1.0)}
-
-
-def test_each_role_has_shares_of_its_own() -> None:
-    both = [*seen((10, [MAIN])).stacks, *seen((990, [ITEM]), role="worker", pid=78).stacks]
-    assert shares(replace(PROFILE, stacks=both)) == {"main": (1.0, 1.0), "Photos.__getitem__": (1.0, 1.0)}
-
-
-def test_a_stack_that_only_the_look_at_awake_threads_met_is_no_sample() -> None:
-    assert hot_functions(seen((0, ["train (train.py:5)"]))) == []
-
-
 def states(*stacks: tuple[int, int | None, list[str]]) -> dict[str, float | None]:
     """on_cpu_share by function, from samples, those of them awake, and frames."""
     told = [Stack(10, "trainer", "MainThread", frames, count, awake) for count, awake, frames in stacks]
@@ -105,50 +73,6 @@ def states(*stacks: tuple[int, int | None, list[str]]) -> dict[str, float | None
 def test_a_function_is_on_the_cpu_in_the_share_of_its_own_samples_that_were_awake() -> None:
     found = states((40, 10, [MAIN, ITEM, LOAD]), (40, 40, [MAIN, ITEM]), (20, 0, [MAIN]))
     assert found == {"Photos.__getitem__": 0.625, "main": 0.0, "load": 0.25}
-
-
-def test_a_second_look_may_see_more_than_the_first_but_no_share_is_above_one() -> None:
-    assert states((30, 33, [MAIN]), (0, 2, [MAIN])) == {"main": 1.0}
-
-
-def test_too_few_samples_or_no_second_look_say_nothing_of_the_cpu() -> None:
-    assert states((SAMPLES_AT_LEAST - 1, 5, [ITEM]), (200, None, [MAIN])) == {
-        "Photos.__getitem__": None,
-        "main": None,
-    }
-
-
-def test_noise_and_length_are_bounded() -> None:
-    many = [(1000, [f"f{at} (/home/ann/a.py:{at})"]) for at in range(1, 60)]
-    found = hot_functions(seen(*many, (1, [MAIN]), (1, ["broken frame"])))
-    assert len(found) == LISTED
-    assert "main" not in {one.function for one in found}
-
-
-@pytest.mark.parametrize(
-    ("file", "users"),
-    [
-        ("/home/ann/train.py", True),
-        ("train.py", True),
-        ("<frozen runpy>", False),
-        ("/x/lib/python3.12/threading.py", False),
-        ("/x/site-packages/torch/_ops.py", False),
-    ],
-)
-def test_whose_file_it_is(file: str, users: bool) -> None:
-    assert is_users(file) is users
-
-
-def test_operators_have_shares_of_all_operators() -> None:
-    profile = replace(PROFILE, operators=[Operator("aten::add", 2, 0.001), Operator("aten::mm", 1, 0.003)])
-    assert [(one.name, one.share) for one in hot_operators(profile)] == [
-        ("aten::mm", 0.75),
-        ("aten::add", 0.25),
-    ]
-
-
-def test_a_profile_without_windows_has_none() -> None:
-    assert (hot_functions(PROFILE), hot_operators(PROFILE)) == ([], [])
 
 
 def test_operators_that_a_device_computed_are_ordered_by_its_time():
@@ -164,7 +88,6 @@ OURS = "Watched.__getitem__ (/opt/bottleneck_doctor/agent/fetch.py:158)"
 DECODE = "decode (/data/photos.py:7)"
 GZIP = "read (/usr/lib/python3.11/gzip.py:301)"
 TAKE = "Photos.__getitem__ (/data/train.py:22)"
-LOOP = "main (/data/train.py:40)"
 LOADER = Loader("1:1", "dataloader", 1, num_workers=2)
 RUN = Run([], None, "/", "", 1.0, 0)
 
@@ -187,25 +110,6 @@ def test_the_deepest_line_that_holds_half_is_named_with_what_it_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("below", "library"),
-    [
-        ("load (/x/.venv/lib/python3.11/site-packages/PIL/ImageFile.py:370)", "PIL"),
-        ("load (/usr/lib/python3/dist-packages/PIL/ImageFile.py:370)", "PIL"),
-        ("loads (/usr/lib/python3.11/json/__init__.py:346)", "json"),
-    ],
-)
-def test_the_library_is_named_wherever_it_is_installed(below: str, library: str) -> None:
-    assert hot_lines(profile(worker([FETCH, GET, below], 70)), LOADER).library == library
-
-
-def test_where_no_line_holds_half_the_one_with_most_is_named() -> None:
-    lines = [worker([FETCH, f"f (/data/train.py:{n})"], count) for n, count in ((1, 40), (2, 35), (3, 25))]
-    hottest = hot_lines(profile(*lines), LOADER).hottest
-    assert hottest is not None
-    assert (hottest.location.line, hottest.cpu_share) == (1, None)
-
-
-@pytest.mark.parametrize(
     "stack",
     [
         worker([GET], 99),  # a worker that waits for an index
@@ -217,13 +121,6 @@ def test_where_no_line_holds_half_the_one_with_most_is_named() -> None:
 )
 def test_other_samples_name_no_line(stack: Stack) -> None:
     assert hot_lines(profile(stack), LOADER).hottest is None
-
-
-def test_a_loop_that_fetches_for_itself_has_lines_too() -> None:
-    inline = Loader("1:1", "dataloader", 1)
-    found = hot_lines(profile(Stack(1, "trainer", "MainThread", [LOOP, FETCH, GET], 99)), inline)
-    assert found.hottest is not None
-    assert found.hottest.location.line == 20
 
 
 # Line 41 gets the batch for the model of line 43, whose loss line 45 differentiates.
@@ -254,10 +151,6 @@ def test_what_lies_between_forward_and_backward_makes_no_batch() -> None:
     ]
 
 
-def test_of_a_loop_that_was_not_found_no_line_makes_batches() -> None:
-    assert gap((BATCH, 30, 29), (FORWARD, 60, 60), body=None) == []
-
-
 @pytest.mark.parametrize(
     ("line", "inputs", "least"),
     [
@@ -269,9 +162,6 @@ def test_of_a_loop_that_was_not_found_no_line_makes_batches() -> None:
 )
 def test_sleep_of_unknown_place_is_charged_to_the_line(line: LineShare, inputs: Inputs, least: float) -> None:
     assert least_cpu_share(line, inputs) == pytest.approx(least)
-
-
-DOOR = "<module> (/opt/bottleneck_doctor/inject/sitecustomize.py:3)"
 
 
 def seen_call_paths(*stacks: Stack) -> Profile:
@@ -286,35 +176,12 @@ def worker_call_paths(frames: list[str], count: int, running: int | None = None,
     return Stack(pid, "worker", "MainThread", frames, count, running)
 
 
-def test_each_role_has_its_own_paths_and_roles_that_were_not_seen_have_none() -> None:
-    feeder = Stack(10, "trainer", "QueueFeederThread", [ITEM], 2)
-    launcher = Stack(77, "trainer", "MainThread", [MAIN], 3)
-    found = call_paths(seen_call_paths(worker_call_paths([ITEM], 7), trainer([MAIN], 5), feeder, launcher))
-    assert [(one.role, one.samples) for one in found] == [("trainer", 5), ("worker", 7), ("other", 5)]
-    assert call_paths(PROFILE) == []
-
-
-def test_our_own_frames_are_taken_out_and_what_they_parted_is_one_path() -> None:
-    (found,) = call_paths(
-        seen_call_paths(trainer([DOOR, MAIN, ITEM, HOOK], 5, 1), trainer([MAIN, HOOK, ITEM], 4, 2))
-    )
-    assert found.paths == [CallPath([MAIN, ITEM], 9, 3)]
-
-
 def test_equal_paths_of_several_workers_are_joined_and_who_slept_is_known_only_if_it_is_of_all() -> None:
     known = [worker_call_paths([ITEM], 7, 1, pid=78), worker_call_paths([ITEM], 5, 2, pid=79)]
     assert call_paths(seen_call_paths(*known))[0].paths == [CallPath([ITEM], 12, 3)]
     assert call_paths(seen_call_paths(*known, worker_call_paths([ITEM], 1, pid=80)))[0].paths == [
         CallPath([ITEM], 13, None)
     ]
-
-
-def test_the_heaviest_paths_are_kept_and_the_samples_of_all_are_counted() -> None:
-    many = [trainer([f"f{at} (/home/ann/a.py:{at})"], at) for at in range(1, MOST_PATHS + 51)]
-    (found,) = call_paths(seen_call_paths(*many))
-    assert len(found.paths) == MOST_PATHS
-    assert found.paths[0].count == MOST_PATHS + 50
-    assert found.samples == sum(stack.count for stack in many)
 
 
 def test_a_deep_recursion_keeps_its_ends() -> None:
@@ -324,11 +191,6 @@ def test_a_deep_recursion_keeps_its_ends() -> None:
     assert len(path.frames) == MOST_FRAMES + 1
     assert (path.frames[0], path.frames[-1]) == (frames[0], frames[-1])
     assert f"{1000 - MOST_FRAMES} frames left out (<recursion>:0)" in path.frames
-
-
-def test_what_is_no_frame_is_dropped() -> None:
-    (found,) = call_paths(seen_call_paths(trainer(["nonsense", MAIN], 4), trainer(["nonsense"], 1)))
-    assert (found.samples, [path.frames for path in found.paths]) == (5, [[MAIN]])
 
 
 LOOP_INTERPRETER_LOCK = loop_of(400)
@@ -362,34 +224,6 @@ def test_the_share_of_the_wait(main: dict[str, tuple[int, int | None]], other: i
     assert seen.share == pytest.approx(share)
 
 
-def test_the_busy_thread_is_named() -> None:
-    seen = lock_wait(
-        profile_interpreter_lock({BACKWARD_INTERPRETER_LOCK: (100, 40)}, 95), LOOP_INTERPRETER_LOCK
-    )
-    assert seen is not None
-    assert seen.location == Location("/data/train.py", 20, "count")
-
-
-def test_without_knowing_who_was_awake_nothing_is_said() -> None:
-    assert (
-        lock_wait(
-            profile_interpreter_lock({BACKWARD_INTERPRETER_LOCK: (100, None)}, None), LOOP_INTERPRETER_LOCK
-        )
-        is None
-    )
-    assert (
-        lock_wait(profile_interpreter_lock({BACKWARD_INTERPRETER_LOCK: (10, 4)}, 95), LOOP_INTERPRETER_LOCK)
-        is None
-    )
-    assert (
-        lock_wait(
-            profile_interpreter_lock({BACKWARD_INTERPRETER_LOCK: (100, 40)}, 95),
-            replace(LOOP_INTERPRETER_LOCK, thread=1),
-        )
-        is None
-    )
-
-
 def test_time_without_the_lock_is_the_interpreters() -> None:
     base = Scenario(
         (BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, shares=CostShares(stored=0.8)
@@ -402,12 +236,3 @@ def test_time_without_the_lock_is_the_interpreters() -> None:
     assert held.costs[0].python == pytest.approx(0.006), "nothing else explains why it stood still"
     assert held.costs[0].idle == pytest.approx(0.0)
     assert held_by_lock(profile_interpreter_lock({SLEEP: (100, 1)}, 95), LOOP_INTERPRETER_LOCK, base) == base
-
-
-def test_the_lock_that_a_feeding_thread_holds_is_the_inputs() -> None:
-    base = Scenario((BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, feeders=FeederLoad(1))
-    held = held_by_lock(
-        profile_interpreter_lock({BACKWARD_INTERPRETER_LOCK: (100, 70)}, 95), LOOP_INTERPRETER_LOCK, base
-    )
-    assert (held.costs[0].python, held.costs[0].idle) == (0.0, pytest.approx(0.0))
-    assert held.crowded == pytest.approx(0.006)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 import pytest
 
-from bottleneck_doctor.analyse.causes import uncrowded
-from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.host import busy_workers, crowding, uncontended
-from bottleneck_doctor.analyse.replay import apply, cost_seconds, step_seconds
-from bottleneck_doctor.analyse.scenario import fitted
-from bottleneck_doctor.analyse.threads import asleep_share, judge_threads, making_threads, resting_share
+from bottleneck_doctor.analyse.host import uncontended
+from bottleneck_doctor.analyse.replay import apply, step_seconds
+from bottleneck_doctor.analyse.threads import judge_threads, making_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.computing import Computing, DispatchBreakdown, ScriptSettings
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Change,
-    CostShares,
     HostLoad,
     Inputs,
     Scenario,
@@ -63,13 +58,6 @@ def test_one_thread_beside_idle_cores_is_too_few() -> None:
     assert 1.5 < judged.factor[1] < judged.factor[2] < 4
 
 
-def test_who_asked_for_one_thread_changes_nothing() -> None:
-    handed_down, asked_for = run(1), run(1, environment="")
-    assert judge_threads(asked_for, asked_for.loops[0], BASE, IDLE, 0.0) == judge_threads(
-        handed_down, handed_down.loops[0], BASE, IDLE, 0.0
-    )
-
-
 @pytest.mark.parametrize(
     ("profile", "host"),
     [
@@ -89,39 +77,6 @@ def test_more_threads_than_cores_are_too_many_when_they_hold_the_loop_up() -> No
     assert trouble(run(16, large=0.2), held=0.4) == "many"
     assert trouble(run(16, large=0.2), held=0.02) == ""
     assert trouble(run(3, 3), held=0.4) == "many"  # two ranks share the cores
-
-
-def test_workers_in_the_crowd_answer_for_the_cores_that_they_keep_busy() -> None:
-    profile = run(16)
-    asleep, busy = (
-        judge_threads(profile, profile.loops[0], replace(BASE, workers=2, works=works), IDLE, 0.4)
-        for works in ((BatchCost(1e-3, wait=0.039),), (BatchCost(0.04),))
-    )
-    assert asleep.trouble == busy.trouble == "many"
-    assert asleep.wanted == 4, "workers that sleep want no core"
-    assert busy.wanted < 4
-
-
-def test_a_crowd_that_lets_the_loop_sleep_holds_it_up_too() -> None:
-    costs, two = (StepCost(0.01, idle=0.01),), replace(IDLE, cores=2.0)
-    assert trouble(run(4, large=0.2), two, cores=2.0, costs=costs) == ""
-    asleep, profile = replace(BASE, cores=2.0, costs=costs, shares=CostShares(asleep=1.0)), run(4, large=0.2)
-    judged = judge_threads(profile, profile.loops[0], asleep, two, 0.0)
-    assert judged.trouble == "many"
-    assert judged.factor[1] == pytest.approx(2.0, rel=0.02), "half of the step"
-    assert judged.most is not None, "what they spin away besides is not measured"
-    assert judged.most > judged.factor[2]
-
-
-def test_sleeping_in_the_model_is_told_from_sleeping_elsewhere() -> None:
-    backward, other = f"backward ({TORCH}/autograd/graph.py:1)", "wait (train.py:9)"
-    stacks = [
-        Stack(1, "trainer", "MainThread", [backward], 100, 40),
-        Stack(1, "trainer", "MainThread", [other], 20, 0),
-    ]
-    profile = replace(run(4), stacks=stacks)
-    assert asleep_share(profile, profile.loops[0]) == pytest.approx(0.75)
-    assert asleep_share(run(4), profile.loops[0]) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -153,11 +108,6 @@ def test_large_operators_wait_for_all_threads_although_no_clock_says_so() -> Non
     assert trouble(profile, busy) == "", "strangers would hold one thread up as well"
 
 
-def test_strangers_are_left_their_part_of_the_blame() -> None:
-    busy = replace(IDLE, cores=2.0, cores_online=2, foreign_cores=2.0)
-    assert trouble(run(3), busy, held=0.25, cores=2.0) == ""
-
-
 def test_threads_are_the_verdict_when_they_gain_enough() -> None:
     trust = Trust(400, 8.0, 0.05, 100)
     host = replace(IDLE, foreign_cores=None)
@@ -165,7 +115,6 @@ def test_threads_are_the_verdict_when_they_gain_enough() -> None:
     assert (verdict.bound, verdict.cause, causes["model.threads"]) == ("cpu", "model.threads", 1.6)
     assert decide(BASE, Inputs(), None, host, trust)[0].cause == "model.compute"
     assert verdict.confidence == "medium", "a range is no measurement"
-    assert decide(BASE, Inputs(), None, host, trust, threads=1.4)[0].confidence == "low"
 
 
 MS = 1e-3
@@ -204,37 +153,6 @@ def test_a_step_takes_what_it_took(
     assert step_seconds(apply(change, base)) == pytest.approx(measured_ms * MS, rel=0.2)
 
 
-def test_long_operators_keep_more_of_their_speed_beside_workers() -> None:
-    """Measured beside a busy process: 0.27 of it in products of 1.3 ms, 0.56 in those of 83 ms."""
-    short, long = (replace(beside(60.0), workers=2, operator_s=one * MS) for one in (1.0, 83.0))
-    assert step_seconds(long) < 0.95 * step_seconds(short)
-    assert step_seconds(replace(short, operator_s=0.0)) == step_seconds(short), "not known"
-
-
-def test_more_workers_than_cores_do_not_outrun_threads_that_wait_for_each_other() -> None:
-    base = beside(12.0)
-    steps = [step_seconds(apply(Change(workers=count), base)) for count in (2, 4, 8)]
-    assert max(steps) < 1.2 * min(steps)
-
-
-def test_a_run_beside_workers_holds_their_interference() -> None:
-    """What the model takes alone is found again from how long it took beside two workers."""
-    alone = apply(Change(workers=2), beside(20.0))
-    slowed = replace(alone, costs=(replace(alone.costs[0], compute=30 * MS),))  # the CPU that was spun, too
-    own = cost_seconds(alone) - alone.transport.hand_over
-    assert own > 1.5 * 20 * MS
-    found = fitted(slowed, step_seconds(alone), own, bulky=False)
-    assert fmean(cost.compute for cost in found.costs) == pytest.approx(20 * MS, rel=0.1)
-
-
-def test_what_torch_makes_takes_longer_in_a_worker() -> None:
-    plain = Scenario((BatchCost(20 * MS),), (StepCost(0.0, 5 * MS),), cores=4.0)
-    shared = replace(plain, making_threads=2.0)
-    one, two = (step_seconds(apply(Change(workers=1), base)) for base in (plain, shared))
-    assert two == pytest.approx(1.5 * one, rel=0.1)
-    assert step_seconds(shared) == step_seconds(plain)
-
-
 LOADER = Loader("1:1", "dataloader", 1, "Pictures")
 FETCH = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
 TORCH_MAKING_THREADS = "interpolate (/x/site-packages/torch/nn/functional.py:9)"
@@ -255,77 +173,6 @@ def test_by_the_hottest_line(text: str, below: list[str], threads: float) -> Non
     assert making_threads(profile, None, LOADER, [], INPUTS) == pytest.approx(threads)
 
 
-@pytest.mark.parametrize(
-    ("workers", "pool_s", "queue_s", "serialise_s", "expected"),
-    [
-        (2, 0.02, 0.03, 0.0, 2.0),
-        (1, 0.02, 0.03, 0.0, 1.0),  # one worker may use what is idle
-        (2, 0.02, 0.001, 0.0, 1.0),  # nobody waits for a core
-        (2, 0.02, 0.03, 0.018, 1.0),  # it is the pipe's feeder that is busy
-        (2, 0.003, 0.03, 0.0, 1.0),
-    ],
-)
-def test_crowding(workers: int, pool_s: float, queue_s: float, serialise_s: float, expected: float) -> None:
-    inputs = Inputs(cpu=0.02, other_cpu=pool_s, queue=queue_s, wall=0.02 + queue_s)
-    assert crowding(inputs, workers, serialise_s) == pytest.approx(expected)
-    assert crowding(Inputs(), workers, serialise_s) == 1.0
-
-
-def beside_crowding(batch_s: float, strangers: float = 0.0) -> Scenario:
-    """A step of 10 ms with two threads on two cores, and a worker that computes so long on a batch."""
-    return Scenario(
-        (BatchCost(batch_s),), (StepCost(0.01),), workers=1, cores=2.0, threads=2.0, strangers=strangers
-    )
-
-
-def test_workers_are_in_the_way_as_long_as_they_compute() -> None:
-    """The loop has no core for three tenths of the step."""
-    assert uncrowded(beside_crowding(0.008), held=0.3) == pytest.approx(1 / (1 - 0.3))
-    assert 1.0 < uncrowded(beside_crowding(0.008, strangers=0.8), held=0.3) < 1 / (1 - 0.2)
-    idle = beside_crowding(0.0002)
-    assert busy_workers(idle) < 0.03
-    assert uncrowded(idle, held=0.3) == pytest.approx(1 / (1 - busy_workers(idle)))
-
-
-def beside_trainers(late: float = 0.0) -> Profile:
-    """Decoding in the loop's own process on two cores, and another process that does the same, ``late`` s
-    later."""
-    one = run_of(cpu=10 * MS, idle=1 * MS)
-    loop = one.loops[0]
-    table = replace(loop.table, t=[t + late for t in loop.table.t])
-    process = replace(one.processes[0], pid=2)
-    return replace(one, loops=[loop, replace(loop, pid=2, table=table)], processes=[*one.processes, process])
-
-
-def workers_gain(profile: Profile) -> float:
-    """What a worker of its own would bring."""
-    from bottleneck_doctor.analyse.predict import step_after
-    from bottleneck_doctor.model.diagnosis import Change
-
-    scenario = diagnose(profile).scenario
-    assert scenario is not None
-    return step_after(scenario, Change()) / step_after(scenario, Change(workers=2))
-
-
-def test_a_trainer_alone_may_use_all_cores() -> None:
-    found = diagnose(run_of(cpu=10 * MS, idle=1 * MS))
-    assert found.scenario is not None
-    assert (found.host.trainers, found.scenario.cores) == (1, 2.0)
-    assert workers_gain(run_of(cpu=10 * MS, idle=1 * MS)) > 1.8
-
-
-def test_two_that_train_at_the_same_time_have_half_each() -> None:
-    found = diagnose(beside_trainers())
-    assert found.scenario is not None
-    assert (found.host.trainers, found.host.cores, found.scenario.cores) == (2, 2.0, 1.0)
-    assert workers_gain(beside_trainers()) < 1.2, "the other process computes on the second core"
-
-
-@pytest.mark.parametrize(("late", "trainers"), [(0.5, 2), (100.0, 1)])
-def test_one_that_trains_later_shares_nothing(late: float, trainers: int) -> None:
-    assert diagnose(beside_trainers(late)).host.trainers == trainers
-
-
 STEP = Step(
     t=0.0, steps=1, wall=0.030, wait=0.020, backward=0.0, optimizer=0.0, checkpoint=0.0, logging=0.0,
     collect=0.0, copy=0.0, compute=0.010, cpu=0.010, queue=0.012, process_cpu=0.010, wait_cpu=None,
@@ -333,7 +180,6 @@ STEP = Step(
 )  # fmt: skip
 STEPS = [replace(STEP, t=0.03 * number) for number in range(60)]
 CROWDED = HostLoad(cores=2.0, cores_online=2, job_cores=0.5, foreign_cores=1.5)
-ALONE = replace(CROWDED, foreign_cores=0.0)
 
 
 def left(
@@ -349,45 +195,6 @@ def test_a_job_that_one_core_would_do_loses_its_whole_queue_to_others() -> None:
     assert left(CROWDED) == pytest.approx(0.030 - 0.012)
 
 
-def test_a_queue_of_ones_own_threads_stays_in_the_step() -> None:
-    assert left(ALONE) == pytest.approx(0.030)
-    own = replace(CROWDED, job_cores=1.9, foreign_cores=0.1)
-    assert left(own) > 0.028
-
-
-def test_strangers_on_cores_that_the_job_may_not_use_cost_it_nothing() -> None:
-    assert left(replace(CROWDED, cores_online=4)) == pytest.approx(0.030)
-
-
 def test_with_workers_the_wait_is_stretched_as_their_fetches_are() -> None:
     inputs = Inputs(batches=60, wall=0.040, cpu=0.03, queue=0.010)
     assert left(CROWDED, workers=2, inputs=inputs) == pytest.approx(0.030 - 0.004 - 0.020 * 0.25)
-
-
-@pytest.mark.parametrize(
-    ("steps", "host"),
-    [
-        ([], CROWDED),
-        ([replace(STEP, queue=None)] * 9, CROWDED),
-        (STEPS, replace(CROWDED, foreign_cores=None)),
-    ],
-)
-def test_what_was_not_measured_is_not_said(steps: list[Step], host: HostLoad) -> None:
-    assert uncontended(steps, Inputs(), 0, host) is None
-
-
-def test_the_interval_is_that_of_what_is_left() -> None:
-    shaken = [
-        replace(s, wall=0.018 + q, queue=q) for s, q in zip(STEPS, [0.001, 0.03, 0.1] * 20, strict=True)
-    ]
-    found = uncontended(shaken, Inputs(), 0, CROWDED)
-    assert found is not None
-    assert (found.low, found.high) == (pytest.approx(0.018), pytest.approx(0.018))
-    assert found.n == 60
-
-
-def test_steps_that_were_all_waiting_for_strangers_have_no_value() -> None:
-    found = uncontended([replace(STEP, queue=0.030)] * 9, Inputs(), 0, replace(CROWDED, job_cores=0.02))
-    assert found is not None
-    assert (found.value, found.low) == (None, None)
-    assert "other programs" in found.source

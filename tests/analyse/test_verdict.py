@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import environment
 from bottleneck_doctor.analyse.verdict import Trust, decide
-from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, HostLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.fetches import Blocked
 from bottleneck_doctor.model.instruments import Stack
@@ -23,61 +21,28 @@ from tests.model.profiles import PROFILE
 
 MS = 1e-3
 TABLE = [
-    # what the run is like, bound, cause
     ("decoding in the loop's own process", {"cpu": 10 * MS, "idle": 5 * MS}, "cpu", "input.preprocess"),
-    (
-        "decoding in two workers on two cores",
-        {"workers": 2, "cpu": 20 * MS, "idle": 2 * MS},
-        "cpu",
-        "input.preprocess",
-    ),
+    ("decoding in two workers on two cores", {"workers": 2, "cpu": 20 * MS, "idle": 2 * MS}, "cpu",
+     "input.preprocess"),
     ("padding in Python lists", {"cpu": 1 * MS, "collate": 9 * MS, "idle": 5 * MS}, "cpu", "input.collate"),
     ("cold reads, nothing else", {"workers": 2, "storage": 20 * MS, "idle": 3 * MS}, "io", "input.storage"),
-    (
-        "cold reads and a light decode",
-        {"storage": 16 * MS, "cpu": 4 * MS, "idle": 4 * MS},
-        "io",
-        "input.storage",
-    ),
+    ("cold reads and a light decode", {"storage": 16 * MS, "cpu": 4 * MS, "idle": 4 * MS}, "io",
+     "input.storage"),
     ("an object store", {"workers": 1, "network": 20 * MS, "idle": 3 * MS}, "io", "input.network"),
-    (
-        "an object store and a decode, together longer than the model",
-        {"network": 6 * MS, "cpu": 4 * MS, "compute": 9 * MS},
-        "io",
-        "input.network",
-    ),
+    ("an object store and a decode, together longer than the model", {"network": 6 * MS, "cpu": 4 * MS,
+     "compute": 9 * MS}, "io", "input.network"),
     ("a loader that sleeps", {"workers": 1, "sleep": 20 * MS, "idle": 3 * MS}, "latency", "input.wait"),
-    (
-        "a heavy model, a light loader",
-        {"workers": 1, "cpu": 1 * MS, "compute": 20 * MS},
-        "cpu",
-        "model.compute",
-    ),
-    (
-        "an accelerator that is never starved",
-        {"workers": 2, "cpu": 2 * MS, "idle": 20 * MS},
-        "balanced",
-        "none",
-    ),
-    (
-        "a checkpoint at every step",
-        {"compute": 1 * MS, "idle": 2 * MS, "checkpoint": 20 * MS},
-        "io",
-        "host.checkpoint",
-    ),
-    (
-        "a forced flush at every step",
-        {"compute": 1 * MS, "idle": 2 * MS, "logging": 8 * MS},
-        "io",
-        "host.logging",
-    ),
-    (
-        "workers born anew for every ten steps",
-        {"workers": 2, "cpu": 1 * MS, "idle": 3 * MS, "start": 0.2, "epochs": 30},
-        "cpu",
-        "input.worker_startup",
-    ),
-]
+    ("a heavy model, a light loader", {"workers": 1, "cpu": 1 * MS, "compute": 20 * MS}, "cpu",
+     "model.compute"),
+    ("an accelerator that is never starved", {"workers": 2, "cpu": 2 * MS, "idle": 20 * MS}, "balanced",
+     "none"),
+    ("a checkpoint at every step", {"compute": 1 * MS, "idle": 2 * MS, "checkpoint": 20 * MS}, "io",
+     "host.checkpoint"),
+    ("a forced flush at every step", {"compute": 1 * MS, "idle": 2 * MS, "logging": 8 * MS}, "io",
+     "host.logging"),
+    ("workers born anew for every ten steps", {"workers": 2, "cpu": 1 * MS, "idle": 3 * MS, "start": 0.2,
+     "epochs": 30}, "cpu", "input.worker_startup"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("patient", "traits", "bound", "cause"), TABLE, ids=[row[0] for row in TABLE])
@@ -93,30 +58,6 @@ def test_a_few_steps_are_never_a_diagnosis(steps):
     assert all(value is None for value in diagnosis.verdict.gain.values())
 
 
-def test_a_third_of_a_second_is_never_a_diagnosis():
-    assert diagnose(run_of(cpu=1 * MS, idle=1 * MS, steps=150)).verdict.bound == "inconclusive"
-
-
-def test_the_budget_sums_to_one_and_its_parts_to_the_step():
-    diagnosis = diagnose(run_of(cpu=8 * MS, compute=4 * MS, idle=2 * MS, checkpoint=1 * MS, logging=1 * MS))
-    assert sum(part.share for part in diagnosis.budget) == pytest.approx(1)
-    assert sum(part.s_per_step for part in diagnosis.budget) == pytest.approx(diagnosis.step_s)
-
-
-def test_a_cold_first_stretch_is_a_phase_of_its_own_and_does_not_count():
-    warm, cold = (
-        run_of(cpu=4 * MS, idle=4 * MS, steps=400),
-        run_of(storage=20 * MS, cpu=4 * MS, idle=4 * MS, steps=100),
-    )
-    table, early = warm.loops[0].table, cold.loops[0].table
-    for name, column in vars(early).items():
-        getattr(table, name)[:0] = column
-    diagnosis = diagnose(warm)
-    assert [phase.label for phase in diagnosis.phases] == ["first stretch (cold)", "steady"]
-    assert diagnosis.step_s == pytest.approx(8 * MS, rel=0.02)
-    assert diagnosis.phases[0].to_step == pytest.approx(100, abs=12)
-
-
 def test_warm_up_lasts_until_the_loops_own_work_has_settled_and_a_late_batch_is_none():
     own, batch = run_of(cpu=4 * MS, compute=4 * MS), run_of(cpu=4 * MS, compute=4 * MS)
     own.loops[0].table.wall_s[2] += 1.0
@@ -124,19 +65,6 @@ def test_warm_up_lasts_until_the_loops_own_work_has_settled_and_a_late_batch_is_
     batch.loops[0].table.wait_s[2] += 1.0
     assert diagnose(own).quality.warmup_steps == sum(own.loops[0].table.steps[:3])
     assert diagnose(batch).quality.warmup_steps == 0
-
-
-def test_strangers_take_cores_from_the_prediction():
-    alone, crowded = (
-        run_of(workers=1, cpu=20 * MS, idle=MS),
-        run_of(workers=1, cpu=20 * MS, idle=MS, foreign=1.2),
-    )
-    assert diagnose(alone).scenario.strangers == pytest.approx(0, abs=0.1)
-    assert diagnose(crowded).scenario.strangers == pytest.approx(1.1, abs=0.15)
-
-
-def test_the_same_profile_gives_the_same_diagnosis():
-    assert diagnose(run_of(cpu=5 * MS, idle=5 * MS)) == diagnose(run_of(cpu=5 * MS, idle=5 * MS))
 
 
 @pytest.mark.parametrize(
@@ -233,10 +161,8 @@ def looked(
 @pytest.mark.parametrize(
     ("profile", "bound", "cause", "confidence"),
     [
-        (looked(300, 100), "cpu", "input.preprocess", "medium"),
         (looked(300, 250), "cpu", "input.preprocess", "low"),
         (looked(300, 100, workers=(400, 20)), "io", "input.storage", "medium"),
-        (looked(300, 100, workers=(400, 20), asleep="network"), "io", "input.network", "medium"),
         (looked(300, 100, workers=(400, 20), asleep="lock"), "latency", "input.wait", "medium"),
         (looked(300, 100, workers=None), "cpu", "input.preprocess", "medium"),
         (looked(50, 350), "cpu", "model.compute", "medium"),
@@ -253,26 +179,8 @@ def test_the_side_with_most_samples_is_named(
     assert (verdict.bound, verdict.cause, verdict.confidence) == (bound, cause, confidence), verdict
 
 
-def test_shares_are_told_with_their_intervals_and_nothing_is_predicted() -> None:
-    report = write_up(looked(300, 100))
-    wait = report.metrics["data_wait_fraction"]
-    assert (wait.value, wait.n) == (0.75, 400)
-    assert wait.low is not None
-    assert wait.high is not None
-    assert 0.70 < wait.low < 0.75 < wait.high < 0.80
-    assert "waiting for data 75%, the model 25%; steps were not timed" in report.verdict.summary
-    assert report.remedies == []
-
-
-def test_a_run_of_our_own_without_steps_stays_inconclusive() -> None:
-    profile = looked(300, 100)
-    verdict = diagnose(replace(profile, run=replace(profile.run, attached=False))).verdict
-    assert (verdict.bound, verdict.summary) == ("inconclusive", "no training step was seen")
-
-
 READING = {"storage": 20 * MS, "cpu": 1 * MS, "compute": 4 * MS}
 DECODING = {"cpu": 8 * MS, "compute": 2 * MS}
-COMPUTING = {"cpu": 1 * MS, "compute": 24 * MS}
 
 
 def after_another(*parts: tuple[dict[str, Any], int]) -> Profile:
@@ -312,46 +220,7 @@ def test_a_change_in_mid_run_gives_two_phases_and_the_last_is_the_verdict() -> N
     assert diagnosis.quality.steady_steps == pytest.approx(300, abs=12)
 
 
-def test_a_short_last_phase_leaves_the_verdict_to_the_longest() -> None:
-    diagnosis = diagnose(after_another((READING, 400), (DECODING, 100)))
-    assert [phase.label for phase in diagnosis.phases] == ["steady", "later"]
-    assert diagnosis.verdict.cause == "input.storage"
-
-
-def test_the_same_bottleneck_at_two_paces_is_one_phase() -> None:
-    slower = {"cpu": 14 * MS, "compute": 3 * MS}
-    diagnosis = diagnose(after_another((DECODING, 300), (slower, 300)))
-    assert [phase.label for phase in diagnosis.phases] == ["steady"]
-    assert diagnosis.quality.steady_steps == 600
-    assert "so it was" not in diagnosis.verdict.summary
-
-
-def test_a_cold_beginning_is_not_what_the_run_suffers_from() -> None:
-    diagnosis = diagnose(after_another((READING, 120), (COMPUTING, 20), (DECODING, 380)))
-    assert [phase.label for phase in diagnosis.phases] == ["first stretch (cold)", "steady"]
-    assert diagnosis.phases[0].verdict.cause == "input.storage"
-    assert diagnosis.verdict.cause == "input.preprocess"
-    assert "so it was" not in diagnosis.verdict.summary
-
-
-def test_phases_cover_every_step_that_counts() -> None:
-    phases = diagnose(after_another((READING, 120), (DECODING, 300), (COMPUTING, 200))).phases
-    assert phases[0].from_step == 0
-    assert phases[-1].to_step == 620
-    assert all(one.to_step == other.from_step for one, other in pairwise(phases))
-
-
-def test_the_environment_names_what_is_known() -> None:
-    told = environment(PROFILE)
-    assert (told["torch"], told["cores"], told["num_workers"], told["gpus"]) == ("2.13.0", 4.0, 0, None)
-
-
 def test_the_loader_is_the_one_that_trains() -> None:
     other = Loader("L9", "dataloader", 10, num_workers=8, start_method="spawn")
     told = environment(replace(PROFILE, loaders=[other, *PROFILE.loaders]))
     assert (told["num_workers"], told["start_method"]) == (0, None)
-
-
-def test_of_a_run_that_nobody_saw_the_machine_is_known() -> None:
-    told = environment(replace(PROFILE, processes=[], loops=[]))
-    assert (told["torch"], told["trainers"], told["cores_online"]) == (None, 0, 8)

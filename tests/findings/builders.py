@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
 
+from bottleneck_doctor.analyse.device import runs_ahead
 from bottleneck_doctor.analyse.metrics import data_wait
 from bottleneck_doctor.analyse.replay import step_seconds
-from bottleneck_doctor.analyse.step_costs import device_cost, runs_ahead
+from bottleneck_doctor.analyse.step_costs import device_cost
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.computing import Computing, DispatchBreakdown

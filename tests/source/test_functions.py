@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.launch.masking import mask
-from bottleneck_doctor.model.code import Argument, FunctionSource, Location, SourceCall
-from bottleneck_doctor.model.instruments import Operation, Stack
+from bottleneck_doctor.model.code import FunctionSource, SourceCall
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.source import code
 from bottleneck_doctor.source.calls import LONGEST_CALL, Site, read_call
 from bottleneck_doctor.source.code import tree_of
 from bottleneck_doctor.source.functions import FUNCTIONS_AT_MOST, LETTERS_AT_MOST, read_sources
-from bottleneck_doctor.source.purpose import trainers
 from bottleneck_doctor.source.text import LARGEST_SOURCE
 
 SCRIPT = '''\
@@ -65,10 +64,6 @@ def test_functions_are_kept_with_their_lines(script: str) -> None:
     assert found["main"].text.splitlines()[4].strip() == "model.fit(step)"
 
 
-def test_a_comprehension_belongs_to_its_function(script: str) -> None:
-    assert set(kept(script, seen(script, ("Pole.state.<locals>.<listcomp>", 9)))) == {"state"}
-
-
 @pytest.mark.parametrize("secret", ["hf_abc", "my own account", "nobody else", "swordfish", "hunter2"])
 def test_secrets_comments_and_docstrings_are_not_kept(script: str, secret: str) -> None:
     found = kept(script, seen(script, ("main", 16), ("Pole.state", 9)))
@@ -87,16 +82,6 @@ def test_nothing_is_kept_without_a_mask_or_of_libraries_and_threads_that_wait(
     assert kept(script, seen(str(library / "x.py"), ("main", 16))) == {}
     waits = Stack(1, "trainer", "Thread-1", stack.frames, 10, running=0)
     assert kept(script, waits) == {}
-
-
-def test_a_thread_that_feeds_the_loop_is_kept(script: str) -> None:
-    frames = seen(script, ("main", 16)).frames
-    assert set(kept(script, Stack(1, "trainer", "feeder", frames, 10, running=8))) == {"main"}
-
-
-def test_lines_that_write_are_kept_too(script: str) -> None:
-    call = Operation("logging", 1, 0, "main", 3, 0.1, 0.1, 0.1, Location(script, 16, "main"))
-    assert [one.function for one in read_sources([], [call], "/", mask)] == ["main"]
 
 
 def test_what_is_kept_has_a_limit(tmp_path: Path) -> None:
@@ -118,22 +103,6 @@ def test_a_script_that_changed_meanwhile_is_not_quoted_as_something_else(script:
     assert kept(script, seen(script, ("evaluate", 16))) == {}
     Path(script).write_text("def main(:\n")
     assert kept(script, seen(script, ("main", 1))) == {}
-
-
-def test_a_function_that_a_variable_holds_has_its_name_too(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(
-        "def make():\n    def inner(x):\n        x.backward()\n    return inner\n\n"
-        "do_step = make()\nfor x in data:\n    loss = do_step(x)\n    stamp(x)\n"
-    )
-    file = str(tmp_path / "train.py")
-    found = kept(file, seen(file, ("<module>", 8), ("make.<locals>.inner", 3)))
-    assert found["inner"].alias == "do_step"
-    torn = seen(file, ("<module>", 9), ("make.<locals>.inner", 3), count=1)
-    assert (
-        kept(file, torn, seen(file, ("<module>", 8), ("make.<locals>.inner", 3)))["inner"].alias == "do_step"
-    )
-    assert found["<module>"].alias == ""
-    assert trainers(tuple(found.values())) == {"inner", "do_step"}
 
 
 HERE = "<here>"  # ends the call that is meant
@@ -163,22 +132,14 @@ def said(call: SourceCall | None) -> str:
     ("source", "read"),
     [
         ("loader = DataLoader(ds, 64, True)<here>", "DataLoader(ds | 64 | True)"),
-        ("DataLoader(ds, num_workers=0)<here>; DataLoader(a, b)", "DataLoader(ds | num_workers:0)"),
         ("a, b = DataLoader(ds), DataLoader(other)<here>", "DataLoader(other)"),
         ("x = f(DataLoader(ds, shuffle=a[1:])<here>, 3)", "DataLoader(ds | shuffle:a[1:])"),
-        ("torch.utils.data.DataLoader(ds)<here>", "torch.utils.data.DataLoader(ds)"),
         ("(torch\n  .utils.data\n  .DataLoader(ds)<here>)", "torch.utils.data.DataLoader(ds)"),
         ("loader_cls(ds, **options)<here>", "loader_cls(ds | **:options)"),
         ("kinds['train'](*args, batch_size=8)<here>", "kinds['train'](*:args | batch_size:8)"),
-        ("super().__init__(ds, batch_size=4)<here>", "super().__init__(ds | batch_size:4)"),
         ("DataLoader(\n  ds,  # the photos\n  num_workers=0,\n)<here>", "DataLoader(ds | num_workers:0)"),
-        ("DataLoader(Photos(\n  'a',  # x\n  1), shuffle=1)<here>", "DataLoader(Photos('a', 1) | shuffle:1)"),
-        ("DataLoader((*a, b), sampler=(n := 3))<here>", "DataLoader((*a, b) | sampler:(n := 3))"),
-        ("DataLoader(ds, collate_fn=lambda b: (b, 1))<here>", "DataLoader(ds | collate_fn:lambda b: (b, 1))"),
         ("s = 'ä漢🙂'; l = DataLoader('漢', batch_size=1)<here>", "DataLoader('漢' | batch_size:1)"),
-        ("if a:\n\tl = DataLoader(ds)<here>", "DataLoader(ds)"),
         ("if a:\r\n  l = DataLoader(\r\n    ds)<here>\r\n", "DataLoader(ds)"),
-        ("x = '''\n\n''';  l = DataLoader(ds)<here>", "DataLoader(ds)"),
         ("\ufeffl = DataLoader(ds)<here>", ""),  # the test's column counts the mark; Python's does not
     ],
 )  # fmt: skip
@@ -191,15 +152,10 @@ def test_the_call_at_a_place_is_read(tmp_path: Path, source: str, read: str) -> 
     [
         "for batch in loader<here>: pass",
         "DataLoader(ds, drop_last=True)<here>",  # no such keyword arrived: the file has changed
-        "DataLoader(ds<here>)",
-        "def broken(:\n  DataLoader(ds)<here>",
         f"DataLoader({'x' * LONGEST_CALL})<here>",
         f"l = DataLoader(ds)<here>\n{'#' * LARGEST_SOURCE}",
-        f"l = {'(' * 5000}DataLoader(ds)<here>{')' * 5000}",
         "l = DataLoader(ds)<here>\0",
         b"# coding: utf-16\nl = DataLoader(ds)<here>",
-        b"# coding: rot13\nl = DataLoader(ds)<here>",
-        b"# coding: nonsense\nl = DataLoader(ds)<here>",
         b"s = '\xff'; l = DataLoader(ds)<here>",
     ],
 )
@@ -209,20 +165,13 @@ def test_what_is_no_call_of_a_loader_or_no_honest_text_is_left_alone(
     assert called(tmp_path, source) is None
 
 
-def test_latin_text_that_says_so_is_read(tmp_path: Path) -> None:
-    source = b"# coding: latin-1\nl = DataLoader(ds)<here>  # \xe9"
-    assert said(called(tmp_path, source)) == "DataLoader(ds)"
-
-
 @pytest.mark.parametrize(
     ("source", "read"),
     [
         ("l = DataLoader(ds)", "DataLoader(ds)"),
-        ("l = torch.utils.data.DataLoader(ds, shuffle=1)", "torch.utils.data.DataLoader(ds | shuffle:1)"),
         ("l = loader_cls(ds)", ""),
         ("a, b = DataLoader(x), DataLoader(y)", ""),
         ("l = DataLoader(Photos(), batch_size=2)", "DataLoader(Photos() | batch_size:2)"),
-        ("get_loader()", ""),
     ],
 )
 def test_an_older_python_knows_the_line_only(tmp_path: Path, source: str, read: str) -> None:
@@ -233,8 +182,6 @@ def test_an_older_python_knows_the_line_only(tmp_path: Path, source: str, read: 
     ("source", "read"),
     [
         ("trainer.train()<here>", ""),
-        ("accelerator.prepare(loader)<here>", ""),
-        ("build_train_loader()<here>", ""),
         ("get_Loader.build()<here>", ""),
         ("pyg.loader.DataLoader(ds, follow_batch=1)<here>", "pyg.loader.DataLoader(ds | follow_batch:1)"),
     ],
@@ -259,21 +206,10 @@ def test_secrets_are_not_kept(tmp_path: Path, secret: str) -> None:
         ast.parse(said(call).replace(" | ", ", ").replace("batch_size:", "batch_size=").replace("*:", "*"))
 
 
-def test_other_literals_are_kept(tmp_path: Path) -> None:
-    read = called(tmp_path, "DataLoader(Text('a.txt', tokenizer='bpe', max_tokens='9'))<here>")
-    assert said(read) == "DataLoader(Text('a.txt', tokenizer='bpe', max_tokens='9'))"
-
-
 @pytest.mark.parametrize("name", ["absent.py", ".", "<string>", "pipe", "a\0b"])
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert read_call(Site(name, 1), str(tmp_path), mask) is None
-
-
-def test_an_argument_keeps_its_text(tmp_path: Path) -> None:
-    call = called(tmp_path, "DataLoader(ds , num_workers = int( 'a' ),batch_size=0x10)<here>")
-    assert call is not None
-    assert call.arguments[1:] == [Argument("int( 'a' )", "num_workers"), Argument("0x10", "batch_size")]
 
 
 def test_what_python_says_of_the_users_escapes_is_not_said_again() -> None:

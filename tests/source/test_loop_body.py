@@ -100,14 +100,6 @@ for step in range(100):  # loop
     loss = agent.loss(batch)
     loss.backward()  # trains
 """
-HANDED = """\
-for step in range(100):  # loop
-    seen, paid = rollout(policy, games, seen)
-    x = self.views.make(seen)
-    chance = policy.log_prob(crop(x, seen))
-    loss = (chance * paid).mean()
-    loss.backward()  # trains
-"""
 
 
 def line(source: str, mark: str) -> int:
@@ -173,19 +165,3 @@ def test_lines_feed_what_is_differentiated_by_the_names_they_bind(
 @pytest.mark.parametrize("source", ["loss.backward()  # trains\n", "for x in (  # trains\n", ""])
 def test_without_a_loop_or_a_source_that_reads_there_is_none(tmp_path: Path, source: str) -> None:
     assert read(tmp_path, source) is None
-
-
-def test_loops_of_libraries_are_not_the_scripts(tmp_path: Path) -> None:
-    file = tmp_path / "site-packages" / "trainer.py"
-    file.parent.mkdir()
-    file.write_text(FOR)
-    assert read_body([Location(str(file), line(FOR, "trains"), "fit")], str(tmp_path)) is None
-
-
-def test_what_is_handed_the_model_calls_it_too(tmp_path: Path) -> None:
-    body = read(tmp_path, HANDED)
-    assert body is not None
-    places = {one.first: place for place, one in enumerate(body.feeds)}
-    assert body.feeds[places[2]].calls_too == [places[4]], "rollout() is handed the policy"
-    others = [body.feeds[place].calls_too for first, place in places.items() if first != 2]
-    assert others == [[]] * len(others), "what the loop itself makes is handed on, and is no model"

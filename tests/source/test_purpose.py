@@ -10,11 +10,11 @@ from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.source import code
 from bottleneck_doctor.source.purpose import (
-    BESIDE,
     LOG,
     MEASURE,
     TRAINING,
     UNKNOWN,
+    UNNEEDED,
     Purpose,
     is_shrunk_later,
     purpose_at,
@@ -160,7 +160,7 @@ def train(words: str) -> str:
         ((train("loss.item()"),), MEASURE),
         ((train("accuracy(output"), "accuracy (t.py:402)"), MEASURE),
         ((train('print("acc"'),), LOG),
-        ((train("validate(model)"), "validate (t.py:503)"), BESIDE),
+        ((train("validate(model)"), "validate (t.py:503)"), UNNEEDED),
         (("Model.training_step (pl.py:2)",), TRAINING),
         (("Model.training_step (pl.py:5)",), MEASURE),
         (("Model.training_step (pl.py:4)",), LOG),
@@ -181,7 +181,7 @@ def test_what_a_line_only_writes_out_is_not_its_writing() -> None:
     def purpose(*path: str) -> str:
         return purpose_of(sources, [Stack(1, "trainer", "MainThread", list(path), 10)]).what
 
-    assert purpose("run (r.py:4)", "evaluate (r.py:13)") == BESIDE
+    assert purpose("run (r.py:4)", "evaluate (r.py:13)") == UNNEEDED
     assert purpose("run (r.py:4)") == LOG
     assert purpose("run (r.py:4)", "__str__ (r.py:22)") == LOG
 
@@ -189,7 +189,7 @@ def test_what_a_line_only_writes_out_is_not_its_writing() -> None:
 def test_what_is_given_away_to_be_changed_is_not_called_a_measure() -> None:
     assert at(train("augment(batch)"), "augment (t.py:202)").what == UNKNOWN
     assert at(train("augment(batch)"), "elsewhere (u.py:9)").what == UNKNOWN
-    assert at(train("show(batch)"), "show (t.py:302)").what == BESIDE
+    assert at(train("show(batch)"), "show (t.py:302)").what == UNNEEDED
 
 
 def test_a_metric_beside_an_update_by_hand_is_measured_beside_the_training() -> None:
@@ -201,13 +201,8 @@ def test_a_metric_beside_an_update_by_hand_is_measured_beside_the_training() -> 
     )
     stack = Stack(1, "trainer", "MainThread", ["<module> (train.py:20)", "loop (train.py:8)"], 30)
     found = purpose_of([FunctionSource("train.py", "loop", 1, text)], [stack])
-    assert found.what in (BESIDE, MEASURE)
+    assert found.what in (UNNEEDED, MEASURE)
     assert found.repeats
-
-
-def test_nothing_is_known_without_the_source_of_a_function_that_trains() -> None:
-    assert at("fit (u.py:30)", "accuracy (t.py:402)") == Purpose()
-    assert at("dump (t.py:604)") == Purpose()
 
 
 def test_a_line_repeats_in_a_loop_within_the_step_and_not_in_the_loop_of_steps() -> None:
@@ -215,19 +210,6 @@ def test_a_line_repeats_in_a_loop_within_the_step_and_not_in_the_loop_of_steps()
     assert at(ppo("next_obs = torch.Tensor")).repeats, "the rollout's loop lies within an iteration"
     assert not at(train("accuracy(output"), "accuracy (t.py:402)").repeats
     assert not at(ppo("loss = (newlogprob")).repeats
-
-
-def test_what_is_done_at_every_nth_step_or_between_the_loops_is_seldom() -> None:
-    assert at(train("validate(model)"), "validate (t.py:503)").seldom
-    assert at(ppo("losses/value_loss")).seldom
-    assert not at(train("accuracy(output"), "accuracy (t.py:402)").seldom
-
-
-def test_few_samples_elsewhere_do_not_hide_what_most_are_for() -> None:
-    measured = Stack(1, "trainer", "MainThread", [train("accuracy(output"), "accuracy (t.py:402)"], 9)
-    odd = Stack(1, "trainer", "MainThread", ["fit (u.py:30)", "accuracy (t.py:402)"], 1)
-    assert purpose_of(SOURCES, [measured, odd]).what == MEASURE
-    assert purpose_of(SOURCES, [measured, Stack(1, "trainer", "MainThread", odd.frames, 9)]).what == UNKNOWN
 
 
 REINFORCE = """\
@@ -259,29 +241,7 @@ def test_what_the_training_takes_from_the_module_is_part_of_it() -> None:
         return purpose_at(sources, Stack(1, "trainer", "MainThread", frames, 1)).what
 
     assert [what(number) for number in (3, 4, 5)] == [TRAINING] * 3
-    assert what(6) == BESIDE
-
-
-ADVANTAGES = """\
-def advantages(rewards, values):
-    for n in range(N):
-        for t in reversed(range(T)):
-            delta = rewards[t, n] - values[t, n]
-    for t in reversed(range(T)):
-        running = rewards[t] + running
-        for layer in range(2):
-            running = torch.tanh(running @ weights[layer])
-"""
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"), [("delta =", True), ("rewards[t] +", False), ("torch.tanh", False)]
-)
-def test_elements_picked_by_the_counters_of_two_loops_are_computed_one_by_one(
-    words: str, expected: bool
-) -> None:
-    source = FunctionSource("t.py", "advantages", 1, ADVANTAGES)
-    assert code.is_elementwise(source, line(ADVANTAGES, words)) is expected
+    assert what(6) == UNNEEDED
 
 
 @pytest.mark.parametrize(
@@ -299,36 +259,14 @@ def test_what_is_sent_away_is_written_out(text: str, expected: bool) -> None:
     assert code.writes(statement) is expected
 
 
-def shrunk(text: str, line: int) -> bool:
-    return is_shrunk_later(FunctionSource("train.py", "__getitem__", 1, text), line)
-
-
 @pytest.mark.parametrize(
-    "later",
+    ("text", "expected"),
     [
-        "x = crop(x, 64)",
-        "y = cv2.resize(x, (64, 64))",
-        "if self.late:\n        x = self.shrunk(x, left, top)",
-        "x = x[top : top + 64, left : left + 64]",
-        "rows, columns = draw()\n    return x[:, rows, columns].copy()",
-        "y = x / 255\n    return center_crop(y)",
+        ("x = blur(self.pictures[i])\n    y = x / 255\n    return center_crop(y)", True),
+        ("x = blur(self.pictures[i])\n    return x[top : top + 64, left : left + 64]", True),
+        ("x = blur(self.pictures[i])\n    z = crop(self.masks[i])", False),  # another picture
     ],
 )
-def test_what_is_cropped_after_the_line(later: str) -> None:
-    assert shrunk(f"def get(self, i):\n    x = blur(self.pictures[i])\n    {later}\n", 2)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def get(self, i):\n    x = crop(self.pictures[i])\n    x = blur(x)\n",  # cropped before
-        "def get(self, i):\n    x = blur(self.pictures[i])\n    z = crop(self.masks[i])\n",  # another picture
-        "def get(self, i):\n    x = blur(self.pictures[i])\n    x[..., 0] = x[..., 0] + 1\n",  # one channel
-        "def get(self, i):\n    x = blur(self.pictures[i])\n    for a in r:\n        for b in r:\n"
-        "            s += x[a, b]\n",  # element by element
-        "def get(self, i:\n",  # no Python
-    ],
-)
-def test_what_is_not(text: str) -> None:
-    line = 3 if "x = blur(x)" in text else 2
-    assert not shrunk(text, line)
+def test_what_is_cropped_after_a_line_could_be_cropped_before(text: str, expected: bool) -> None:
+    source = FunctionSource("train.py", "get", 1, f"def get(self, i):\n    {text}\n")
+    assert is_shrunk_later(source, 2) is expected
