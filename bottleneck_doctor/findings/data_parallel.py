@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
-from ..analyse.predict import WORTH
 from ..model.code import Location
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import WHOLE, as_one
-from .parts.entry import Entry, spread
+from .parts.entry import each, finding, priced
 from .parts.ranks import (
     BUILT,
     TIMED,
@@ -23,10 +21,10 @@ from .parts.ranks import (
     share_of,
     wrapped,
 )
+from .parts.waits import MOST, TRIFLE, VISIBLE
 
 # ddp-accum-sync
 ACCUMULATES = 1.5  # passes per optimizer step, and exchanges per needed one (chosen)
-CLOSURES = 0.5  # of the passes called by an optimizer: it needs each of them (chosen)
 ACCUM_SNIPPET = """\
 for place, (x, y) in enumerate(loader):
     last = (place + 1) % {k} == 0
@@ -45,24 +43,22 @@ NO_SYNC = Proposal(
 )
 
 
-def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("comm.allreduce", NO_SYNC, WHOLE)
+def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when gradients are exchanged more often than the optimizer steps."""
     shared, local = passes_of(diagnosis, True), passes_of(diagnosis, False)
     if wrapped(diagnosis) is None or shared is None:
         return None  # no wrapped model, or no exchange that a backward pass waits for
-    if diagnosis.scenario is None:
-        return Abstention("ddp-accum-sync", "steps of a training loop")
-    if not shared.per_step:
-        return Abstention("ddp-accum-sync", "steps of an optimizer")
+    if diagnosis.scenario is None or not shared.per_step:
+        return "steps of a training loop and of its optimizer"
     every = shared.per_step / count_of(diagnosis)
     part = shared.count / (shared.count + (local.count if local is not None else 0))
-    if every < ACCUMULATES or every * part < ACCUMULATES or shared.in_optimizer > CLOSURES * shared.count:
+    needed = shared.in_optimizer > MOST * shared.count  # by an optimizer that calls a closure
+    if every * part < ACCUMULATES or needed:
         return None
     left = 1 / (every * part)  # of the exchanges, and of the copying after them
     copied = shared.exchange_cpu_s * (1 - left)
     change = Change(comm=left, compute=1 - copied / max(mean_of(diagnosis, "compute"), copied, 1e-12))
-    if gain(diagnosis.scenario, change) < WORTH:
-        return None
     evidence = [
         Evidence("backward passes per optimizer step", "passes_per_step", every, "hooks on passes and steps"),
         Evidence("share of passes that exchange gradients", "exchanged_share", part, TIMED),
@@ -83,12 +79,9 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # ddp-overhead-flags
-COPIES = 0.02  # of the step (chosen)
-EXPOSED = 0.1  # of the step, from which bucket sizes are reported [TensorBoard plugin]
 FEW, MANY = 3, 50  # buckets (chosen)
 DEFAULT_BYTES = 25 * 2**20  # of a bucket [torch.nn.parallel.DistributedDataParallel]
-BOTH_WAYS = (1.0, 2.0, 3.0)  # times the copying back: there as well, and what it delays (chosen)
-BOOKS = "DDP logging data"
+BOTH_WAYS = (1.0, 2.0, 2.0)  # times the copying back: there as well
 VIEW = Proposal(
     id="ddp-bucket-view",
     title="let gradients live in the buckets that are exchanged",
@@ -100,31 +93,28 @@ VIEW = Proposal(
 )
 
 
-def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("comm.allreduce", VIEW)
+def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when a DDP option has a measured or known cost."""
-    model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
-    if model is None or diagnosis.scenario is None:
+    model, passes, scenario = wrapped(diagnosis), passes_of(diagnosis, True), diagnosis.scenario
+    if model is None or scenario is None:
         return None  # nothing is wrapped, or no step was seen
     if passes is None:
-        return Abstention(
-            "ddp-overhead-flags", "backward passes that exchange gradients in the training thread"
-        )
+        return "backward passes that exchange gradients in the training thread"
     copying = passes.exchange_cpu_s / max(diagnosis.step_s, 1e-12)
-    copies = model.arguments.get("gradient_as_bucket_view") == "False" and copying > COPIES
     evidence, proposals, place = [], [], line_of(diagnosis)
-    if copies:
+    if model.arguments.get("gradient_as_bucket_view") == "False" and copying > TRIFLE:
         text = "share of the step that the thread copies gradients back"
         evidence.append(Evidence(text, "copy_back_share", copying, TIMED))
         part = passes.exchange_cpu_s / max(mean_of(diagnosis, "compute"), 1e-12)
-        changes = [Change(compute=max(0.0, 1 - times * part)) for times in BOTH_WAYS]
-        factor, most = spread(diagnosis.scenario, *changes), gain(diagnosis.scenario, changes[-1])
-        proposals.append(replace(VIEW.at(place), factor=factor, most=most))
+        changes = each(compute=[max(0.0, 1 - times * part) for times in BOTH_WAYS])
+        proposals.append(priced(VIEW.at(place), scenario, *changes, most=changes[-1]))
     if model.arguments.get("find_unused_parameters") == "True" and model.unused_bytes == 0:
         text = "find_unused_parameters=True, and bytes of parameters that were unused"
-        evidence.append(Evidence(text, "unused_bytes", 0.0, BOOKS))
+        evidence.append(Evidence(text, "unused_bytes", 0.0, "DDP logging data"))
     count = len(model.bucket_bytes or ())
     few = 0 < count < FEW and model.gradient_bytes > DEFAULT_BYTES
-    if share_of(diagnosis, "comm") >= EXPOSED and (few or count > MANY):
+    if share_of(diagnosis, "comm") >= VISIBLE and (few or count > MANY):
         text = "buckets in which gradients travel: try others with bucket_cap_mb"
         evidence.append(Evidence(text, "buckets", float(count), BUILT))
     return Finding("ddp-overhead-flags", "comm.allreduce", evidence, proposals, place) if evidence else None
@@ -132,7 +122,7 @@ def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 # dataparallel-used
 DEVICES = 2  # below, it is only a wrapper [TensorBoard plugin of the PyTorch profiler]
-GAIN = (1.0, 1.2, 2.0)  # (chosen)
+GAIN = (1.0, 1.2, 2.0)  # with two devices, at best twice (chosen)
 DATAPARALLEL_SNIPPET = """\
 torchrun --standalone --nproc_per_node={count} train.py
 # in train.py:
@@ -154,6 +144,7 @@ USE_DDP = Proposal(
 )
 
 
+@finding("comm.allreduce", USE_DDP)
 def dataparallel_used(diagnosis: Diagnosis) -> Finding | None:
     """Fires when one process spreads its model over several devices."""
     model = wrapped(diagnosis, "dp")
@@ -168,10 +159,3 @@ def dataparallel_used(diagnosis: Diagnosis) -> Finding | None:
         most=float(count),
     )
     return Finding("dataparallel-used", "comm.allreduce", evidence, [proposal], place)
-
-
-FINDINGS = (
-    Entry("comm.allreduce", ddp_accum_sync, remedies=(NO_SYNC, WHOLE)),
-    Entry("comm.allreduce", ddp_overhead_flags, remedies=(VIEW,)),
-    Entry("comm.allreduce", dataparallel_used, remedies=(USE_DDP,)),
-)

@@ -6,25 +6,20 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.causes import gain
 from ..analyse.loop_parts import training_samples
-from ..analyse.predict import WORTH
 from ..analyse.ranks import Balance, all_ranks, compare, longest_loops, slow_ranks
 from ..analyse.steps import SAMPLES_AT_LEAST, mean_in
 from ..model.code import Location
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.loops import LATE_FOR, RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import Entry, given, spread
+from .parts.entry import MOSTLY, each, finding, given, priced
 from .parts.facts import step_share
 from .parts.lines import STACKS
 from .parts.ranks import (
     COMPARED,
-    GATHER_HALF,
-    GATHER_ONCE,
-    KEEP_WHOLE,
-    STAGE_0,
+    UNSHARDED,
     alone,
     apart,
     compared,
@@ -42,18 +37,14 @@ from .parts.ranks import (
     untimed,
     wrapped,
 )
-from .parts.waits import PAYS
+from .parts.waits import MOST, NEARLY_ALL, PAYS, VISIBLE, WAIT_SHARE
 
 # rank-straggler
 UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)
-ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (chosen)
 SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank (chosen)
 LATE_AT_MOST = 4  # lines of evidence
-QUEUED = 0.05  # of the step without a core, above which ranks that are late in turn are not reported (chosen)
-FOREIGN_CORES = 0.5  # used by other processes, the same (chosen)
-# of the slowest rank's samples computing in one call; if the fastest rank spends less than a tenth of that,
-# the slowest does this work for all ranks (chosen)
-ALONE, SPARED = 0.1, 0.1
+FOREIGN_CORES = 0.5  # used by others: ranks that are then late in turn are not reported (chosen)
+ALONE, SPARED = VISIBLE, 1 - NEARLY_ALL  # of a rank's samples in one call: it works for all; it does not
 WRITING = ("checkpoint", "logging")
 EQUAL = """\
 sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch(epoch) every epoch
@@ -85,29 +76,28 @@ BUCKET = Proposal(
 )
 
 
-def rank_straggler(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("comm.straggler", BALANCE, BUCKET)
+def rank_straggler(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when ranks wait in exchanges for slower ranks, whose own work takes longer."""
     if alone(diagnosis):
         return None
     balance = compare(diagnosis.profile)
     if diagnosis.scenario is None or balance is None:
-        return Abstention("rank-straggler", "what two or more ranks sleep in exchanges, step by step")
-    waiting = fmean(balance.behind.values())
-    uneven = balance.uneven >= UNEVEN and waiting >= ASLEEP * diagnosis.step_s
+        return "what two or more ranks sleep in exchanges, step by step"
+    waiting, place = fmean(balance.behind.values()), line_of(diagnosis)
+    uneven = balance.uneven >= UNEVEN and waiting >= WAIT_SHARE * diagnosis.step_s
     steady = balance.slowest is None or balance.slowest >= SAME
     call = _alone_in(diagnosis, balance) if uneven else None
     if not uneven or (not steady and call is None and _crowded(diagnosis, balance)):
         late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one node
-        return Finding("rank-straggler", "comm.straggler", late, [], line_of(diagnosis)) if late else None
+        return Finding("rank-straggler", "comm.straggler", late, [], place) if late else None
     evidence = _evidence(diagnosis, balance)
     if call is not None:
         place, share = call
         text = f"share of the slowest rank's samples in {place.function}, which the fastest rank spares"
         evidence.insert(1, Evidence(text, "alone_share", share, STACKS))
     proposals = _straggler_proposals(diagnosis, balance, steady, call)
-    return Finding(
-        "rank-straggler", "comm.straggler", evidence, proposals, call[0] if call else line_of(diagnosis)
-    )
+    return Finding("rank-straggler", "comm.straggler", evidence, proposals, place)
 
 
 def _alone_in(diagnosis: Diagnosis, balance: Balance) -> tuple[Location, float] | None:
@@ -140,7 +130,7 @@ def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
 def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
     """Whether ranks are late in turn because they lack cores, not because of their batches."""
     foreign = diagnosis.host.foreign_cores or 0.0
-    return balance.queued > QUEUED * diagnosis.step_s or foreign > FOREIGN_CORES
+    return balance.queued > WAIT_SHARE * diagnosis.step_s or foreign > FOREIGN_CORES
 
 
 def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
@@ -148,14 +138,13 @@ def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
     ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
     parts = (("slowest", ranked[0]), ("fastest", ranked[-1]))
     source = compared(balance)
-    said = [
-        Evidence(f"own time per step of the {which} rank ({names.get(pid, f'process {pid}')})",
-                 f"{which}_rank_s", balance.busy[pid], source)
-        for which, pid in parts
-    ]  # fmt: skip
+    said = []
+    for which, pid in parts:
+        text = f"own time per step of the {which} rank ({names.get(pid, f'process {pid}')})"
+        said.append(Evidence(text, f"{which}_rank_s", balance.busy[pid], source))
     if balance.slowest is not None:
-        said.append(Evidence("share of steps in which the same rank is the slowest", "slowest_rank_share",
-                             balance.slowest, source))  # fmt: skip
+        text = "share of steps in which the same rank is the slowest"
+        said.append(Evidence(text, "slowest_rank_share", balance.slowest, source))
     return [*_late(diagnosis), *said, *exchange_evidence(diagnosis)]
 
 
@@ -167,13 +156,15 @@ def _name(one: RankSteps, diagnosis: Diagnosis) -> str:
 def _late(diagnosis: Diagnosis) -> list[Evidence]:
     """Ranks that are late in most steps, and what they spend the time on."""
     late = (slow_ranks(all_ranks(diagnosis.profile)) or [])[:LATE_AT_MOST]
-    said = [
-        f"{_name(one.rank, diagnosis)} comes after the median rank, mostly {LATE_FOR[one.cause]}"
-        for one in late
-    ]
+    text = "time by which {} comes after the median rank, mostly {}"
     return [
-        Evidence(f"time by which {text}", "late_rank_s", one.beyond_s, COMPARED)
-        for one, text in zip(late, said, strict=True)
+        Evidence(
+            text.format(_name(one.rank, diagnosis), LATE_FOR[one.cause]),
+            "late_rank_s",
+            one.beyond_s,
+            COMPARED,
+        )
+        for one in late
     ]
 
 
@@ -184,16 +175,14 @@ def _straggler_proposals(
     mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
     if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
         return _less_data(diagnosis, balance)
-    left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
-    remedy = BALANCE if steady else BUCKET
+    remedy = (BALANCE if steady else BUCKET).at(line_of(diagnosis))
     if call is not None:
         place, name = call[0], call[0].function
         text = f"let each rank do its part of {name}, which one does while all others wait"
-        shared = replace(
-            BALANCE, fix=Fix(text, PARTED.format(call=name.rpartition(".")[2]), place), risk="none"
-        )
-        return [replace(shared, change=Change(straggler=left))]
-    return [replace(remedy.at(line_of(diagnosis)), change=Change(straggler=left))]
+        parted = PARTED.format(call=name.rpartition(".")[2])
+        remedy = replace(BALANCE.at(place, parted, text), risk="none")
+    left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
+    return [replace(remedy, change=Change(straggler=left))]
 
 
 def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
@@ -201,9 +190,8 @@ def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
     ranks run on several machines, since a slower machine may be the reason."""
     pid, wait_s = pid_of(diagnosis), mean_in(diagnosis.steps, "wait")
     late = next(iter(slow_ranks(all_ranks(diagnosis.profile)) or ()), None)
-    if late is None or late.rank.pid != pid or late.cause != "data" or wait_s <= 0:
-        return []
-    if diagnosis.profile.elsewhere:
+    late_by_data = late is not None and late.rank.pid == pid and late.cause == "data"
+    if not late_by_data or wait_s <= 0 or diagnosis.profile.elsewhere:
         return []
     left = max(0.0, 1 - (balance.busy[pid] - fmean(balance.busy.values())) / wait_s)
     change = Change(cpu=left, collate=left, storage=left, network=left, wait=left)
@@ -211,11 +199,8 @@ def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
 
 
 # comm-bandwidth-bound
-SHARE = 0.1  # of the step (TensorBoard plugin of the PyTorch profiler)
-MOSTLY = 0.5  # of the time in exchanges is the loop's own all_reduce (chosen)
 EVERY_SECOND = 0.5  # of the exchanges are left
-PACKED = (1.0, 0.5, 0.5)  # of the exchange is left with gradients of half the width (chosen; measured: 1.0)
-FASTER = (0.5, 0.2, 0.1)  # of it on a link of ten times the speed (chosen: latency and the last bucket stay)
+PACKED = (1.0, 0.5, 0.5)  # of the exchange, with gradients of half the width (measured: nothing gained)
 EVERY_OTHER = """\
 for place, (x, y) in enumerate(loader):            # exchange after every second batch
     last = place % 2 == 1
@@ -278,19 +263,19 @@ ONE_MACHINE = Proposal(
 )
 
 
-def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("comm.allreduce", SELDOM, PACK, NCCL, FASTER_NETWORK, ONE_MACHINE, *UNSHARDED)
+def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when even the rank that waits least sleeps a tenth of the step in exchanges."""
     if alone(diagnosis):
         return None
-    if missing := untimed(diagnosis, "comm-bandwidth-bound"):
+    if missing := untimed(diagnosis):
         return missing
-    pays = diagnosis.causes.get("comm.allreduce", 1.0) >= max(WORTH, PAYS)
-    if share_of(diagnosis, "comm") < SHARE or not pays:
+    if share_of(diagnosis, "comm") < VISIBLE or diagnosis.causes.get("comm.allreduce", 1.0) < PAYS:
         return None
-    evidence = exchange_evidence(diagnosis)
-    if compare(diagnosis.profile) is not None and rank_missing(diagnosis):
-        evidence.append(Evidence("ranks not measured: part of this wait may be for them",
-                                 "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
+    evidence, missing_ranks = exchange_evidence(diagnosis), rank_missing(diagnosis)
+    if missing_ranks and compare(diagnosis.profile) is not None:
+        text = "ranks not measured: part of this wait may be for them"
+        evidence.append(Evidence(text, "ranks_unseen", float(missing_ranks), "world size"))
     proposals = _comm_proposals(diagnosis, given(diagnosis.scenario))
     return Finding("comm-bandwidth-bound", "comm.allreduce", evidence, proposals, line_of(diagnosis))
 
@@ -302,21 +287,20 @@ def _comm_proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
     if divided is not None:
         code = MICRO_BATCH if divided.kind == "zero" else BATCH
         proposals += [_doubled(diagnosis, code, place), *unsharded(diagnosis, scenario, divided, place)]
-    elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
+    elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOST:
         proposals.append(_doubled(diagnosis, BATCH, place))
     if model is not None:
         proposals.append(_seldom(diagnosis, place))
         far = apart(diagnosis)
         if (far or model.backend == "nccl") and not model.comm_hook:
             hook = "bf16_compress_hook" if model.backend == "nccl" else "fp16_compress_hook"
-            packed = replace(
-                PACK.at(place, HOOK.format(hook)), treatments=(Treatment("ddp", {"hook": hook}),)
-            )
-            proposals.append(_exchanging(scenario, packed, PACKED))
-        if far:
-            proposals += [_exchanging(scenario, one, FASTER) for one in (FASTER_NETWORK, ONE_MACHINE)]
-        if model.backend == "gloo" and diagnosis.host.accelerated:
-            proposals.append(_exchanging(scenario, NCCL, FASTER))
+            treatments = (Treatment("ddp", {"hook": hook}),)
+            packed = replace(PACK.at(place, HOOK.format(hook)), treatments=treatments)
+            proposals.append(priced(packed, scenario, *each(comm=PACKED), most=Change(comm=0.0)))
+        links = [FASTER_NETWORK, ONE_MACHINE] if far else []
+        links += [NCCL] if model.backend == "gloo" and diagnosis.host.accelerated else []
+        faster = each(comm=MOSTLY)
+        proposals += [priced(one, scenario, *faster, most=Change(comm=0.0)) for one in links]
     return proposals
 
 
@@ -336,29 +320,3 @@ def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposa
     compute = max(mean_of(diagnosis, "compute"), stepping, 1e-12)
     left = copying_left(diagnosis, EVERY_SECOND) - (1 - EVERY_SECOND) * stepping / compute
     return replace(DOUBLE.at(place, code), change=Change(comm=EVERY_SECOND, compute=max(0.0, left)))
-
-
-def _exchanging(scenario: Scenario, remedy: Proposal, left: tuple[float, float, float]) -> Proposal:
-    """The remedy, with the given share of the exchange left."""
-    factor = spread(scenario, *(Change(comm=one) for one in left))
-    return replace(remedy, factor=factor, most=gain(scenario, Change(comm=0.0)))
-
-
-FINDINGS = (
-    Entry("comm.straggler", rank_straggler, remedies=(BALANCE, BUCKET)),
-    Entry(
-        "comm.allreduce",
-        comm_bandwidth_bound,
-        remedies=(
-            SELDOM,
-            GATHER_ONCE,
-            GATHER_HALF,
-            KEEP_WHOLE,
-            STAGE_0,
-            PACK,
-            NCCL,
-            FASTER_NETWORK,
-            ONE_MACHINE,
-        ),
-    ),
-)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ..model.diagnosis import Abstention, Diagnosis, Finding, Proposal
+from ..analyse.whole_run import HEAVY
+from ..model.diagnosis import Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Startup
-from .parts.entry import NOTHING, Entry, given
+from .parts.entry import NOTHING, finding, given
 from .parts.facts import place_of
+from .parts.waits import MOST
 
 # startup-dominated
-SHARE = 0.2  # of the run (chosen: a tenth is what torch's own import takes of a minute)
 SECONDS = 2.0  # or it is too short to matter (chosen)
-PART = 0.5  # of the preparations, from which a remedy for one kind of them is offered (chosen)
 CLOCKS = "import and loader hooks"
 SCAN_ONCE = """\
 if cached.exists(): files = pickle.loads(cached.read_bytes())
@@ -46,14 +46,15 @@ def _start(diagnosis: Diagnosis) -> Startup | None:
     return next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
 
 
-def startup_dominated(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("host.python", KEEP_INDEX, IMPORT_LATER, needs=(seen_start,))
+def startup_dominated(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the script's own preparations are a fifth of the run."""
     run, start = diagnosis.profile.run, given(_start(diagnosis))
     own = start.before_torch_s + max(0.0, start.before_loader_s - start.torch_late_s)
-    if own < SECONDS or own < SHARE * run.duration_s:
+    if own < SECONDS or own < HEAVY * run.duration_s:
         return None
     if run.stopped_by is not None:
-        return Abstention("startup-dominated", "how long the training would have taken: it was cut short")
+        return "how long the training would have taken: it was cut short"
     known = (
         ("share of the run before the first loader, without importing torch", "startup_share",
          own / run.duration_s),
@@ -67,11 +68,6 @@ def startup_dominated(diagnosis: Diagnosis) -> Finding | Abstention | None:
     evidence = [Evidence(*one, CLOCKS) for one in known]
     # what is not imports is work of the script's own: most often, finding the data
     imports, place = min(own, start.imports_s), place_of(diagnosis)
-    proposals = [KEEP_INDEX.at(place)] if own - imports >= PART * own else []
-    proposals += [IMPORT_LATER] if imports >= PART * own else []
+    proposals = [KEEP_INDEX.at(place)] if own - imports >= MOST * own else []
+    proposals += [IMPORT_LATER] if imports >= MOST * own else []
     return Finding("startup-dominated", "host.python", evidence, proposals, place)
-
-
-FINDINGS = (
-    Entry("host.python", startup_dominated, needs=(seen_start,), remedies=(KEEP_INDEX, IMPORT_LATER)),
-)

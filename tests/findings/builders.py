@@ -27,7 +27,22 @@ class Case:
     name: str
     diagnosis: Diagnosis
     outcome: str
-    remedy: str = ""
+    remedies: tuple[str, ...] = ()
+
+
+def fires(name: str, diagnosis: Diagnosis, remedies: str = "") -> Case:
+    """A run in which the finding is made, and proposes at least these remedies."""
+    return Case(name, diagnosis, "fires", tuple(remedies.split()))
+
+
+def silent(name: str, diagnosis: Diagnosis) -> Case:
+    """A run in which it is not made."""
+    return Case(name, diagnosis, "silent")
+
+
+def abstains(name: str, diagnosis: Diagnosis) -> Case:
+    """A run in which the finding itself lacks something; what its needs ask for is not shown for each."""
+    return Case(name, diagnosis, "abstains")
 
 
 PLACE = Location("train.py", 12, "main")

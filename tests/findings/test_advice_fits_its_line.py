@@ -78,7 +78,7 @@ def test_a_line_that_makes_what_the_loss_is_made_of_is_named_as_such() -> None:
 
 
 def test_snippets_quote_the_line_that_is_meant() -> None:
-    measure = fix_of(found("host-python-hot", "it need not be measured each step"), "metrics-less")
+    measure = fix_of(found("host-python-hot", "a confusion matrix"), "metrics-less")
     assert measure.snippet == "if step % 10 == 0:\n    confusion(logits, y)"
     assert measure.location is not None
     assert (measure.location.file, measure.location.line) == ("train.py", 30)
@@ -113,13 +113,11 @@ def offered(finding: str, name: str) -> set[str]:
 
 
 def test_what_is_evaluated_once_is_not_to_be_evaluated_less_often() -> None:
-    assert offered("evaluation-heavy", "the only epoch is followed by the only evaluation") == {
-        "eval-no-grad"
-    }
+    assert offered("evaluation-heavy", "one epoch, one evaluation") == {"eval-no-grad"}
 
 
 def test_the_training_loader_is_not_told_again_to_have_workers() -> None:
-    finding = found("evaluation-heavy", "the training data is gone over again")
+    finding = found("evaluation-heavy", "over the training data")
     assert {proposal.id for proposal in finding.proposals} == {"eval-less"}
     assert finding.location is None
 

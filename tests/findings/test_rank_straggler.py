@@ -9,8 +9,8 @@ from tests.findings.cases import cases_of
 
 def test_a_machine_of_its_own_may_be_why_a_rank_is_late() -> None:
     cases = {one.name: one.diagnosis for one in cases_of("rank-straggler")}
-    shared = rank_straggler(cases["this rank's data takes longer"])
-    apart = rank_straggler(cases["it does, on a machine of its own"])
+    shared = rank_straggler.ask(cases["this rank's data takes longer"])
+    apart = rank_straggler.ask(cases["it does, on a machine of its own"])
     assert isinstance(shared, Finding)
     assert isinstance(apart, Finding)
     assert [one.id for one in shared.proposals] == ["balance-ranks"]

@@ -17,6 +17,6 @@ def test_reads_past_the_page_cache_are_not_hinted_at(direct: bool) -> None:
     case = next(one for one in cases_of("storage-latency-bound") if one.outcome == "fires")
     files = [HotFiles("1:1", 1, 0, direct=direct)]
     sick = replace(case.diagnosis, profile=replace(case.diagnosis.profile, hot_files=files))
-    found = storage_latency_bound(sick)
+    found = storage_latency_bound.ask(sick)
     assert isinstance(found, Finding)
     assert ("readahead-hints" in {proposal.id for proposal in found.proposals}) is not direct

@@ -17,9 +17,10 @@ from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
 from ...model.instruments import Operator
 from ...model.report import Fix
 from ...model.run import ENVIRONMENT, Treatment
-from .entry import given, spread
+from .entry import given, priced
 from .facts import readings
 from .memory_room import memory_left
+from .waits import NEARLY_ALL
 
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
@@ -56,11 +57,6 @@ def peak_share(view: DeviceView) -> float | None:
     return allocator.peak_bytes / whole if allocator is not None and allocator.peak_bytes and whole else None
 
 
-def saving(share: float, times_faster: float) -> float:
-    """The share of the device's time that is left if a part of it runs that many times as fast."""
-    return 1 - share * (1 - 1 / times_faster)
-
-
 def place(file: str, line: int) -> Location | None:
     """A line of the user's code, where one is known."""
     return Location(file, line) if file else None
@@ -68,8 +64,6 @@ def place(file: str, line: int) -> Location | None:
 
 PROFILER = "torch.profiler window"
 SETTINGS = "read when the training began to move"
-MOST_SPARED = 0.95  # of the loop's own work, at most: nothing vanishes (chosen)
-Factor = tuple[float, float, float]
 
 
 def anatomy(diagnosis: Diagnosis) -> DispatchBreakdown | None:
@@ -132,14 +126,8 @@ def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
 
 def spared(scenario: Scenario, seconds: float) -> Change:
     """The change that saves this many seconds per step of the loop's computing and calling."""
-    left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(own_s(scenario), 1e-12))
+    left = 1 - min(NEARLY_ALL, max(0.0, seconds) / max(own_s(scenario), 1e-12))
     return Change(compute=left, launch=left)
-
-
-def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
-    """Speedups if ``share`` of computing runs ``factors`` times as fast: cautious, likely, hopeful."""
-    low, likely, high = (Change(compute=1 - share * (1 - 1 / one)) for one in factors)
-    return spread(scenario, low, likely, high)
 
 
 UPDATES_AT_LEAST = 4  # optimizer steps, in the shortest stretches of steps that show so many (chosen)
@@ -179,8 +167,9 @@ def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change)
     half, all_of = (replace(spared, launch=one) for one in ((1 + 1 / count) / 2, 1 / count))
     if gain(scenario, all_of) < WORTH * gain(scenario, spared):
         return None
-    factor = spread(scenario, half, all_of, replace(all_of, compute=DENSER * spared.compute))
-    return replace(WHOLE.at(diagnosis.loader.location if diagnosis.loader else None), factor=factor)
+    denser = replace(all_of, compute=DENSER * spared.compute)
+    whole = WHOLE.at(diagnosis.loader.location if diagnosis.loader else None)
+    return priced(whole, scenario, half, all_of, denser)
 
 
 def built_at(optimizer: Optimizer) -> Location | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ...analyse.causes import gain
@@ -11,8 +11,9 @@ from ...analyse.loop_cpu import anatomy_of
 from ...model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
 
 Known = TypeVar("Known")
+Factor = tuple[float, float, float]  # speedups: cautious, likely, hopeful
 Need = Callable[[Diagnosis], "str | None"]  # what a run lacks, None if nothing
-Examine = Callable[[Diagnosis], "Finding | Abstention | None"]
+Examine = Callable[[Diagnosis], "Finding | str | None"]  # a text says what a run lacks, as a need does
 LOOP = "a training loop over a loader"
 DEVICE_CLOCK = "the accelerator's own clock in a steady training loop"
 
@@ -39,7 +40,15 @@ class Entry:
         if self.device and diagnosis.device is None:
             return None
         missing = next((lack for need in self.needs if (lack := need(diagnosis))), None)
-        return Abstention(self.id, missing) if missing else self.examine(diagnosis)
+        outcome = missing or self.examine(diagnosis)
+        return Abstention(self.id, outcome) if isinstance(outcome, str) else outcome
+
+
+def finding(
+    cause: str, *remedies: Proposal, needs: tuple[Need, ...] = (), device: bool = False
+) -> Callable[[Examine], Entry]:
+    """Declares that a function examines runs for a finding, which then stands under the function's name."""
+    return lambda examine: Entry(cause, examine, device, needs, remedies)
 
 
 def given(value: Known | None) -> Known:
@@ -98,10 +107,31 @@ def device_step(diagnosis: Diagnosis) -> str | None:
     return None
 
 
-def spread(scenario: Scenario, low: Change, likely: Change, high: Change) -> tuple[float, float, float]:
+# What is left of a cost after a remedy whose effect was not measured in this run: cautious, likely, hopeful.
+PARTLY = (1.0, 0.5, 0.1)  # elsewhere it brought anything between nothing and nearly all (chosen)
+MOSTLY = (0.5, 0.1, 0.0)  # elsewhere it removed nearly all (chosen)
+WHOLLY = (0.5, 0.0, 0.0)  # it removes all; at worst, half of what was measured was something else (chosen)
+NOTHING = (1.0, 1.0, 1.0)  # a speedup: no step gets faster; a failure is averted, or the run is shorter
+
+
+def left_of(share: float, lefts: Iterable[float]) -> tuple[float, ...]:
+    """What is left of a whole if so much is left of its part."""
+    return tuple(1 - min(1.0, share) * (1 - left) for left in lefts)
+
+
+def each(**lefts: Iterable[float]) -> list[Change]:
+    """A change for each assumption, from what is left of each cost under all of them."""
+    rows = zip(*lefts.values(), strict=True)
+    return [Change(**dict(zip(lefts, row, strict=True))) for row in rows]  # type: ignore[arg-type]
+
+
+def spread(scenario: Scenario, low: Change, likely: Change, high: Change) -> Factor:
     """Speedups of one remedy under a cautious, a likely and a hopeful assumption of what it changes."""
     first, *rest = sorted(gain(scenario, change) for change in (low, likely, high))
     return first, rest[0], rest[1]
 
 
-NOTHING = (1.0, 1.0, 1.0)  # a remedy that makes no step faster: it averts a failure, or shortens the run
+def priced(remedy: Proposal, scenario: Scenario, *changes: Change, most: Change | None = None) -> Proposal:
+    """The remedy with its speedups under three changes, and at most that of ``most``."""
+    limit = remedy.most if most is None else gain(scenario, most)
+    return replace(remedy, factor=spread(scenario, *changes), most=limit)

@@ -8,8 +8,7 @@ from ...model.diagnosis import Diagnosis
 from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...source.frames import is_users
-
-EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random part (chosen)
+from .waits import NEARLY_ALL
 
 
 def place_of(diagnosis: Diagnosis) -> Location | None:
@@ -48,6 +47,12 @@ def payload_of(diagnosis: Diagnosis) -> Payload | None:
 def repeats_of(diagnosis: Diagnosis) -> Repeats | None:
     """Whether the training loader's samples come out the same again, when some were followed."""
     return next((one for one in diagnosis.profile.repeats if one.loader == key_of(diagnosis)), None)
+
+
+def comes_again(diagnosis: Diagnosis) -> bool:
+    """Whether samples that were seen again came out the same: what makes them has no random part."""
+    repeats = repeats_of(diagnosis)
+    return repeats is not None and repeats.compared > 0 and repeats.equal >= NEARLY_ALL * repeats.compared
 
 
 def step_share(diagnosis: Diagnosis, part: str) -> float:

@@ -32,7 +32,7 @@ MORE_AT_ONCE = 2.0  # times the requests at once that were measured; beyond that
 PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it builds the loader
 
 
-def on_loader(remedy: Proposal, loader: Loader, text: str = "", **arguments: object) -> Proposal:
+def on_loader(remedy: Proposal, loader: Loader, text: str = "", /, **arguments: object) -> Proposal:
     """The remedy for a loader that is built with other arguments: the call to write, and the treatment."""
     return replace(
         remedy.at(loader.location, loader_call(loader, **arguments), text),

@@ -8,15 +8,14 @@ from statistics import fmean
 from ...analyse.causes import gain
 from ...analyse.ranks import Balance, compare, world_size
 from ...model.code import Location
-from ...model.diagnosis import Abstention, Change, Diagnosis, Proposal, Scenario
+from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
 from ...model.loops import Parallel, Passes
 from ...model.report import Evidence, Fix
 from .computing import operators
 from .facts import operations_of
+from .waits import MOST, WAIT_SHARE
 
-ROOM = 0.5  # of a rank's memory, below which the whole model is taken to fit (chosen)
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
-COPYING = 0.5  # of the loop's computing at most, as only one step is profiled, and steps differ (chosen)
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
 HALVED = """\
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
@@ -50,6 +49,7 @@ STAGE_0 = replace(
     title="keep all parameters and the optimizer's whole state on each rank: they fit",
     fix=Fix("in DeepSpeed's configuration", '"zero_optimization": {"stage": 0}'),
 )
+UNSHARDED = (GATHER_ONCE, GATHER_HALF, KEEP_WHOLE, STAGE_0)
 
 
 def unsharded(
@@ -69,7 +69,7 @@ def unsharded(
     memory = diagnosis.profile.machine.memory_bytes
     taken = STATES * model.gradient_bytes * diagnosis.host.trainers
     divided = model.arguments.get("stage") != "0"
-    if divided and memory and not diagnosis.host.accelerated and taken < ROOM * memory:
+    if divided and memory and not diagnosis.host.accelerated and taken < MOST * memory:
         none = Change(comm=0.0, compute=copying_left(diagnosis, 0.0))
         whole = STAGE_0 if model.kind == "zero" else KEEP_WHOLE
         found.append(_at_most(whole.at(place), gain(scenario, none)))
@@ -85,14 +85,13 @@ def copying_left(diagnosis: Diagnosis, left: float) -> float:
     """Share of the loop's computing that is left if ``left`` of the copying for exchanges is."""
     compute = mean_of(diagnosis, "compute")
     copied = sum(one.self_cpu_s for one in operators(diagnosis, COPIES.__contains__))
-    return 1 - (1 - left) * min(COPYING, copied / compute) if compute > 0 else 1.0
+    return 1 - (1 - left) * min(MOST, copied / compute) if compute > 0 else 1.0
 
 
 TIMED = "hook on the backward pass, schedstat"
 BUILT = "hook on DistributedDataParallel"
 SHARDED = "hook on the sharding call"
 COMPARED = "exchanges of all ranks, step by step"
-WORTH_NAMING = 0.05  # of the time in exchanges
 
 
 def pid_of(diagnosis: Diagnosis) -> int | None:
@@ -131,12 +130,12 @@ def alone(diagnosis: Diagnosis) -> bool:
     return world_size(diagnosis.profile) < 2 and not ranks.parallel
 
 
-def untimed(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain if no exchange was timed: the accelerator may run it without the training thread."""
+def untimed(diagnosis: Diagnosis) -> str | None:
+    """What is missing if no exchange was timed: the accelerator may run it without the training thread."""
     if diagnosis.scenario is None:
-        return Abstention(finding, "steps of a training loop")
+        return "steps of a training loop"
     timed = passes_of(diagnosis, True) is not None or share_of(diagnosis, "comm", "straggler") > 0
-    return None if timed else Abstention(finding, "exchanges that the training thread waits for")
+    return None if timed else "exchanges that the training thread waits for"
 
 
 def share_of(diagnosis: Diagnosis, *parts: str) -> float:
@@ -167,32 +166,31 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
     balance = compare(diagnosis.profile)
     source, share = compared(balance), share_of(diagnosis, "comm")
-    said = [
-        Evidence("share of the step in exchanges, of the rank that waits least",
-                 "exchange_share", share, source),
-        *_by_kind(diagnosis),
-        Evidence("share of the step that this rank waits for slower ranks", "straggler_share",
-                 share_of(diagnosis, "straggler"), source),
-    ]  # fmt: skip
+    what = "share of the step in exchanges, of the rank that waits least"
+    said = [Evidence(what, "exchange_share", share, source), *_by_kind(diagnosis)]
     if balance is None and (missing := rank_missing(diagnosis)):
         what = "share of the step that this rank waits in exchanges, or for ranks not measured"
-        unseen = Evidence("ranks not measured", "ranks_unseen", float(missing), "world size")
-        said = [Evidence(what, "exchange_share", share, TIMED), unseen, *_by_kind(diagnosis)]
+        said[0] = Evidence(what, "exchange_share", share, TIMED)
+        said.append(Evidence("ranks not measured", "ranks_unseen", float(missing), "world size"))
+    else:
+        what = "share of the step that this rank waits for slower ranks"
+        said.append(Evidence(what, "straggler_share", share_of(diagnosis, "straggler"), source))
     if passes is not None:
-        said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
-                             passes.exchange_s, TIMED))  # fmt: skip
+        what = "time asleep after a pass's own gradients are finished"
+        said.append(Evidence(what, "exchange_s", passes.exchange_s, TIMED))
     divided = sharded(diagnosis)
     if divided is not None:
-        what = f"ZeRO stage {stage}" if (stage := divided.arguments.get("stage")) else "each rank has a part"
-        said.append(Evidence(f"parameters of the model ({what})", "gradient_bytes",
-                             float(divided.gradient_bytes), SHARDED))  # fmt: skip
+        stage = divided.arguments.get("stage")
+        what = f"ZeRO stage {stage}" if stage else "each rank has a part"
+        size = float(divided.gradient_bytes)
+        said.append(Evidence(f"parameters of the model ({what})", "gradient_bytes", size, SHARDED))
     if model is not None:
         said.append(Evidence("gradients of one pass", "gradient_bytes", float(model.gradient_bytes), BUILT))
     for call in operations_of(diagnosis, "exchange")[:1]:
         where = f"{call.location.file}:{call.location.line}" if call.location else "an unknown line"
-        each = call.total_s / max(1, call.count)
         named = f"{call.name} for module {call.module}" if call.module else call.name
-        said.append(Evidence(f"time of each {named} at {where}", "collective_s", each, "hook on it"))
+        each_s = call.total_s / max(1, call.count)
+        said.append(Evidence(f"time of each {named} at {where}", "collective_s", each_s, "hook on it"))
     return said
 
 
@@ -209,7 +207,7 @@ def _by_kind(diagnosis: Diagnosis) -> list[Evidence]:
     return [
         Evidence(f"of the time in exchanges, {name}", "collective_share", share, "hooks on collectives")
         for name, share in sorted(shares.items(), key=lambda one: -one[1])
-        if share >= WORTH_NAMING
+        if share >= WAIT_SHARE
     ]
 
 

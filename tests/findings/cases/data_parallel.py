@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.loops import Passes
-from tests.findings.builders import MODEL, PASSES, Case, two_ranks
+from tests.findings.builders import MODEL, PASSES, Case, abstains, fires, silent, two_ranks
 
 # ddp-accum-sync
 FOUR = replace(PASSES, per_step=4.0)
@@ -15,16 +15,14 @@ SICK = StepCost(0.01, comm=0.009)
 
 
 def ddp_accum_sync() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     closure = replace(FOUR, in_optimizer=400)
     return (
-        Case("four passes, four exchanges", two_ranks(SICK, passes=(FOUR,)), "fires", "ddp-no-sync"),
-        Case("four passes, one exchange", two_ranks(SICK, passes=(replace(FOUR), LOCAL)), "silent"),
-        Case("every pass is followed by a step", two_ranks(SICK), "silent"),
-        Case("an optimizer with a closure", two_ranks(SICK, passes=(closure,)), "silent"),
-        Case("the exchange costs nothing", two_ranks(StepCost(0.05, comm=1e-4), passes=(FOUR,)), "silent"),
-        Case("nothing is wrapped", two_ranks(SICK, model=None, passes=()), "silent"),
-        Case("no optimizer", two_ranks(SICK, model=MODEL, passes=(replace(FOUR, per_step=0.0),)), "abstains"),
+        fires("four passes, four exchanges", two_ranks(SICK, passes=(FOUR,)), "ddp-no-sync"),
+        silent("four passes, one exchange", two_ranks(SICK, passes=(replace(FOUR), LOCAL))),
+        silent("every pass is followed by a step", two_ranks(SICK)),
+        silent("an optimizer with a closure", two_ranks(SICK, passes=(closure,))),
+        silent("nothing is wrapped", two_ranks(SICK, model=None, passes=())),
+        abstains("no optimizer", two_ranks(SICK, model=MODEL, passes=(replace(FOUR, per_step=0.0),))),
     )
 
 
@@ -43,15 +41,14 @@ def _one_bucket() -> Diagnosis:
 
 
 def ddp_overhead_flags() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     viewed = {"gradient_as_bucket_view": "True"}
     return (
-        Case("gradients are copied back", _flags_case(COPYING, {}), "fires", "ddp-bucket-view"),
-        Case("a needless search", _flags_case(PASSES, {"find_unused_parameters": "True", **viewed}), "fires"),
-        Case("one bucket of 80 MB", _one_bucket(), "fires"),
-        Case("gradients live in their buckets", _flags_case(COPYING, viewed), "silent"),
-        Case("nothing is wrapped", two_ranks(StepCost(0.01), model=None, passes=()), "silent"),
-        Case("no exchange was timed", two_ranks(StepCost(0.0, 0.02), passes=()), "abstains"),
+        fires("gradients are copied back", _flags_case(COPYING, {}), "ddp-bucket-view"),
+        fires("a needless search", _flags_case(PASSES, {"find_unused_parameters": "True", **viewed})),
+        fires("one bucket of 80 MB", _one_bucket()),
+        silent("gradients live in their buckets", _flags_case(COPYING, viewed)),
+        silent("nothing is wrapped", two_ranks(StepCost(0.01), model=None, passes=())),
+        abstains("no exchange was timed", two_ranks(StepCost(0.0, 0.02), passes=())),
     )
 
 
@@ -62,9 +59,8 @@ def _dataparallel_case(devices: int) -> Diagnosis:
 
 
 def dataparallel_used() -> tuple[Case, ...]:
-    """It fires or stays silent; it never abstains."""
     return (
-        Case("four devices", _dataparallel_case(4), "fires", "use-ddp"),
-        Case("one device", _dataparallel_case(1), "silent"),
-        Case("DistributedDataParallel", two_ranks(StepCost(0.0, 0.02)), "silent"),
+        fires("four devices", _dataparallel_case(4), "use-ddp"),
+        silent("one device", _dataparallel_case(1)),
+        silent("DistributedDataParallel", two_ranks(StepCost(0.0, 0.02))),
     )

@@ -9,7 +9,7 @@ from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Inputs, Scen
 from bottleneck_doctor.model.fetches import HotFiles, Making, Payload, Repeats
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.run import Machine
-from tests.findings.builders import PLACE, Case, inputs_of, steady_run
+from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, silent, steady_run
 
 # decode-bound
 DECODE_WORK, DECODE_COST = BatchCost(0.03), StepCost(0.0, 0.003)
@@ -32,22 +32,14 @@ def _augmented() -> Diagnosis:
 
 
 def decode_bound() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("large JPEG files", _decode_case(".jpg"), "fires", "resize-offline"),
-        Case("large JPEG files, decoded in full", _decode_case(".jpg"), "fires", "decode-scaled"),
-        Case("large JPEG files, augmented", _augmented(), "fires", "resize-offline"),
-        Case("pictures that another pipeline may decode", _decode_case(".png"), "fires", "dali-pipeline"),
-        Case("PNG files", _decode_case(".png"), "fires", "reencode-offline"),
-        Case("memory for all of them", _decode_case(".jpg", memory=512 << 30), "fires", "cache-decoded-ram"),
-        Case("memory for none but finished samples", _decode_case(".jpg", memory=64 << 30), "fires"),
-        Case("another preparation dominates", _decode_case(".jpg", replace(PHOTOS, decode=0.005)), "silent"),
-        Case(
-            "the workers keep up",
-            steady_run(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS),
-            "silent",
-        ),
-        Case("no fetch was timed", _decode_case(".jpg", Inputs()), "abstains"),
+        fires("large JPEG files", _decode_case(".jpg"), "resize-offline decode-scaled"),
+        fires("large JPEG files, augmented", _augmented(), "resize-offline"),
+        fires("PNG files", _decode_case(".png"), "reencode-offline dali-pipeline"),
+        fires("memory for all of them", _decode_case(".jpg", memory=512 << 30), "cache-decoded-ram"),
+        fires("memory for none but finished samples", _decode_case(".jpg", memory=64 << 30)),
+        silent("another preparation dominates", _decode_case(".jpg", replace(PHOTOS, decode=0.005))),
+        silent("the workers keep up", steady_run(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS)),
     )
 
 
@@ -67,17 +59,13 @@ def _augment_case(
 
 
 def augment_bound() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("colours before the crop", _augment_case(0.015), "fires", "aug-reorder"),
-        Case(
-            "the same with an accelerator", _augment_case(0.015, accelerated=True), "fires", "aug-gpu-batch"
-        ),
-        Case("it is conversions", _augment_case(0.015, name="ToTensor"), "fires"),
-        Case("samples come out the same", _augment_case(0.015, equal=32), "silent"),
-        Case("decoding dominates", _augment_case(0.003), "silent"),
-        Case("the workers keep up", _augment_case(0.015, own_s=0.03), "silent"),
-        Case("no fetch was timed", replace(_augment_case(0.015), inputs=Inputs()), "abstains"),
+        fires("colours before the crop", _augment_case(0.015), "aug-reorder"),
+        fires("the same with an accelerator", _augment_case(0.015, accelerated=True), "aug-gpu-batch"),
+        fires("it is conversions", _augment_case(0.015, name="ToTensor")),
+        silent("samples come out the same", _augment_case(0.015, equal=32)),
+        silent("decoding dominates", _augment_case(0.003)),
+        silent("the workers keep up", _augment_case(0.015, own_s=0.03)),
     )
 
 
@@ -98,20 +86,12 @@ def _collate_case(
 
 
 def collate_bound() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("sentences are padded as lists", _collate_case(), "fires", "collate-vectorise"),
-        Case(
-            "large samples are stacked by torch",
-            _collate_case(BatchCost(0.008, 0.01), PICTURES),
-            "fires",
-            "half-inputs",
-        ),
-        Case("collating is a tenth of the work", _collate_case(BatchCost(0.01, 0.001)), "silent"),
-        Case("one copy is all that it does", _collate_case(size=3e7), "silent"),
-        Case("rows of memory are stacked", _collate_case(BatchCost(0.001, 0.001), PICTURES), "silent"),
-        Case("the loop has other things to do", _collate_case(cost=StepCost(0.0, 0.05)), "silent"),
-        Case("no fetch was timed", replace(_collate_case(), inputs=Inputs()), "abstains"),
+        fires("sentences are padded as lists", _collate_case(), "collate-vectorise"),
+        fires("torch stacks large samples", _collate_case(BatchCost(0.008, 0.01), PICTURES), "half-inputs"),
+        silent("collating is a tenth of the work", _collate_case(BatchCost(0.01, 0.001))),
+        silent("rows of memory are stacked", _collate_case(BatchCost(0.001, 0.001), PICTURES)),
+        silent("the loop has other things to do", _collate_case(cost=StepCost(0.0, 0.05))),
     )
 
 
@@ -139,12 +119,9 @@ def _variance_case(spread: float, workers: int = 4, batches: int = 400) -> Diagn
 
 
 def batch_time_variance() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("requests of very different length", _variance_case(1.1), "fires", "prefetch-deeper"),
-        Case("the same, taken as they come", _variance_case(1.1), "fires", "unordered-batches"),
-        Case("batches alike", _variance_case(0.1), "silent"),
-        Case("one worker is not overtaken", _variance_case(1.1, 1), "silent"),
-        Case("a handful of batches", _variance_case(1.1, batches=12), "abstains"),
-        Case("no fetch was timed", replace(_variance_case(1.1), inputs=Inputs()), "abstains"),
+        fires("requests of any length", _variance_case(1.1), "prefetch-deeper unordered-batches"),
+        silent("batches alike", _variance_case(0.1)),
+        silent("one worker is not overtaken", _variance_case(1.1, 1)),
+        abstains("a handful of batches", _variance_case(1.1, batches=12)),
     )

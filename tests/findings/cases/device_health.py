@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bottleneck_doctor.model.derived import DeviceStepBreakdown, DriverView
 from bottleneck_doctor.model.diagnosis import Diagnosis
-from tests.findings.builders import COPYING, SATURATED, Case, accelerator_run
+from tests.findings.builders import COPYING, SATURATED, Case, abstains, accelerator_run, fires, silent
 
 # gpu-hw-degraded
 WELL = DriverView(
@@ -23,16 +23,15 @@ def _degraded_case(beat: DeviceStepBreakdown | None, driver: DriverView) -> Diag
 
 
 def gpu_hw_degraded() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case("hot, at half its clock", _degraded_case(SATURATED, HOT), "fires", "cooling-or-power"),
-        Case("a power limit set to a third", _degraded_case(SATURATED, CAPPED), "fires", "cooling-or-power"),
-        Case("hot, by the driver's word alone", _degraded_case(None, HOT), "fires", "cooling-or-power"),
-        Case("eight lanes of an older generation", _degraded_case(COPYING, NARROW), "fires", "reseat-pcie"),
-        Case("at its power limit as designed", _degraded_case(SATURATED, AS_BUILT), "silent"),
-        Case("a healthy device", _degraded_case(SATURATED, WELL), "silent"),
-        Case("two seconds of readings", _degraded_case(SATURATED, BRIEF), "abstains"),
-        Case("no driver was asked", _degraded_case(SATURATED, DriverView()), "abstains"),
+        fires("hot, at half its clock", _degraded_case(SATURATED, HOT), "cooling-or-power"),
+        fires("a power limit set to a third", _degraded_case(SATURATED, CAPPED), "cooling-or-power"),
+        fires("hot, by the driver's word alone", _degraded_case(None, HOT), "cooling-or-power"),
+        fires("eight lanes of an older generation", _degraded_case(COPYING, NARROW), "reseat-pcie"),
+        silent("at its power limit as designed", _degraded_case(SATURATED, AS_BUILT)),
+        silent("a healthy device", _degraded_case(SATURATED, WELL)),
+        abstains("two seconds of readings", _degraded_case(SATURATED, BRIEF)),
+        abstains("no driver was asked", _degraded_case(SATURATED, DriverView())),
     )
 
 
@@ -49,22 +48,13 @@ def _shared_case(
 
 
 def gpu_shared() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case(
-            "a neighbour takes half of the time",
-            _shared_case(SATURATED, 0.5, 1.0, 9 * GIB),
-            "fires",
-            "exclusive-gpu",
+        fires("a neighbour takes half of it", _shared_case(SATURATED, 0.5, 1.0, 9 * GIB), "exclusive-gpu"),
+        fires(
+            "the same, known from the driver alone", _shared_case(None, 0.5, 1.0, 9 * GIB), "exclusive-gpu"
         ),
-        Case(
-            "the same, known from the driver alone",
-            _shared_case(None, 0.5, 1.0, 9 * GIB),
-            "fires",
-            "exclusive-gpu",
-        ),
-        Case("an open notebook holds memory", _shared_case(SATURATED, None, 1.0, 20 * GIB), "fires"),
-        Case("no other process", _shared_case(SATURATED, 1.0, 0.0), "silent"),
-        Case("a display", _shared_case(SATURATED, 0.99, 1.0, GIB), "silent"),
-        Case("process numbers of the host", _shared_case(SATURATED, None, None), "abstains"),
+        fires("an open notebook holds memory", _shared_case(SATURATED, None, 1.0, 20 * GIB)),
+        silent("no other process", _shared_case(SATURATED, 1.0, 0.0)),
+        silent("a display", _shared_case(SATURATED, 0.99, 1.0, GIB)),
+        abstains("process numbers of the host", _shared_case(SATURATED, None, None)),
     )

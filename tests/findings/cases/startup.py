@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
 from bottleneck_doctor.model.run import Startup
-from tests.findings.builders import Case, steady_run
+from tests.findings.builders import Case, abstains, fires, silent, steady_run
 
 
 # startup-dominated
@@ -21,13 +21,11 @@ SCAN = Startup(1, 0.1, 0.2, 3.0, 30.0, 0.1, 1.0)
 
 
 def startup_dominated() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("half of the run looks for files", _case(SCAN), "fires"),
-        Case("half of the run imports", _case(replace(SCAN, imports_s=28.0)), "fires"),
-        Case("torch alone is slow", _case(Startup(1, 0.1, 0.2, 30.0, 1.0, 0.1, 0.5)), "silent"),
-        Case("torch brings in the rest later", _case(replace(SCAN, torch_late_s=29.5)), "silent"),
-        Case("one second", _case(replace(SCAN, before_loader_s=1.0)), "silent"),
-        Case("stopped by --max-steps", _case(SCAN, "--max-steps"), "abstains"),
-        Case("the start was not seen", _case(None), "abstains"),
+        fires("half of the run looks for files", _case(SCAN)),
+        fires("half of the run imports", _case(replace(SCAN, imports_s=28.0))),
+        silent("torch alone is slow", _case(Startup(1, 0.1, 0.2, 30.0, 1.0, 0.1, 0.5))),
+        silent("torch brings in the rest later", _case(replace(SCAN, torch_late_s=29.5))),
+        silent("one second", _case(replace(SCAN, before_loader_s=1.0))),
+        abstains("stopped by --max-steps", _case(SCAN, "--max-steps")),
     )

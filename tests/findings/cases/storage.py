@@ -17,7 +17,7 @@ from bottleneck_doctor.model.diagnosis import (
 from bottleneck_doctor.model.fetches import FetchTable, HotFiles
 from bottleneck_doctor.model.instruments import Operation, Series
 from bottleneck_doctor.model.loops import Loop
-from tests.findings.builders import Case, inputs_of, steady_run
+from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 
 # storage-latency-bound
 LATENCY_WORK = BatchCost(0.002, storage=0.02)
@@ -33,34 +33,16 @@ def _latency_case(inputs: Inputs, host: HostLoad = QUIET) -> Diagnosis:
 
 
 def storage_latency_bound() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("small reads one after the other", _latency_case(LATENCY_SMALL), "fires", "workers-auto"),
-        Case("a memory map at random", _latency_case(MAPPED), "fires", "readahead-hints"),
-        Case(
-            "readahead around every row",
-            _latency_case(replace(MAPPED, storage_bytes=1e9)),
-            "fires",
-            "readahead-hints",
+        fires("small reads one after the other", _latency_case(LATENCY_SMALL), "workers-auto"),
+        fires("a memory map at random", _latency_case(MAPPED), "readahead-hints"),
+        fires("readahead around rows", _latency_case(replace(MAPPED, storage_bytes=1e9)), "readahead-hints"),
+        fires(
+            "no disk counters", _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)), "workers-auto"
         ),
-        Case(
-            "no disk counters",
-            _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)),
-            "fires",
-            "workers-auto",
-        ),
-        Case(
-            "a full queue of large reads",
-            _latency_case(LATENCY_LARGE, replace(QUIET, disk_queue=20.0)),
-            "silent",
-        ),
-        Case("decoding, not reading", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), workers=1), "silent"),
-        Case(
-            "sleeping, not reading",
-            steady_run(BatchCost(0.002, wait=0.02), StepCost(0.0, 0.002), workers=1),
-            "silent",
-        ),
-        Case("no fetch was timed", _latency_case(Inputs()), "abstains"),
+        silent("a full queue", _latency_case(LATENCY_LARGE, replace(QUIET, disk_queue=20.0))),
+        silent("decoding, not reading", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), workers=1)),
+        silent("sleeping", steady_run(BatchCost(0.002, wait=0.02), StepCost(0.0, 0.002), workers=1)),
     )
 
 
@@ -84,15 +66,13 @@ def _limited(limit_bytes_per_s: float) -> Diagnosis:
 
 
 def storage_bandwidth_bound() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("four workers at a full disk", _bandwidth_case(), "fires", "stage-to-fast-storage"),
-        Case("a control group's limit is reached", _limited(1.1e9), "fires", "stage-to-fast-storage"),
-        Case("a control group's limit is far", _limited(9e9), "silent"),
-        Case("the disk idles most of the time", _bandwidth_case(host=replace(FULL, disk_busy=0.3)), "silent"),
-        Case("many small reads", _bandwidth_case(inputs=replace(BANDWIDTH_LARGE, reads=4000.0)), "silent"),
-        Case("no disk counters", _bandwidth_case(host=HostLoad(cores=4.0)), "abstains"),
-        Case("no fetch was timed", _bandwidth_case(inputs=Inputs()), "abstains"),
+        fires("four workers at a full disk", _bandwidth_case(), "stage-to-fast-storage"),
+        fires("a control group's limit is reached", _limited(1.1e9), "stage-to-fast-storage"),
+        silent("a control group's limit is far", _limited(9e9)),
+        silent("the disk idles most of the time", _bandwidth_case(host=replace(FULL, disk_busy=0.3))),
+        silent("many small reads", _bandwidth_case(inputs=replace(BANDWIDTH_LARGE, reads=4000.0))),
+        abstains("no disk counters", _bandwidth_case(host=HostLoad(cores=4.0))),
     )
 
 
@@ -115,16 +95,13 @@ LOCAL = BatchCost(0.001, storage=0.03)
 
 
 def remote_storage_latency() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("objects one by one", _remote_case(OBJECTS), "fires", "workers-auto"),
-        Case("a mount across the network", _on_nfs(_remote_case(OBJECTS)), "fires", "local-mirror"),
-        Case("reads from a local disk", _remote_case(inputs_of(LOCAL, 2, 0.0155), LOCAL), "silent"),
-        Case("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP), "silent"),
-        Case(
-            "no waits were sampled",
-            _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP),
-            "abstains",
+        fires("objects one by one", _remote_case(OBJECTS), "workers-auto"),
+        fires("a mount across the network", _on_nfs(_remote_case(OBJECTS)), "local-mirror"),
+        silent("reads from a local disk", _remote_case(inputs_of(LOCAL, 2, 0.0155), LOCAL)),
+        silent("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP)),
+        abstains(
+            "no waits were sampled", _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP)
         ),
     )
 
@@ -146,20 +123,14 @@ def _one_file(sick: Diagnosis) -> Diagnosis:
 
 
 def small_files() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("cold small files", _files_case(COLD, COLD_FILES), "fires", "pack-shards"),
-        Case("warm small files", _files_case(WARM, WARM_FILES), "fires", "pack-shards"),
-        Case(
-            "an image and its label file",
-            _files_case(COLD, replace(COLD_FILES, opens=64.0)),
-            "fires",
-            "cache-metadata",
-        ),
-        Case("warm files, decoded", _files_case(WARM, replace(WARM_FILES, system=0.002)), "silent"),
-        Case("large files", _files_case(COLD, replace(COLD_FILES, read_bytes=64e6)), "silent"),
-        Case("one file, opened per sample", _one_file(_files_case(COLD, COLD_FILES)), "silent"),
-        Case("opens were not counted", _files_case(COLD, replace(COLD_FILES, opens=None)), "abstains"),
+        fires("cold small files", _files_case(COLD, COLD_FILES), "pack-shards"),
+        fires("warm small files", _files_case(WARM, WARM_FILES), "pack-shards"),
+        fires("image and label file", _files_case(COLD, replace(COLD_FILES, opens=64.0)), "cache-metadata"),
+        silent("warm files, decoded", _files_case(WARM, replace(WARM_FILES, system=0.002))),
+        silent("large files", _files_case(COLD, replace(COLD_FILES, read_bytes=64e6))),
+        silent("one file, opened per sample", _one_file(_files_case(COLD, COLD_FILES))),
+        abstains("opens were not counted", _files_case(COLD, replace(COLD_FILES, opens=None))),
     )
 
 
@@ -188,19 +159,14 @@ def _cache_case(
 
 
 def page_cache_misses() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     assert readings(_cache_case(0).profile.series, "memory_available_bytes")
     return (
-        Case("every epoch is cold, and it would fit", _cache_case(4_000_000), "fires", "cache-bytes-ram"),
-        Case(
-            "every epoch is cold; half would fit", _cache_case(4_000_000, 5e9), "fires", "cache-fraction-ram"
-        ),
-        Case(
-            "one small file, read in slices", _cache_case(4_000_000, 5e9, files=1), "fires", "cache-bytes-ram"
-        ),
-        Case("memory keeps most of it", _cache_case(1_000_000), "silent"),
-        Case("decoding takes the time", _cache_case(4_000_000, work=BatchCost(0.02)), "silent"),
-        Case("the first epoch is not over", _cache_case(0, epochs=1), "abstains"),
+        fires("every epoch is cold, and it would fit", _cache_case(4_000_000), "cache-bytes-ram"),
+        fires("every epoch is cold; half would fit", _cache_case(4_000_000, 5e9), "cache-fraction-ram"),
+        fires("one small file, read in slices", _cache_case(4_000_000, 5e9, files=1), "cache-bytes-ram"),
+        silent("memory keeps most of it", _cache_case(1_000_000)),
+        silent("decoding takes the time", _cache_case(4_000_000, work=BatchCost(0.02))),
+        abstains("the first epoch is not over", _cache_case(0, epochs=1)),
     )
 
 
@@ -234,19 +200,17 @@ def _contended_case(
 
 
 def disk_contended() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     saving = StepCost(0.0, 0.01, checkpoint=0.02)
     saves = Operation("checkpoint", 1, 0, "save", 40, 4.0, 0.4, 0.2)
     return (
-        Case("reads wait behind other jobs", _contended_case(3e8), "fires", "io-isolate"),
-        Case(
+        fires("reads wait behind other jobs", _contended_case(3e8), "io-isolate"),
+        fires(
             "checkpoints wait behind other jobs",
             _contended_case(3e8, BatchCost(0.001), saving, saves=(saves,)),
-            "fires",
             "io-isolate",
         ),
-        Case("the loader needs no disk", _contended_case(3e8, BatchCost(0.02)), "silent"),
-        Case("the disk is the job's", _contended_case(1e6), "silent"),
-        Case("the disk is mostly idle", _contended_case(3e8, busy=0.1), "silent"),
-        Case("disks were not counted", _contended_case(None), "abstains"),
+        silent("the loader needs no disk", _contended_case(3e8, BatchCost(0.02))),
+        silent("the disk is the job's", _contended_case(1e6)),
+        silent("the disk is mostly idle", _contended_case(3e8, busy=0.1)),
+        abstains("disks were not counted", _contended_case(None)),
     )
