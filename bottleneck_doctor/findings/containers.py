@@ -8,10 +8,10 @@ from ..analyse.inputs import making_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .parts.entry import MOSTLY, dataloader_loop, each, finding, given, left_of, priced, timed_fetches
-from .parts.facts import hot_files_of, payload_of, place_of
+from .parts.facts import TASK_IO, hot_files_of, payload_of, place_of
 from .parts.lines import hottest_place, line_evidence, lines_of
+from .parts.loader_remedies import IN_MEMORY
 from .parts.memory_room import COPY_S_PER_BYTE, fits_memory
-from .parts.reading import TASK_IO
 from .parts.waits import BOOKS, LARGE, MOST, TRIFLE, VISIBLE, dearest, held_up, making_s, wait_evidence
 
 # container-format-misuse
@@ -40,19 +40,10 @@ RECHUNK = Proposal(
     risk="chunks of one sample compress less well",
     basis="bound",
 )
-UNPACK = Proposal(
-    id="cache-bytes-ram",
-    title="unpack the data into memory once, before training",
-    fix=Fix(
-        "read the whole data set at the start, where it fits",
-        "self.rows = h5py.File(path)['x'][:]     # once, before workers are forked; then self.rows[i]",
-    ),
-    risk="needs memory for all of it",
-    basis="bound",
-)
+UNPACK = "self.rows = h5py.File(path)['x'][:]     # once, before workers are forked; then self.rows[i]"
 
 
-@finding("input.preprocess", OPEN_ONCE, RECHUNK, UNPACK, needs=(timed_fetches,))
+@finding("input.preprocess", OPEN_ONCE, RECHUNK, IN_MEMORY, needs=(timed_fetches,))
 def container_format_misuse(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when opening containers, or reading bytes that no sample uses, takes a large share of a batch."""
     inputs, place = diagnosis.inputs, place_of(diagnosis)
@@ -97,7 +88,8 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
     proposals = [priced(RECHUNK.at(place), scenario, *changes)]
     if not asleep and fits_memory(diagnosis, delivered / max(1.0, inputs.samples)):
         none = each(cpu=left_of(unpacking, MOSTLY))
-        proposals.insert(0, priced(UNPACK.at(place), scenario, *none))
+        unpack = replace(IN_MEMORY.at(place, UNPACK, "unpack it once, where it fits"), basis="bound")
+        proposals.insert(0, priced(unpack, scenario, *none))
     what = (
         "from storage for each that the batch holds" if asleep else "for each that it holds, of packed chunks"
     )

@@ -12,7 +12,7 @@ from ..model.report import Evidence, Fix
 from .parts.entry import PARTLY, WHOLLY, dataloader_loop, each, finding, given, left_of, priced
 from .parts.facts import comes_again, hot_files_of, one_epoch, payload_of, place_of, repeats_of
 from .parts.lines import hottest_place, line_evidence
-from .parts.loader_remedies import on_loader
+from .parts.loader_remedies import SMALLER, on_loader
 from .parts.memory_room import COPY_S_PER_BYTE, fits_memory, remembering
 from .parts.waits import BOOKS, LARGE, MOST, NEARLY_ALL, PAYS, dearest, held_up, wait_evidence, waits
 
@@ -210,23 +210,12 @@ PADDING = """\
 def collate(batch):
     sequences, labels = zip(*batch)
     return torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True), torch.tensor(labels)"""
-BYTES = """\
-return torch.from_numpy(image), label       # uint8 from __getitem__: a quarter of float32
-x = x.to(device).float().div_(255)          # in the loop, on the whole batch"""
 VECTORISE = Proposal(
     id="collate-vectorise",
     title="put samples together with calls on whole tensors",
     fix=Fix("replace the loops in the collate function", PADDING),
     effort="hours",
     risk="check that padding values and types stay the same",
-    basis="bound",
-)
-SMALLER = Proposal(
-    id="half-inputs",
-    title="collate smaller samples: bytes or half precision instead of float32",
-    fix=Fix("return the smallest type that holds the data; convert the batch", BYTES),
-    effort="hours",
-    risk="the conversion moves into the loop; half precision rounds; bytes cannot shrink further",
     basis="bound",
 )
 

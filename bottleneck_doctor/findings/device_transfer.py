@@ -13,7 +13,7 @@ from ..model.run import Treatment
 from .parts.computing import ALLOCATOR, CALLS, CLOCK, beat_of, of_step, place
 from .parts.entry import WHOLLY, device_step, each, finding, given, left_of, priced
 from .parts.facts import payload_of
-from .parts.loader_remedies import loader_with
+from .parts.loader_remedies import SMALLER, loader_with
 from .parts.rewriting import loader_call
 from .parts.waits import MOST, TRIFLE, VISIBLE, WAIT_SHARE, dearest
 
@@ -40,17 +40,6 @@ PREFETCH = Proposal(
     effort="hours",
     risk="one batch more on the device; memory is reused too early without record_stream",
     treatments=(Treatment("device_ahead"),),
-)
-SMALLER = Proposal(
-    id="half-inputs",
-    title="send smaller types to the device: bytes or half precision instead of float32",
-    fix=Fix(
-        "return the smallest type that holds the data; convert on the device",
-        "return torch.from_numpy(image), label       # uint8 from the data set: a quarter of float32\n"
-        "x = x.to(device, non_blocking=True).float().div_(255)      # on the device",
-    ),
-    effort="hours",
-    risk="half precision rounds; the conversion takes time on the device",
 )
 
 
@@ -85,7 +74,7 @@ def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | str | None:
     wide = sum(one.bytes for one in copies if one.dtype in WIDE) / max(moved, 1e-12)
     if wide > MOST:
         changes = each(copying=left_of(wide, (1.0, 0.5, 0.25)))  # as it is, halves, single bytes
-        proposals.append(priced(SMALLER.at(where), scenario, *changes))
+        proposals.append(priced(SMALLER.at(where), scenario, *changes, most=changes[-1]))
     return Finding("transfer-not-overlapped", "device.transfer", evidence, proposals, where)
 
 

@@ -35,7 +35,9 @@ from .parts.facts import payload_of, place_of
 from .parts.lines import STACKS, hottest_place, line_evidence, statement_of
 from .parts.loader_remedies import (
     FEWER,
+    IN_MEMORY,
     RESERVE,
+    STAGE,
     WORKERS,
     as_served,
     meant,
@@ -44,7 +46,6 @@ from .parts.loader_remedies import (
     reserve_cores,
     without_workers,
 )
-from .parts.reading import STAGE
 from .parts.waits import (
     LARGE,
     LOOKS_AT_LEAST,
@@ -91,40 +92,36 @@ MORE_FEEDERS = Proposal(
     effort="hours",
     risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
 )
-MAIN_UNLOCK = Proposal(
-    id="release-lock",
-    title="let the threads that fill the queue wait side by side, not one at a time in a lock",
+UNLOCK = Proposal(
+    id="shorten-lock",
+    title="hold the lock for less, so that threads or workers need not take turns",
     fix=Fix(
-        "hold the lock for what the threads share, not while one of them waits for its answer",
-        "with lock: job = next(jobs)                          # what they share\n"
-        "answer = ask(job)                                    # outside of it: all of them wait at once",
+        "keep only what must not happen twice at once under the lock",
+        "with lock:\n"
+        "    handle = take(index)                 # only what must not happen twice at once\n"
+        "sample = prepare(handle)                 # everything else, and all waiting, outside the lock",
     ),
-    risk="what the lock protects must bear several threads at once, or each needs its own",
-)
-MAIN_PREFETCH = Proposal(
-    id="thread-prefetch",
-    title="make the next batches in a background thread",
-    fix=Fix(
-        "fill a bounded queue from a thread and take batches from it",
-        "ready = queue.Queue(4)                              # import queue, threading\n"
-        "def fill():\n"
-        "    while True: ready.put(get_batch())\n"
-        "threading.Thread(target=fill, daemon=True).start()\n"
-        "batch = ready.get()                                 # in the loop",
-    ),
-    risk="the function then runs in another thread, and holds the interpreter's lock while in Python",
-)
-HOLD_BYTES = Proposal(
-    id="cache-bytes-ram",
-    title="read the data into memory once, before training",
-    fix=Fix(
-        "keep the bytes that the function reads, where they fit",
-        "from functools import lru_cache    # @lru_cache(maxsize=None) on the function that reads a file",
-    ),
-    risk="needs memory for all of it; the first pass reads as slowly as today",
+    effort="hours",
+    risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
     basis="bound",
 )
-STAGE_LOCALLY = replace(STAGE, title="copy the data to a local disk before training")
+AHEAD = 4  # batches that a background thread keeps ready, as two workers would
+THREAD = """\
+def ahead(batches, depth=4):             # for batch in ahead(loader): ..., or of any iterable
+    ready, end = queue.Queue(depth), object()
+    def fill():
+        for batch in batches: ready.put(batch)
+        ready.put(end)
+    threading.Thread(target=fill, daemon=True).start()
+    while (batch := ready.get()) is not end: yield batch"""
+PREFETCH = Proposal(
+    id="thread-prefetch",
+    title="make the next batches in a background thread",
+    fix=Fix("wrap the loader, or what makes the batches", THREAD),
+    change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
+    apply="hook",
+    risk="that code then runs in another thread, whose exceptions must be handed over",
+)
 
 
 @finding(
@@ -132,11 +129,11 @@ STAGE_LOCALLY = replace(STAGE, title="copy the data to a local disk before train
     GIVE_WORKERS,
     MOVE_TO_LOADER,
     MORE_FEEDERS,
-    MAIN_UNLOCK,
+    UNLOCK,
     RESERVE,
-    MAIN_PREFETCH,
-    HOLD_BYTES,
-    STAGE_LOCALLY,
+    PREFETCH,
+    IN_MEMORY,
+    STAGE,
     needs=(steady_steps,),
 )
 def loader_in_main(diagnosis: Diagnosis) -> Finding | None:
@@ -198,7 +195,7 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     locked = threads > 1 and _waits_for_lock(diagnosis, place)
     more = (threads / 2, threads, threads) if locked else MORE_THREADS
     left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
-    remedy = (MAIN_UNLOCK if locked else MORE_FEEDERS).at(place)
+    remedy = (UNLOCK if locked else MORE_FEEDERS).at(place)
     proposal = priced(remedy, scenario, *each(storage=left, network=left, wait=left))
     text = "threads that make batches for the loop, which waits for them in a queue"
     evidence = [
@@ -229,8 +226,8 @@ def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     if inputs.storage + inputs.reading < MOST * making_s(inputs):
         return []
     return [
-        priced(HOLD_BYTES.at(place), scenario, *each(storage=MOSTLY)),
-        priced(STAGE_LOCALLY.at(place_of(diagnosis)), scenario, *each(storage=PARTLY)),
+        priced(replace(IN_MEMORY.at(place), basis="bound"), scenario, *each(storage=MOSTLY)),
+        priced(STAGE.at(place_of(diagnosis)), scenario, *each(storage=PARTLY)),
     ]
 
 
@@ -242,40 +239,10 @@ def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     own = sum(cost.idle + cost.compute for cost in scenario.costs)
     if idle < MOST * own and _asleep(diagnosis.inputs) < NEARLY_ALL:
         return []
-    return [replace(MAIN_PREFETCH.at(place), change=Change(workers=1, prefetch=4))]
+    return [replace(PREFETCH.at(place), apply="manual")]
 
 
 # waiting-on-something-else
-AHEAD = 4  # batches that a background thread keeps ready, as two workers would
-THREAD = """\
-def ahead(loader, depth=4):              # for batch in ahead(loader): ...
-    ready, end = queue.Queue(depth), object()
-    def fill():
-        for batch in loader: ready.put(batch)
-        ready.put(end)
-    threading.Thread(target=fill, daemon=True).start()
-    while (batch := ready.get()) is not end: yield batch"""
-WAITS_PREFETCH = Proposal(
-    id="thread-prefetch",
-    title="fetch the next batches in a background thread",
-    fix=Fix("wrap the loader", THREAD),
-    change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
-    apply="hook",
-    risk="the data set's code then runs in another thread; an exception in it must be handed over",
-)
-WAITS_UNLOCK = Proposal(
-    id="shorten-lock",
-    title="hold the lock for less, so that workers need not take turns",
-    fix=Fix(
-        "keep only what must not happen twice at once under the lock",
-        "with lock:\n"
-        "    handle = take(index)                 # only what must not happen twice at once\n"
-        "sample = prepare(handle)                 # everything else outside the lock",
-    ),
-    effort="hours",
-    risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
-    basis="bound",
-)
 ASK_AHEAD = Proposal(
     id="ask-ahead",
     title="ask in a thread, and let the step go on",
@@ -292,7 +259,7 @@ ASK_AHEAD = Proposal(
 )
 
 
-@finding("input.wait", WORKERS, WAITS_PREFETCH, WAITS_UNLOCK, ASK_AHEAD, needs=(steady_steps,))
+@finding("input.wait", WORKERS, PREFETCH, UNLOCK, ASK_AHEAD, needs=(steady_steps,))
 def waiting_on_something_else(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the loop sleeps on something other than CPU, disk or network."""
     scenario = given(diagnosis.scenario)
@@ -333,12 +300,12 @@ def _fetching(diagnosis: Diagnosis) -> Finding | str | None:
         evidence.append(Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", seconds, "wait channels"))
     if takes_turns(diagnosis):
         free = Change(wait=1 - lock_share(diagnosis))
-        proposals = [priced(WAITS_UNLOCK.at(place), given(diagnosis.scenario), Change(), free, free)]
+        proposals = [priced(UNLOCK.at(place), given(diagnosis.scenario), Change(), free, free)]
     else:
         proposals = more_workers(diagnosis)
     if not loader.num_workers:  # a thread sleeps as well as a process does
         ahead = Treatment("ahead", {"where": meant(loader), "depth": AHEAD})
-        proposals.append(replace(WAITS_PREFETCH.at(loader.location), treatments=(ahead,)))
+        proposals.append(replace(PREFETCH.at(loader.location), treatments=(ahead,)))
     return Finding("waiting-on-something-else", "input.wait", evidence, proposals, place)
 
 

@@ -27,7 +27,7 @@ from .parts.entry import (
     steady_steps,
 )
 from .parts.facts import payload_of, place_of, readings
-from .parts.memory_room import memory_left
+from .parts.memory_room import MORE_MEMORY, memory_left
 from .parts.waits import MOST, TRIFLE, VISIBLE
 
 # memory-pressure
@@ -39,6 +39,9 @@ COUNTERS = "vmstat, task stat"
 PRESSURE_DROP = """\
 del raw, table                           # large temporaries, before the loop
 losses.append(loss.item())               # a number, not a tensor that holds its graph"""
+KEPT = """\
+losses.append(loss.item())                       # a number, not a tensor that holds its graph
+self.paths = numpy.array(paths, dtype="S")       # each worker copies what it touches, and counting touches"""
 LET_GO = Proposal(
     id="release-references",
     title="let go of memory that the training does not need",
@@ -47,46 +50,16 @@ LET_GO = Proposal(
     risk="assumes that enough can be spared",
     basis="bound",
 )
-MORE_MEMORY = Proposal(
-    id="more-ram",
-    title="give the job more memory",
-    fix=Fix(
-        "raise the memory limit of the container, or take a larger machine",
-        "docker run --memory=64g ...    # kubernetes: resources.limits.memory",
-    ),
-    apply="admin",
-    basis="bound",
-)
 # Against growing memory: no step gets faster, but the run does not die.
 FIND_LEAK = Proposal(
     id="release-references",
     title="find what is kept from step to step, and let it go",
-    fix=Fix("keep numbers, not tensors with their graphs", PRESSURE_DROP),
+    fix=Fix("keep numbers, not tensors with their graphs; for workers, arrays and not lists", KEPT),
     factor=NOTHING,
-)
-COLUMNS = Proposal(
-    id="columnar-numpy",
-    title="keep lists of paths and labels in arrays",
-    fix=Fix(
-        "each worker copies what it touches, and counting references touches",
-        "self.paths = numpy.array(paths, dtype='S')     # one buffer instead of a million objects",
-    ),
-    factor=NOTHING,
-    effort="hours",
-)
-SHARE_TABLE = Proposal(
-    id="share-memory-tensor",
-    title="share one copy of large tables with all workers",
-    fix=Fix(
-        "put the table into shared memory before workers start",
-        "self.table = torch.from_numpy(table).share_memory_()     # before the workers start",
-    ),
-    factor=NOTHING,
-    effort="hours",
 )
 
 
-@finding("host.memory", LET_GO, MORE_MEMORY, FIND_LEAK, COLUMNS, SHARE_TABLE, needs=(steady_steps,))
+@finding("host.memory", LET_GO, MORE_MEMORY, FIND_LEAK, needs=(steady_steps,))
 def memory_pressure(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when dropped pages are read again, or when memory grows so fast that it is full within a day."""
     begin, end = span_of(diagnosis.steps)
@@ -102,8 +75,6 @@ def memory_pressure(diagnosis: Diagnosis) -> Finding | str | None:
     proposals = _relief(diagnosis, shortage) if short else []
     if growing:
         proposals.append(FIND_LEAK)
-        if diagnosis.loader is not None and diagnosis.loader.num_workers:
-            proposals += [one.at(place) for one in (COLUMNS, SHARE_TABLE)]
     return Finding("memory-pressure", "host.memory", evidence, proposals, place)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
 from ..analyse.inputs import making_of
-from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import WORTH
 from ..analyse.verdict import sends
 from ..model.diagnosis import Change, Diagnosis, Finding, Inputs, Proposal, Scenario
@@ -55,8 +54,6 @@ from .parts.waits import BOOKS, LARGE, MOST, NEARLY_ALL, held_up, wait_evidence
 
 # python-sample-code-hot
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
-CHANGED = """\
-# update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
 ROWS = """\
 marks = ",".join("?" * len(indices))                                # once per batch, not per row
 rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
@@ -77,84 +74,39 @@ done = work(values)                                                 # by numpy's
 PREPARED = """\
 torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
 self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
-MOVE = "move the work of this line out of the loop"
-COLUMNS = Proposal(
-    id="columnar-numpy",
-    title="parse once and keep arrays",
-    fix=Fix(MOVE, PARSED),
-    effort="hours",
-    risk="random work stays in the loop",
-    basis="bound",
+
+
+def _way(id: str, title: str, snippet: str, risk: str, text: str = "", apply: str = "manual") -> Proposal:
+    text = text or "move the work of this line out of the loop"
+    return Proposal(id, title, Fix(text, snippet), apply=apply, effort="hours", risk=risk, basis="bound")
+
+
+STAYS = "random work stays in the loop"
+COLUMNS = _way("columnar-numpy", "parse once and keep arrays", PARSED, STAYS)
+ARRAYS = _way("columnar-numpy", "work on whole arrays instead of element by element", WHOLE, STAYS)
+TOKENISE = _way("pretokenize-offline", "tokenise once, before training", TOKENS, STAYS, apply="convert")
+PREPARE = _way(
+    "precompute-deterministic", "prepare the samples once, before training", PREPARED, STAYS, apply="convert"
 )
-ARRAYS = replace(COLUMNS, title="work on whole arrays instead of element by element", fix=Fix(MOVE, WHOLE))
-QUERY = replace(
-    COLUMNS,
-    id="batched-query",
-    title="ask the database once for a whole batch, or keep the table in memory",
-    fix=Fix("ask for all rows of a batch at once, or for the table once", ROWS),
-    risk="rows come in another order; a table in memory must fit there",
-)
-DRAW = replace(
-    COLUMNS,
-    id="ring-buffer",
-    title="draw a batch from arrays at once, not its elements one by one",
-    fix=Fix("indexing a deque takes time in its length: a list, with random.sample as now, is enough", RING),
-    risk="the same seed draws other elements",
-)
-TOKENISE = replace(
-    COLUMNS,
-    id="pretokenize-offline",
-    title="tokenise once, before training",
-    fix=Fix(MOVE, TOKENS),
-    apply="convert",
-)
-CODE_PREPARE = replace(
-    TOKENISE,
-    id="precompute-deterministic",
-    title="do the work of this line once, before training",
-    fix=Fix(MOVE, PREPARED),
-)
-SHRINK = replace(
-    COLUMNS,
-    id="aug-reorder",
-    title="make samples smaller before this line, not after it",
-    fix=Fix(
-        "crop and resize first, then do what this line does",
-        "x = resize(crop(x))              # first\n"
-        "x = colours(blur(x))             # then what costs CPU for each pixel",
-    ),
-    risk="a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
-)
-LESS = replace(
-    COLUMNS,
-    id="cheaper-preprocess",
-    title="spend less CPU in this line, or do its work once",
-    fix=Fix(
-        "spare this line work",
-        "# fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random",
-    ),
-)
-CODE_KEEP = replace(
-    LESS,
-    title="keep what this line computes, instead of computing it anew",
-    fix=Fix("spare this line work", CHANGED),
-)
+QUERY = _way("batched-query", "ask the database once for a whole batch, or keep the table in memory", ROWS,
+             "rows come in another order; a table in memory must fit there",
+             "ask for all rows of a batch at once, or for the table once")  # fmt: skip
+DRAW = _way("ring-buffer", "draw a batch from arrays at once, not its elements one by one", RING,
+            "the same seed draws other elements",
+            "indexing a deque takes time in its length: a list is enough")  # fmt: skip
+SHRINK = _way("aug-reorder", "make samples smaller before this line, not after it",
+              "x = resize(crop(x))            # first\nx = colours(blur(x))           # then what costs CPU",
+              "a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
+              "crop and resize first, then do what this line does")  # fmt: skip
+LESS = _way("cheaper-preprocess", "spend less CPU in this line, or keep what it computes",
+            "# fewer pixels or tokens; a faster library; once for all epochs, where nothing is random;\n"
+            "# or update what the last step has changed, and keep the rest: sums for means, a sum tree",
+            STAYS, "spare this line work")  # fmt: skip
+WAYS = (COLUMNS, ARRAYS, QUERY, DRAW, TOKENISE, PREPARE, SHRINK, LESS)
 ANEW = {PARSES: COLUMNS, LOOPS: ARRAYS, QUERIES: QUERY, DRAWS: DRAW, WORDS: TOKENISE}  # by what the line does
 
 
-@finding(
-    "input.preprocess",
-    COLUMNS,
-    ARRAYS,
-    QUERY,
-    DRAW,
-    TOKENISE,
-    CODE_PREPARE,
-    SHRINK,
-    LESS,
-    CODE_KEEP,
-    needs=(steady_steps,),
-)
+@finding("input.preprocess", *WAYS, needs=(steady_steps,))
 def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when one of the user's lines holds much of the CPU of batches that hold the loop up."""
     scenario, inputs, loader = given(diagnosis.scenario), _inputs(diagnosis), diagnosis.loader
@@ -186,8 +138,8 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | str | None:
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
         ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
     if not ways:
-        ways = [CODE_KEEP if is_fed_back(diagnosis.profile, diagnosis.without_loader) else LESS]
-    shares = {CODE_PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
+        ways = [LESS]
+    shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
     proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
     return Finding("python-sample-code-hot", "input.preprocess", evidence, proposals, line.location)
 
@@ -236,7 +188,7 @@ def _ways(diagnosis: Diagnosis, lines: HotLines, does: str) -> list[Proposal]:
     repeats = repeats_of(diagnosis)
     untold = repeats is None or not repeats.compared or is_drawn_later(diagnosis, lines)
     fixed = comes_again(diagnosis) or (repeats is None and not diagnosis.inputs.batches)
-    once = [CODE_PREPARE] if fixed or (untold and is_fixed(diagnosis, lines)) else []
+    once = [PREPARE] if fixed or (untold and is_fixed(diagnosis, lines)) else []
     if does == WORDS:
         return once or [TOKENISE]
     anew = [ANEW[does]] if does else []
@@ -246,7 +198,7 @@ def _ways(diagnosis: Diagnosis, lines: HotLines, does: str) -> list[Proposal]:
 def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
     """The remedy with its speedups. Where the line is half of the batch, all of the batch is written anew, as
     the rest then changes too; what a parser of text finds can be kept, always."""
-    lefts = PARTLY if remedy in (SHRINK, LESS, CODE_KEEP) else WHOLLY if does == PARSES else MOSTLY
+    lefts = PARTLY if remedy in (SHRINK, LESS) else WHOLLY if does == PARSES else MOSTLY
     part = 1.0 if lefts is MOSTLY and share >= MOST else share
     remedy = replace(remedy.at(line.location), basis="replay" if lefts is WHOLLY else "bound")
     return priced(remedy, scenario, *each(cpu=left_of(part, lefts)))
@@ -359,18 +311,6 @@ def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Prop
 
 # repeated-deterministic-preprocess
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (chosen)
-REPEATS_PREPARE = Proposal(
-    id="precompute-deterministic",
-    title="prepare the samples once, before training",
-    fix=Fix(
-        "write the finished samples to a file once, and load them instead",
-        'torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once\n'
-        'self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__',
-    ),
-    apply="convert",
-    effort="hours",
-    risk="prepare them anew whenever the preparation changes",
-)
 ONCE = """\
 class Once(torch.utils.data.Dataset):
     # built before the loader: workers share its memory
@@ -378,7 +318,7 @@ class Once(torch.utils.data.Dataset):
         self.samples = [base[i] for i in range(len(base))]
     def __len__(self): return len(self.samples)
     def __getitem__(self, i): return self.samples[i]"""
-REPEATS_KEEP = Proposal(
+KEEP = Proposal(
     id="cache-decoded-ram",
     title="prepare the samples once, at the start, and keep them in memory",
     fix=Fix("wrap the data set before it is given to the loader", ONCE),
@@ -387,7 +327,7 @@ REPEATS_KEEP = Proposal(
 )
 
 
-@finding("input.preprocess", REPEATS_KEEP, REPEATS_PREPARE, needs=(dataloader_loop,))
+@finding("input.preprocess", KEEP, PREPARE, needs=(dataloader_loop,))
 def repeated_deterministic_preprocess(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when samples repeat exactly, cost CPU, and it holds the loop up."""
     loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
@@ -409,11 +349,10 @@ def repeated_deterministic_preprocess(diagnosis: Diagnosis) -> Finding | str | N
     evidence = [Evidence(*one) for one in known if one[2] is not None]
     evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
     if fits_memory(diagnosis, repeats.sample_bytes):
-        in_memory = replace(REPEATS_KEEP.at(place), change=keep, treatments=keeping(diagnosis))
-        proposals = [in_memory, replace(REPEATS_PREPARE.at(place), change=keep)]
+        in_memory = replace(KEEP.at(place), change=keep, treatments=keeping(diagnosis))
+        proposals = [in_memory, replace(PREPARE.at(place), change=keep, basis="replay")]
     else:  # on a disk, whose speed was not measured
         halfway = replace(keep, storage=1.0, network=1.0, wait=1.0)
-        prepare = replace(REPEATS_PREPARE.at(place), basis="bound")
-        proposals = [priced(prepare, scenario, Change(), halfway, keep)]
+        proposals = [priced(PREPARE.at(place), scenario, Change(), halfway, keep)]
     where = hottest_place(diagnosis)
     return Finding("repeated-deterministic-preprocess", "input.preprocess", evidence, proposals, where)

@@ -16,6 +16,7 @@ from ..analyse.reads import (
     are_small_files,
     is_mapped,
     is_overread,
+    judge_reads,
     passes_of,
     streams_of,
 )
@@ -23,10 +24,9 @@ from ..analyse.steps import span_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from .parts.entry import MOSTLY, dataloader_loop, each, finding, given, left_of, priced, timed_fetches
-from .parts.facts import hot_files_of, operations_of, place_of, step_share
-from .parts.loader_remedies import WORKERS, more_workers
-from .parts.memory_room import memory_left
-from .parts.reading import STAGE, TASK_IO, judge_reads, read_evidence
+from .parts.facts import TASK_IO, hot_files_of, key_of, operations_of, place_of, step_share
+from .parts.loader_remedies import IN_MEMORY, STAGE, WORKERS, more_workers
+from .parts.memory_room import MORE_MEMORY, memory_left
 from .parts.waits import (
     LARGE,
     LOOKS_AT_LEAST,
@@ -40,6 +40,39 @@ from .parts.waits import (
     wait_evidence,
     waits,
 )
+
+
+def reads_of(diagnosis: Diagnosis) -> Reads:
+    """How storage serves this data set."""
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
+    return judge_reads(
+        diagnosis.profile, key_of(diagnosis), workers, diagnosis.inputs, diagnosis.host, diagnosis.step_s
+    )
+
+
+def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
+    """What is known about the reads, about the disks below, and about limits set on them."""
+    inputs, host, machine = diagnosis.inputs, diagnosis.host, diagnosis.profile.machine
+    limit_bytes, limit_reads = machine.read_limit_bytes_per_s, machine.read_limit_iops
+    parts = (
+        ("bytes per batch that came from a disk", "fetch_storage_bytes", inputs.storage_bytes, TASK_IO),
+        ("bytes per read that came from a disk", "read_size_bytes", judged.each_bytes, TASK_IO),
+        ("time asleep per read from a disk", "read_s", judged.each_s, "wait channels, task io"),
+        ("bytes per second that the job read", "job_read_bytes_per_s", host.job_read_bytes_per_s, TASK_IO),
+        ("share of time in which the machine's disks had work", "disk_busy", host.disk_busy, "diskstats"),
+        ("mean number of requests in the disks' queues", "disk_queue", host.disk_queue, "diskstats"),
+        ("limit on bytes read per second", "read_limit_bytes_per_s", limit_bytes, "control group"),
+        ("limit on reads per second", "read_limit_iops", limit_reads, "control group"),
+    )
+    found = [Evidence(*part) for part in parts if part[2] is not None]
+    if not inputs.blocked_samples:
+        found.append(
+            Evidence("no thread was sampled asleep: the bytes read alone say that the waits are for storage")
+        )
+    if judged.pace in UNSURE:
+        found.append(Evidence("not measured whether storage serves more at once: twice as many is assumed"))
+    return found
+
 
 # storage-latency-bound
 NARROW_BYTES = (2 << 20, 256 << 10, 4 << 10)  # per fault without it: a large window, some windows, one page
@@ -75,7 +108,7 @@ def storage_latency_bound(diagnosis: Diagnosis) -> Finding | None:
     inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), place_of(diagnosis)
     if not starved(diagnosis, "input.storage", inputs.storage):
         return None
-    reads = judge_reads(diagnosis)
+    reads = reads_of(diagnosis)
     overread = is_overread(inputs, reads)
     if reads.pace not in ("latency", *UNSURE) and not overread:
         return None
@@ -118,7 +151,7 @@ def storage_bandwidth_bound(diagnosis: Diagnosis) -> Finding | str | None:
     inputs, proposals, place = diagnosis.inputs, [], place_of(diagnosis)
     if not starved(diagnosis, "input.storage", inputs.storage):
         return None
-    reads = judge_reads(diagnosis)
+    reads = reads_of(diagnosis)
     if reads.pace == "unseen":
         return "sizes of the reads that reached a disk, and the disks' counters"
     if reads.pace not in ("device", "limit") or is_overread(inputs, reads):
@@ -241,7 +274,7 @@ def small_files(diagnosis: Diagnosis) -> Finding | str | None:
         Evidence("share of the fetch's CPU that is the kernel's", "fetch_system_share", share, "getrusage"),
         *wait_evidence(diagnosis),
     ]
-    reads = judge_reads(diagnosis)
+    reads = reads_of(diagnosis)
     evidence += read_evidence(diagnosis, reads) if inputs.storage_bytes else []
     streams = streams_of(reads) if inputs.storage_bytes else None
     # without the kernel's CPU for cold reads, which goes with the reads
@@ -259,20 +292,9 @@ def small_files(diagnosis: Diagnosis) -> Finding | str | None:
 FITS = 0.7  # of the memory left (chosen)
 READ_MARK_BYTES = 65536  # per batch from storage, below which an epoch does not count as cold (chosen)
 FILES_KNOWN = 64  # names kept at most; if fewer are kept, they are all the files
-PRELOAD = """\
-subprocess.run(["cp", "-r", data, "/dev/shm/data"], check=True)    # once, before the data set is built
-dataset = Photos("/dev/shm/data")                                  # all workers share it"""
 PART = """\
 kept = {path: path.read_bytes() for path in paths[: int(share * len(paths))]}   # before workers start
 data = kept.get(path) or path.read_bytes()                                      # in __getitem__"""
-HOLD_ALL = Proposal(
-    id="cache-bytes-ram",
-    title="read the data set into memory once, before training",
-    fix=Fix("copy it to memory that all workers share", PRELOAD),
-    change=Change(storage=0.0),
-    apply="manual",
-    risk="the start takes as long as reading everything once; memory for all",
-)
 HOLD_PART = Proposal(
     id="cache-fraction-ram",
     title="keep a fixed part of the data set in memory",
@@ -281,16 +303,9 @@ HOLD_PART = Proposal(
     effort="hours",
     risk="memory that nothing else may want; left to itself the kernel keeps next to nothing",
 )
-MORE_MEMORY = Proposal(
-    id="more-ram",
-    title="take a machine whose memory holds the data set",
-    fix=Fix("a machine, or a limit, with room for the data and for the job"),
-    apply="admin",
-    effort="days",
-)
 
 
-@finding("input.storage", HOLD_ALL, HOLD_PART, MORE_MEMORY, needs=(dataloader_loop,))
+@finding("input.storage", IN_MEMORY, HOLD_PART, MORE_MEMORY, needs=(dataloader_loop,))
 def page_cache_misses(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when later epochs read from storage again; without remedies if only the first one did."""
     table = fetches_of(diagnosis.profile, given(diagnosis.loader).key)
@@ -322,12 +337,12 @@ def page_cache_misses(diagnosis: Diagnosis) -> Finding | str | None:
         *wait_evidence(diagnosis),
     ]
     scenario, place = given(diagnosis.scenario), place_of(diagnosis)
-    proposals = [HOLD_ALL.at(place)]
+    proposals = [replace(IN_MEMORY.at(place), change=Change(storage=0.0))]
     if size > FITS * left:
         part = 1 - FITS * left / size  # still read from storage
         proposals = [
             priced(HOLD_PART.at(place), scenario, *each(storage=((1 + part) / 2, part, part))),
-            priced(MORE_MEMORY, scenario, *each(storage=(part, 0.1, 0.0))),
+            priced(replace(MORE_MEMORY, basis="replay"), scenario, *each(storage=(part, 0.1, 0.0))),
         ]
     return Finding("page-cache-misses", "input.storage", evidence, proposals, place)
 
@@ -391,7 +406,7 @@ def _alone(diagnosis: Diagnosis, scenario: Scenario, disks: Disks) -> Proposal:
     """Without other processes the job has their bandwidth too, but no read or write gets faster than on an
     idle disk. A checkpoint that is not forced to the disk lands in memory first: only half of its blocked
     time counts."""
-    share, reads = disks.job_share, judge_reads(diagnosis)
+    share, reads = disks.job_share, reads_of(diagnosis)
     calls = operations_of(diagnosis, "checkpoint") + operations_of(diagnosis, "logging")
     blocked_s = sum(one.total_s - one.cpu_s for one in calls)
     read, write = [1.0, 1.0], [1.0, 1.0]  # what is left likely and at best

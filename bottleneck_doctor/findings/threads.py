@@ -93,10 +93,10 @@ CHEAPER = Proposal(
 )
 MORE_CORES = Proposal(
     id="more-cores",
-    title="give the job twice the cores",
+    title="give the job more cores",
     fix=Fix(
         "raise the container's or the batch system's cores, and the workers with them",
-        "docker run --cpus=4 ...    # and num_workers=4",
+        "docker run --cpus=4 ...    # kubernetes: resources.limits.cpu; and num_workers=4",
     ),
     apply="admin",
     effort="hours",
@@ -203,17 +203,9 @@ FEWER_THREADS = Proposal(
     basis="bound",
     treatments=threads_set_to(2),
 )
-RAISE_QUOTA = Proposal(
-    id="more-cores",
-    title="raise the container's CPU quota",
-    fix=Fix(
-        "ask for the cores that the job sees", "docker run --cpus=8 ...    # kubernetes: resources.limits.cpu"
-    ),
-    apply="admin",
-)
 
 
-@finding("input.oversubscribed", FEWER_THREADS, RAISE_QUOTA)
+@finding("input.oversubscribed", FEWER_THREADS, MORE_CORES)
 def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the CPU quota throttles the job."""
     machine, host, scenario = diagnosis.profile.machine, diagnosis.host, diagnosis.scenario
@@ -242,7 +234,7 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | str | None:
     cores = float(machine.affinity_cores or machine.cores_online)
     if cores > machine.cores:
         command = f"docker run --cpus={cores:g} ...    # kubernetes: resources.limits.cpu"
-        proposals.append(replace(RAISE_QUOTA.at(None, command), change=Change(cores=cores)))
+        proposals.append(replace(MORE_CORES.at(None, command), change=Change(cores=cores)))
     return Finding("cgroup-cpu-throttled", _cause(diagnosis), evidence, proposals)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from bottleneck_doctor.analyse.hot_lines import Feeders
 from bottleneck_doctor.findings import input as input_
-from bottleneck_doctor.findings import sample_code
 from bottleneck_doctor.findings.parts import lines
 from bottleneck_doctor.findings.parts.facts import place_of
 from bottleneck_doctor.findings.registry import entries
@@ -101,8 +100,7 @@ def test_what_is_looped_over_is_not_called_parsing() -> None:
 def test_what_is_drawn_from_a_buffer_that_the_loop_changes_can_be_kept_up_to_date(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (sample_code, lines):
-        monkeypatch.setattr(module, "is_fed_back", lambda profile, outside: True)
+    monkeypatch.setattr(lines, "is_fed_back", lambda profile, outside: True)
     assert offered("python-sample-code-hot", "a line that takes long, and no more is known") == {
         "cheaper-preprocess"
     }
@@ -161,8 +159,8 @@ def test_rows_of_a_database_are_not_picked_in_one_gather() -> None:
 @pytest.mark.parametrize(
     ("head", "remedy"),
     [
-        ("with self.session:", "release-lock"),
-        ("with lock:", "release-lock"),
+        ("with self.session:", "shorten-lock"),
+        ("with lock:", "shorten-lock"),
         ("with open(path) as file:", "workers-auto"),
         ("if self.session:", "workers-auto"),
     ],

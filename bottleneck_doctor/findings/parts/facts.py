@@ -10,6 +10,8 @@ from ...model.instruments import Operation, Series
 from ...source.frames import is_users
 from .waits import NEARLY_ALL
 
+TASK_IO = "io counters of the task"
+
 
 def place_of(diagnosis: Diagnosis) -> Location | None:
     """Where the user defines the data set, else where its loader is built; a line of a library only where

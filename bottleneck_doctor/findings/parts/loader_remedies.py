@@ -27,6 +27,39 @@ WORKERS = Proposal(
     apply="hook",
     risk="memory grows with each worker; random augmentations draw from other streams",
 )
+IN_MEMORY = Proposal(
+    id="cache-bytes-ram",
+    title="read the data into memory once, before training",
+    fix=Fix(
+        "copy it to memory that all workers share",
+        'subprocess.run(["cp", "-r", data, "/dev/shm/data"], check=True)    # before the data set is built',
+    ),
+    risk="needs memory for all of it; the start takes as long as reading everything once",
+)
+STAGE = Proposal(
+    id="stage-to-fast-storage",
+    title="copy the data set to a local disk before training",
+    fix=Fix(
+        "copy the data set once and read the copy",
+        "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset",
+    ),
+    apply="convert",
+    effort="hours",
+    risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
+    basis="bound",
+)
+BYTES = """\
+return torch.from_numpy(image), label       # uint8 from __getitem__: a quarter of float32
+x = x.to(device).float().div_(255)          # in the loop, on the whole batch"""
+SMALLER = Proposal(
+    id="half-inputs",
+    title="send smaller samples: bytes or half precision instead of float32",
+    fix=Fix("return the smallest type that holds the data; convert the batch", BYTES),
+    effort="hours",
+    risk="the conversion moves into the loop, or onto the device; half precision rounds",
+    basis="bound",
+)
+
 SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (chosen)
 MORE_AT_ONCE = 2.0  # times the requests at once that were measured; beyond that, nothing is known (chosen)
 PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it builds the loader
