@@ -31,10 +31,7 @@ OPEN_ONCE = Proposal(
 RECHUNK = Proposal(
     id="rechunk",
     title="store the data in chunks that fit the samples",
-    fix=Fix(
-        "rewrite the file once",
-        "out.create_dataset('x', shape, dtype, chunks=(1, *shape[1:]))     # a chunk per sample, lzf or none",
-    ),
+    fix=Fix("rewrite the file once", "out.create_dataset('x', shape, dtype, chunks=(1, *shape[1:]))"),
     apply="convert",
     effort="hours",
     risk="chunks of one sample compress less well",

@@ -59,10 +59,7 @@ DISPATCH_FUSE = Proposal(
 COMPILE = Proposal(
     id="torch-compile",
     title="let torch.compile merge the model's operators",
-    fix=Fix(
-        "before the loop",
-        "model.compile()                     # in place: state_dict keys stay; warm it up before timing",
-    ),
+    fix=Fix("before the loop", "model.compile()      # in place: state_dict keys stay; time it warm"),
     factor=COMPILED,
     apply="hook~",
     risk="first steps take half a minute and more; each new shape may compile again; numbers may differ",
@@ -198,7 +195,7 @@ PACK = Proposal(
     id="sequence-packing",
     title="pack sequences so that no padding is computed on",
     fix=Fix(
-        "where batches are put together",
+        "in the collate function",
         "packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)",
     ),
     effort="hours",
@@ -242,8 +239,8 @@ ATTENTION_FUSE = Proposal(
     id="sdpa-attention",
     title="compute attention in one operator",
     fix=Fix(
-        "in place of product, softmax and product",
-        "y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)   # or attn_mask=mask",
+        "in place of the three",
+        "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)   # or attn_mask=mask",
     ),
     effort="hours",
     risk="the weights themselves are no longer to be had; the last digits may differ",

@@ -133,10 +133,7 @@ loader = DataLoader(data, sampler=DistributedSampler(data), batch_size=batch // 
 USE_DDP = Proposal(
     id="use-ddp",
     title="start one process per device: DistributedDataParallel",
-    fix=Fix(
-        "wrap the model in DistributedDataParallel and launch with torchrun",
-        DATAPARALLEL_SNIPPET.format(count=2),
-    ),
+    fix=Fix("wrap the model, and launch with torchrun", DATAPARALLEL_SNIPPET.format(count=2)),
     factor=GAIN,
     effort="hours",
     risk="each rank seeds and logs for itself; batch_size is per rank then",

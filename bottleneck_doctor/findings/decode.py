@@ -166,10 +166,7 @@ BATCHED = Proposal(
 REORDER = Proposal(
     id="aug-reorder",
     title="transform fewer pixels: crop and resize before colours and blur",
-    fix=Fix(
-        "put what makes a sample smaller first",
-        "Compose([RandomResizedCrop(...), ColorJitter(...)])   # smaller first",
-    ),
+    fix=Fix("put what makes a sample smaller first", "Compose([RandomResizedCrop(...), ColorJitter(...)])"),
     risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
     basis="bound",
 )

@@ -44,10 +44,7 @@ COMPILE_MODEL = Proposal(
 GRAPHS = Proposal(
     id="cuda-graphs",
     title="record the step once and replay it with one launch",
-    fix=Fix(
-        "let the compiler record graphs, or use torch.cuda.make_graphed_callables",
-        'model.compile(mode="reduce-overhead")',
-    ),
+    fix=Fix("or use torch.cuda.make_graphed_callables", 'model.compile(mode="reduce-overhead")'),
     effort="hours",
     risk="fixed shapes, no readbacks inside; memory of a graph is not given back",
     basis="bound",
@@ -215,10 +212,7 @@ TUNE = Proposal(
 STOP_TUNING = Proposal(
     id="cudnn-benchmark-off",
     title="stop timing convolutions for every new shape",
-    fix=Fix(
-        "inputs vary in size: leave the choice to the heuristic, or pad to a few sizes",
-        "torch.backends.cudnn.benchmark = False",
-    ),
+    fix=Fix("leave it to the heuristic, or pad to a few sizes", "torch.backends.cudnn.benchmark = False"),
     basis="bound",
     apply="hook~",
     risk="shapes that do come back lose their best algorithm",

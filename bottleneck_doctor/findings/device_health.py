@@ -31,8 +31,8 @@ RESEAT = Proposal(
     id="reseat-pcie",
     title="let the card use all lanes of its slot",
     fix=Fix(
-        "compare under load; then look at slot, riser and firmware",
-        "nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv -l 1",
+        "compare under load; look at slot and riser",
+        "nvidia-smi --query-gpu=pcie.link.width.current --format=csv",
     ),
     apply="admin",
     effort="days",
@@ -78,10 +78,7 @@ def gpu_hw_degraded(diagnosis: Diagnosis) -> Finding | str | None:
 ALONE = Proposal(
     id="exclusive-gpu",
     title="train on a device of its own",
-    fix=Fix(
-        "choose a free device, or ask the scheduler for one alone",
-        "CUDA_VISIBLE_DEVICES=3 python train.py      # a device without other processes: see nvidia-smi",
-    ),
+    fix=Fix("choose a free device", "CUDA_VISIBLE_DEVICES=3 python train.py      # see nvidia-smi"),
     apply="admin",
     risk="the others may be yours, and needed",
 )

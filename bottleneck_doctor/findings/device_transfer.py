@@ -84,10 +84,7 @@ NO_WAIT = "x = x.to(device, non_blocking=True)"
 PIN = Proposal(
     id="pin-and-nonblocking",
     title="let copies to the device overlap with the loop",
-    fix=Fix(
-        "pin batches in the loader and do not wait for the copy",
-        f"DataLoader(..., pin_memory=True)\n{NO_WAIT}",
-    ),
+    fix=Fix("pin batches, and do not wait for the copy", f"DataLoader(..., pin_memory=True)\n{NO_WAIT}"),
     apply="hook",
     risk="page-locked memory is taken from the rest of the machine",
     basis="bound",
@@ -96,10 +93,7 @@ PIN = Proposal(
 BUILD = Proposal(
     id="build-on-device",
     title="make tensors where they are used",
-    fix=Fix(
-        "name the device where the tensor is made",
-        "noise = torch.randn(shape, device=x.device)     # not torch.randn(shape).to(device)",
-    ),
+    fix=Fix("name the device at once", "noise = torch.randn(shape, device=x.device)     # no .to(device)"),
     risk="random numbers come from the device's own generator",
 )
 

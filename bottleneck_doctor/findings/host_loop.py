@@ -229,10 +229,7 @@ HOOK = "gc.callbacks"
 FREEZE = Proposal(
     id="gc-freeze",
     title="take what lives forever out of the collector's sight",
-    fix=Fix(
-        "freeze the heap once data set and model are built",
-        "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop",
-    ),
+    fix=Fix("before the loop", "gc.collect(); gc.freeze()     # after data set and model are built"),
     apply="hook",
     risk="objects built before the freeze are never collected, if they form cycles",
     treatments=(Treatment("collector"),),
@@ -322,10 +319,7 @@ GUESSED = (1.0, 1.5, 5.0)  # anomaly detection in a step that was not profiled (
 SWITCH_OFF = Proposal(
     id="drop-debug",
     title="switch debugging aids off",
-    fix=Fix(
-        "once the bug is found",
-        "torch.autograd.set_detect_anomaly(False)     # and no `with detect_anomaly()`",
-    ),
+    fix=Fix("once the bug is found", "torch.autograd.set_detect_anomaly(False)   # and no detect_anomaly()"),
     apply="hook",
     risk="what it would have caught goes unseen",
     basis="bound",

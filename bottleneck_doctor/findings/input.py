@@ -71,10 +71,7 @@ GIVE_WORKERS = replace(
 MOVE_TO_LOADER = Proposal(
     id="workers-auto",
     title="move the making of batches into the data set of a DataLoader with workers",
-    fix=Fix(
-        "make the function the data set's `__getitem__` or `__iter__`",
-        "DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)",
-    ),
+    fix=Fix("make it the data set's `__iter__`", "DataLoader(dataset, batch_size=None, num_workers=2)"),
     effort="hours",
     risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
     "random draws come from other streams; memory grows with each worker",
@@ -351,10 +348,7 @@ PACK = Proposal(
 SHARE_BY_NAME = Proposal(
     id="sharing-file-system",
     title="share tensors by name instead of by file descriptor",
-    fix=Fix(
-        "choose torch's other way of sharing",
-        'torch.multiprocessing.set_sharing_strategy("file_system")     # at the top of the script',
-    ),
+    fix=Fix("at the top of the script", 'torch.multiprocessing.set_sharing_strategy("file_system")'),
     apply="hook",
     risk="a crash leaves shared memory behind, under /dev/shm/torch_*",
     treatments=(Treatment("sharing", {"strategy": "file_system"}),),

@@ -246,10 +246,7 @@ def step_time_drift(diagnosis: Diagnosis) -> Finding | None:
 ALLOC_DROP = Proposal(
     id="drop-empty-cache",
     title="leave freed device memory with the allocator",
-    fix=Fix(
-        "delete the call from the loop; dropping references is what frees memory",
-        "torch.cuda.empty_cache()      # delete, except when handling torch.OutOfMemoryError",
-    ),
+    fix=Fix("dropping references is what frees memory", "# delete: torch.cuda.empty_cache()"),
     change=Change(allocating=0.0),
     apply="hook",
     risk="other processes on the device cannot use that memory",
@@ -258,10 +255,7 @@ ALLOC_DROP = Proposal(
 EXPAND = Proposal(
     id="expandable-segments",
     title="let the allocator grow its blocks instead of looking for new ones",
-    fix=Fix(
-        "set before the first use of the device",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
-    ),
+    fix=Fix("before the start", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"),
     basis="bound",
     apply="env",
     risk="does not help where memory is truly short; not on every platform",

@@ -242,8 +242,8 @@ FASTER_NETWORK = Proposal(
     id="faster-network",
     title="link the machines ten times as fast",
     fix=Fix(
-        "10 or 100 Gbit/s Ethernet or InfiniBand between the machines; name it to the backend",
-        "NCCL_SOCKET_IFNAME=eth1 GLOO_SOCKET_IFNAME=eth1 torchrun ... train.py",
+        "10 or 100 Gbit/s, named to the backend",
+        "NCCL_SOCKET_IFNAME=eth1 torchrun ...    # GLOO_SOCKET_IFNAME",
     ),
     apply="admin",
     effort="days",
@@ -252,10 +252,7 @@ FASTER_NETWORK = Proposal(
 ONE_MACHINE = Proposal(
     id="single-node",
     title="train on one machine, where ranks reach each other through memory",
-    fix=Fix(
-        "use all devices of one machine before a second one",
-        "torchrun --standalone --nproc_per_node=8 train.py",
-    ),
+    fix=Fix("all devices of one machine first", "torchrun --standalone --nproc_per_node=8 train.py"),
     apply="admin",
     effort="hours",
     risk="fewer devices compute",

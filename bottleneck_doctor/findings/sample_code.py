@@ -227,9 +227,7 @@ DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
 GATHER = Proposal(
     id="batched-getitems",
     title="take all rows of a batch in one gather",
-    fix=Fix(
-        "let the data set return whole batches", METHOD + "DataLoader(..., collate_fn=lambda batch: batch)"
-    ),
+    fix=Fix("return whole batches", METHOD + "DataLoader(..., collate_fn=lambda batch: batch)"),
     apply="hook",
     risk="transforms must take batches; the values stay the same",
 )

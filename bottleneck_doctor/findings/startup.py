@@ -26,10 +26,7 @@ KEEP_INDEX = Proposal(
 IMPORT_LATER = Proposal(
     id="lazy-imports",
     title="import what only some runs need where they need it",
-    fix=Fix(
-        "move imports into the functions that use them",
-        "def plot(history): import matplotlib.pyplot as plt; ...     # where it is used, not at the top",
-    ),
+    fix=Fix("import where it is used", "def plot(history): import matplotlib.pyplot as plt; ..."),
     factor=NOTHING,
 )
 

@@ -241,10 +241,7 @@ PACK = Proposal(
 REMEMBER = Proposal(
     id="cache-metadata",
     title="read labels and file lists once only",
-    fix=Fix(
-        "keep what the side files hold in memory",
-        "self.labels = {path: read_label(path) for path in paths}     # once, in __init__",
-    ),
+    fix=Fix("keep it in memory", "self.labels = {path: read_label(path) for path in paths}"),
     effort="hours",
     risk="assumes that all but one of a sample's files are small enough to be kept",
 )
@@ -363,10 +360,7 @@ ALONE_WRITE_S = (4e-3, 5e-4)  # a forced write to the same [the former measured]
 ISOLATE = Proposal(
     id="io-isolate",
     title="keep other jobs off the disk that this training uses",
-    fix=Fix(
-        "give it a volume of its own, or hold the others back",
-        "ionice -c 3 -p PID    # for each of the others, where the disk's scheduler heeds it",
-    ),
+    fix=Fix("give it a volume of its own", "ionice -c 3 -p PID    # or hold each of the others back"),
     apply="admin",
     effort="hours",
     risk="what the disk delivers to several readers together may be more than it gives to one",

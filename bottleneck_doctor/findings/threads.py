@@ -27,10 +27,7 @@ THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # or first: torc
 SET_THREADS = Proposal(
     id="set-threads",
     title="let torch compute with another number of threads",
-    fix=Fix(
-        "in the environment; in the script only where nothing else was handed down",
-        THREADS_SNIPPET.format(count=4),
-    ),
+    fix=Fix("in the environment", THREADS_SNIPPET.format(count=4)),
     apply="env",
     risk="results may differ in the last digits; cores that others take make all threads wait",
     treatments=threads_set_to(4),
@@ -94,10 +91,7 @@ CHEAPER = Proposal(
 MORE_CORES = Proposal(
     id="more-cores",
     title="give the job more cores",
-    fix=Fix(
-        "raise the container's or the batch system's cores, and the workers with them",
-        "docker run --cpus=4 ...    # kubernetes: resources.limits.cpu; and num_workers=4",
-    ),
+    fix=Fix("and the workers with them", "docker run --cpus=4 ...    # kubernetes: resources.limits.cpu"),
     apply="admin",
     effort="hours",
     risk="costs money; two hyperthreads are not two cores",
@@ -157,8 +151,7 @@ ISOLATE = Proposal(
     id="isolate-cpus",
     title="give the job cores of its own",
     fix=Fix(
-        "pin the job and the others to different cores, or ask the scheduler for a machine alone",
-        "renice -n 19 -p PID    # for each of the others, or taskset -cp CORES PID",
+        "or ask for a machine alone", "renice -n 19 -p PID    # each of the others; or taskset -cp CORES PID"
     ),
     change=Change(strangers=0.0),
     apply="admin",
@@ -249,10 +242,7 @@ def one_thread(_):                                   # import threadpoolctl, cv2
 LIMIT = Proposal(
     id="worker-threads-1",
     title="one thread for the libraries inside each worker",
-    fix=Fix(
-        "limit the pools when a worker starts",
-        ONE_THREAD.format(call="DataLoader(..., worker_init_fn=one_thread)"),
-    ),
+    fix=Fix("when a worker starts", ONE_THREAD.format(call="DataLoader(..., worker_init_fn=one_thread)")),
     apply="hook",
     risk="sums in another order change the last digits",
     treatments=(Treatment("worker_threads"),),

@@ -120,10 +120,7 @@ KEEP_WORKERS = Proposal(
 BUILD_ONCE = Proposal(
     id="persistent-workers",
     title="build the loader once, before the loop over epochs",
-    fix=Fix(
-        "a new loader starts new workers",
-        "loader = DataLoader(...)     # before: for epoch in range(epochs):",
-    ),
+    fix=Fix("before the epochs", "loader = DataLoader(...)     # then: for epoch in range(epochs)"),
     risk="workers do not see later changes to the data set",
 )
 NEXT_BATCH = """\
@@ -254,10 +251,7 @@ def _persisting(loader: Loader) -> Proposal:
 MORE_ROOM = Proposal(
     id="grow-shm",
     title="give the container more shared memory",
-    fix=Fix(
-        "raise its size; kubernetes: an emptyDir of medium Memory at /dev/shm",
-        "docker run --shm-size=8g ...    # or --ipc=host",
-    ),
+    fix=Fix("kubernetes: an emptyDir of medium Memory", "docker run --shm-size=8g ...    # or --ipc=host"),
     factor=NOTHING,
     apply="admin",
     risk="it counts as memory of the container",
@@ -265,10 +259,7 @@ MORE_ROOM = Proposal(
 MORE_FILES = Proposal(
     id="raise-descriptor-limit",
     title="allow more open files, or share tensors by name",
-    fix=Fix(
-        "raise the limit before the training starts",
-        "ulimit -n 65536    # or torch.multiprocessing.set_sharing_strategy('file_system')",
-    ),
+    fix=Fix("before the start", "ulimit -n 65536    # or set_sharing_strategy('file_system')"),
     factor=NOTHING,
     apply="env",
     treatments=(Treatment("descriptors", {}),),

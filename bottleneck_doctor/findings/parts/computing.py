@@ -137,8 +137,7 @@ WHOLE = Proposal(
     id="bigger-batch",
     title="take the batches of one optimizer step as one",
     fix=Fix(
-        "the same gradients, where the loss is a mean; it is divided by their number no more",
-        "DataLoader(dataset, batch_size=k * batch_size, ...)     # for the k batches that were added up",
+        "the loss is divided by their number no more", "DataLoader(dataset, batch_size=k * batch_size, ...)"
     ),
     risk="all of it has to fit into memory; batch normalisation sees more samples at a time",
 )

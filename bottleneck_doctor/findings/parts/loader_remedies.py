@@ -20,29 +20,20 @@ from .waits import MOST, PAYS, making_s
 WORKERS = Proposal(
     id="workers-auto",
     title="make batches in worker processes",
-    fix=Fix(
-        "let more workers wait at the same time",
-        "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)",
-    ),
+    fix=Fix("start workers", "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)"),
     apply="hook",
     risk="memory grows with each worker; random augmentations draw from other streams",
 )
 IN_MEMORY = Proposal(
     id="cache-bytes-ram",
     title="read the data into memory once, before training",
-    fix=Fix(
-        "copy it to memory that all workers share",
-        'subprocess.run(["cp", "-r", data, "/dev/shm/data"], check=True)    # before the data set is built',
-    ),
+    fix=Fix("all workers share it", 'shutil.copytree(data, "/dev/shm/data")      # then read from there'),
     risk="needs memory for all of it; the start takes as long as reading everything once",
 )
 STAGE = Proposal(
     id="stage-to-fast-storage",
     title="copy the data set to a local disk before training",
-    fix=Fix(
-        "copy the data set once and read the copy",
-        "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/    # then train on /fast/dataset",
-    ),
+    fix=Fix("copy it once and read the copy", "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/"),
     apply="convert",
     effort="hours",
     risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",

@@ -21,8 +21,7 @@ MORE_MEMORY = Proposal(
     id="more-ram",
     title="give the job more memory",
     fix=Fix(
-        "raise the memory limit of the container, or take a larger machine",
-        "docker run --memory=64g ...    # kubernetes: resources.limits.memory",
+        "raise the container's limit", "docker run --memory=64g ...  # kubernetes: resources.limits.memory"
     ),
     apply="admin",
     basis="bound",

@@ -23,10 +23,7 @@ fully_shard(module, mp_policy=policy)   # FSDP1: MixedPrecision(...)"""
 GATHER_ONCE = Proposal(
     id="fsdp-no-reshard",
     title="gather parameters once a step: keep them from the forward to the backward pass",
-    fix=Fix(
-        "do not shard them again after the forward pass",
-        "fully_shard(module, reshard_after_forward=False)   # FSDP1: ShardingStrategy.SHARD_GRAD_OP",
-    ),
+    fix=Fix("FSDP1: ShardingStrategy.SHARD_GRAD_OP", "fully_shard(module, reshard_after_forward=False)"),
     risk="each rank holds all parameters between the two passes",
 )
 GATHER_HALF = Proposal(
