@@ -7,12 +7,14 @@ from dataclasses import replace
 from ..analyse.inputs import making_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.entry import MOSTLY, dataloader_loop, each, finding, given, left_of, priced, timed_fetches
+from .parts.entry import dataloader_loop, finding, given, timed_fetches
 from .parts.facts import TASK_IO, hot_files_of, payload_of, place_of
 from .parts.lines import hottest_place, line_evidence, lines_of
 from .parts.loader_remedies import IN_MEMORY
 from .parts.memory_room import COPY_S_PER_BYTE, fits_memory
-from .parts.waits import BOOKS, LARGE, MOST, TRIFLE, VISIBLE, dearest, held_up, making_s, wait_evidence
+from .parts.pricing import MOSTLY, each, left_of, priced
+from .parts.shares import LARGE, MOST, TRIFLE, VISIBLE
+from .parts.waits import BOOKS, dearest, held_up, making_s, wait_evidence
 
 # container-format-misuse
 OVERREAD = 4.0  # bytes read for each that is delivered (chosen)

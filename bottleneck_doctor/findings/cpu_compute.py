@@ -22,25 +22,15 @@ from .parts.computing import (
     optimizer_s,
     optimizers,
     own_s,
-    share_of,
     spared,
     switches,
 )
-from .parts.entry import (
-    MOSTLY,
-    PARTLY,
-    WHOLLY,
-    Factor,
-    cpu_loop,
-    each,
-    finding,
-    given,
-    left_of,
-    priced,
-    profiled_cpu_step,
-)
+from .parts.entry import cpu_loop, finding, given, profiled_cpu_step
 from .parts.facts import step_share
-from .parts.waits import LARGE, MOST, NEARLY_ALL, VISIBLE, data_wait_evidence
+from .parts.pricing import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
+from .parts.ranks import share_of
+from .parts.shares import LARGE, MOST, NEARLY_ALL, VISIBLE
+from .parts.waits import data_wait_evidence
 
 # dispatch-bound
 COMPILED = (1.0, 1.3, 2.0)  # torch.compile's documentation, and 1.5 (measured: 2.34 to 1.52 ms)

@@ -9,7 +9,8 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import WHOLE, as_one
-from .parts.entry import each, finding, priced
+from .parts.entry import finding
+from .parts.pricing import each, priced
 from .parts.ranks import (
     BUILT,
     TIMED,
@@ -21,7 +22,7 @@ from .parts.ranks import (
     share_of,
     wrapped,
 )
-from .parts.waits import MOST, TRIFLE, VISIBLE
+from .parts.shares import MOST, TRIFLE, VISIBLE
 
 # ddp-accum-sync
 ACCUMULATES = 1.5  # passes per optimizer step, and exchanges per needed one (chosen)

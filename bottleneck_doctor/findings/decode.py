@@ -9,12 +9,14 @@ from ..analyse.causes import gain, is_indexing
 from ..analyse.inputs import fetches_of, making_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.entry import PARTLY, WHOLLY, dataloader_loop, each, finding, given, left_of, priced
+from .parts.entry import dataloader_loop, finding, given
 from .parts.facts import comes_again, hot_files_of, one_epoch, payload_of, place_of, repeats_of
 from .parts.lines import hottest_place, line_evidence
 from .parts.loader_remedies import SMALLER, on_loader
 from .parts.memory_room import COPY_S_PER_BYTE, fits_memory, remembering
-from .parts.waits import BOOKS, LARGE, MOST, NEARLY_ALL, PAYS, dearest, held_up, wait_evidence, waits
+from .parts.pricing import PARTLY, WHOLLY, each, left_of, priced
+from .parts.shares import LARGE, MOST, NEARLY_ALL
+from .parts.waits import BOOKS, PAYS, dearest, held_up, wait_evidence, waits
 
 # decode-bound
 SUFFIXES = {"JPEG": (".jpg", ".jpeg"), "a slow codec": (".png", ".webp", ".tif", ".tiff")}

@@ -10,7 +10,7 @@ from ..model.device import DeviceSync, Kernels
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import (
+from .parts.device import (
     ACTIVE,
     ALLOCATOR,
     BANDWIDTH_KINDS,
@@ -21,11 +21,12 @@ from .parts.computing import (
     kernel_share,
     of_step,
     peak_share,
-    place,
 )
-from .parts.entry import PARTLY, device_step, each, finding, given, left_of, priced
+from .parts.entry import device_step, finding, given
+from .parts.facts import place
+from .parts.pricing import PARTLY, each, left_of, priced
 from .parts.rewriting import loader_call
-from .parts.waits import LARGE, TRIFLE, VISIBLE
+from .parts.shares import LARGE, TRIFLE, VISIBLE
 
 # launch-bound
 BUSY_SHARE = 0.8  # of the step, above which the device hardly waits (NVIDIA's advice for CUDA graphs)

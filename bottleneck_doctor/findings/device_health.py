@@ -7,9 +7,10 @@ from dataclasses import replace
 from ..analyse.step_costs import CLOCK_LOW, WORKING, clock_loss, held_down, is_clocked, scaled_device
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.computing import DRIVER, TENSOR_KINDS, kernel_share
-from .parts.entry import finding, given, priced
-from .parts.waits import MOST, NEARLY_ALL, TRIFLE
+from .parts.device import DRIVER, TENSOR_KINDS, kernel_share
+from .parts.entry import finding, given
+from .parts.pricing import priced
+from .parts.shares import MOST, NEARLY_ALL, TRIFLE
 
 # gpu-hw-degraded
 REASONS = {

@@ -10,12 +10,14 @@ from ..model.device import DeviceCopy
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import ALLOCATOR, CALLS, CLOCK, beat_of, of_step, place
-from .parts.entry import WHOLLY, device_step, each, finding, given, left_of, priced
-from .parts.facts import payload_of
+from .parts.device import ALLOCATOR, CALLS, CLOCK, beat_of, of_step
+from .parts.entry import device_step, finding, given
+from .parts.facts import payload_of, place
 from .parts.loader_remedies import SMALLER, loader_with
+from .parts.pricing import WHOLLY, each, left_of, priced
 from .parts.rewriting import loader_call
-from .parts.waits import MOST, TRIFLE, VISIBLE, WAIT_SHARE, dearest
+from .parts.shares import MOST, TRIFLE, VISIBLE
+from .parts.waits import WAIT_SHARE, dearest
 
 # transfer-not-overlapped
 WIDE = ("float32", "float64")

@@ -20,17 +20,7 @@ from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import switches
-from .parts.entry import (
-    MOSTLY,
-    PARTLY,
-    dataloader_loop,
-    each,
-    finding,
-    given,
-    priced,
-    steady_steps,
-    timed_fetches,
-)
+from .parts.entry import dataloader_loop, finding, given, steady_steps, timed_fetches
 from .parts.facts import payload_of, place_of
 from .parts.lines import STACKS, hottest_place, line_evidence, statement_of
 from .parts.loader_remedies import (
@@ -46,12 +36,10 @@ from .parts.loader_remedies import (
     reserve_cores,
     without_workers,
 )
+from .parts.pricing import MOSTLY, PARTLY, each, priced
+from .parts.shares import LARGE, MOST, NEARLY_ALL, VISIBLE
 from .parts.waits import (
-    LARGE,
     LOOKS_AT_LEAST,
-    MOST,
-    NEARLY_ALL,
-    VISIBLE,
     WAIT_SHARE,
     lock_share,
     making_s,

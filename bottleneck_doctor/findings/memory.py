@@ -13,22 +13,13 @@ from ..analyse.steps import span_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
-from .parts.computing import ALLOCATOR, CLOCK, WINDOW, beat_of, of_step, peak_share, switches
-from .parts.entry import (
-    NOTHING,
-    PARTLY,
-    WHOLLY,
-    device_step,
-    each,
-    finding,
-    given,
-    left_of,
-    priced,
-    steady_steps,
-)
+from .parts.computing import switches
+from .parts.device import ALLOCATOR, CLOCK, WINDOW, beat_of, of_step, peak_share
+from .parts.entry import device_step, finding, given, steady_steps
 from .parts.facts import payload_of, place_of, readings
 from .parts.memory_room import MORE_MEMORY, memory_left
-from .parts.waits import MOST, TRIFLE, VISIBLE
+from .parts.pricing import NOTHING, PARTLY, WHOLLY, each, left_of, priced
+from .parts.shares import MOST, TRIFLE, VISIBLE
 
 # memory-pressure
 GROWTH_BYTES = 1 << 20  # of private memory per step (chosen)

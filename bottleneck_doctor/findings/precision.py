@@ -10,25 +10,12 @@ from ..model.derived import DeviceView
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import (
-    BANDWIDTH_KINDS,
-    CLOCK,
-    PROFILER,
-    SETTINGS,
-    TENSOR_KINDS,
-    WINDOW,
-    anatomy,
-    beat_of,
-    is_product,
-    kernel_share,
-    of_step,
-    operators,
-    optimizers,
-    share_of,
-    switches,
-)
-from .parts.entry import PARTLY, device_step, each, finding, given, left_of, priced, profiled_cpu_step
-from .parts.waits import LARGE
+from .parts.computing import PROFILER, SETTINGS, anatomy, is_product, operators, optimizers, switches
+from .parts.device import BANDWIDTH_KINDS, CLOCK, TENSOR_KINDS, WINDOW, beat_of, kernel_share, of_step
+from .parts.entry import device_step, finding, given, profiled_cpu_step
+from .parts.pricing import PARTLY, each, left_of, priced
+from .parts.ranks import share_of
+from .parts.shares import LARGE
 
 # cpu-bf16-unused
 WITHOUT_AMX = 2.0  # times as fast at most: half the bytes of each number

@@ -14,9 +14,10 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.loops import LATE_FOR, RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import MOSTLY, each, finding, given, priced
+from .parts.entry import finding, given
 from .parts.facts import step_share
 from .parts.lines import STACKS
+from .parts.pricing import MOSTLY, each, priced
 from .parts.ranks import (
     COMPARED,
     UNSHARDED,
@@ -37,7 +38,8 @@ from .parts.ranks import (
     untimed,
     wrapped,
 )
-from .parts.waits import MOST, NEARLY_ALL, PAYS, VISIBLE, WAIT_SHARE
+from .parts.shares import MOST, NEARLY_ALL, VISIBLE
+from .parts.waits import PAYS, WAIT_SHARE
 
 # rank-straggler
 UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)

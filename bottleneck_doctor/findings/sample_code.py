@@ -15,18 +15,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from ..source import code
 from ..source.purpose import is_shrunk_later
-from .parts.entry import (
-    MOSTLY,
-    PARTLY,
-    WHOLLY,
-    dataloader_loop,
-    each,
-    finding,
-    given,
-    left_of,
-    priced,
-    steady_steps,
-)
+from .parts.entry import dataloader_loop, finding, given, steady_steps
 from .parts.facts import comes_again, payload_of, place_of, repeats_of
 from .parts.lines import (
     DRAWS,
@@ -49,8 +38,10 @@ from .parts.lines import (
 )
 from .parts.loader_remedies import loader_with, meant
 from .parts.memory_room import fits_memory, keeping, remembering
+from .parts.pricing import MOSTLY, PARTLY, WHOLLY, each, left_of, priced
 from .parts.rewriting import Code, loader_call
-from .parts.waits import BOOKS, LARGE, MOST, NEARLY_ALL, held_up, wait_evidence
+from .parts.shares import LARGE, MOST, NEARLY_ALL
+from .parts.waits import BOOKS, held_up, wait_evidence
 
 # python-sample-code-hot
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")

@@ -15,11 +15,13 @@ from ..model.instruments import Operation
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import Factor, each, finding, given, loader_loop, priced, spread
+from .parts.entry import finding, given, loader_loop
 from .parts.facts import operations_of, step_share
 from .parts.lines import STACKS, quoted, rarely
 from .parts.loader_remedies import on_loader
-from .parts.waits import MOST, TRIFLE, waits
+from .parts.pricing import Factor, each, priced, spread
+from .parts.shares import MOST, TRIFLE
+from .parts.waits import waits
 
 # checkpoint-blocking
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known

@@ -6,9 +6,10 @@ from ..analyse.whole_run import HEAVY
 from ..model.diagnosis import Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Startup
-from .parts.entry import NOTHING, finding, given
+from .parts.entry import finding, given
 from .parts.facts import place_of
-from .parts.waits import MOST
+from .parts.pricing import NOTHING
+from .parts.shares import MOST
 
 # startup-dominated
 SECONDS = 2.0  # or it is too short to matter (chosen)

@@ -23,23 +23,13 @@ from ..analyse.reads import (
 from ..analyse.steps import span_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
-from .parts.entry import MOSTLY, dataloader_loop, each, finding, given, left_of, priced, timed_fetches
+from .parts.entry import dataloader_loop, finding, given, timed_fetches
 from .parts.facts import TASK_IO, hot_files_of, key_of, operations_of, place_of, step_share
 from .parts.loader_remedies import IN_MEMORY, STAGE, WORKERS, more_workers
 from .parts.memory_room import MORE_MEMORY, memory_left
-from .parts.waits import (
-    LARGE,
-    LOOKS_AT_LEAST,
-    MOST,
-    NEARLY_ALL,
-    PAYS,
-    TRIFLE,
-    dearest,
-    making_s,
-    starved,
-    wait_evidence,
-    waits,
-)
+from .parts.pricing import MOSTLY, each, left_of, priced
+from .parts.shares import LARGE, MOST, NEARLY_ALL, TRIFLE
+from .parts.waits import LOOKS_AT_LEAST, PAYS, dearest, making_s, starved, wait_evidence, waits
 
 
 def reads_of(diagnosis: Diagnosis) -> Reads:

@@ -15,12 +15,14 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import PROFILER, threads_set_to
-from .parts.entry import PARTLY, cpu_loop, dataloader_loop, each, finding, given, priced, spread
+from .parts.entry import cpu_loop, dataloader_loop, finding, given
 from .parts.facts import place_of
 from .parts.lines import crowd_evidence, crowded, hottest_place, line_evidence
 from .parts.loader_remedies import loader_with
+from .parts.pricing import PARTLY, each, priced, spread
 from .parts.rewriting import Code, loader_call
-from .parts.waits import BOOKS, MOST, VISIBLE, dearest, wait_evidence, waits
+from .parts.shares import MOST, VISIBLE
+from .parts.waits import BOOKS, dearest, wait_evidence, waits
 
 # cpu-threads-misset
 THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"

@@ -18,7 +18,7 @@ from ..model.fetches import FetchTable
 from ..model.loops import Loader, Loop
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import NOTHING, dataloader_loop, finding, given, priced
+from .parts.entry import dataloader_loop, finding, given
 from .parts.facts import payload_of, place_of, readings
 from .parts.lines import crowded
 from .parts.loader_remedies import (
@@ -30,7 +30,9 @@ from .parts.loader_remedies import (
     reserve_cores,
     without_workers,
 )
-from .parts.waits import HOOK, MOST, NEARLY_ALL, TRIFLE, VISIBLE, dearest, takes_turns, wait_evidence, waits
+from .parts.pricing import NOTHING, priced
+from .parts.shares import MOST, NEARLY_ALL, TRIFLE, VISIBLE
+from .parts.waits import HOOK, dearest, takes_turns, wait_evidence, waits
 
 # workers-too-few
 BUSY = 0.8  # of the workers' time in fetches (chosen)

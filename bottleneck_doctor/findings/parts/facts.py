@@ -8,7 +8,7 @@ from ...model.diagnosis import Diagnosis
 from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...source.frames import is_users
-from .waits import NEARLY_ALL
+from .shares import NEARLY_ALL
 
 TASK_IO = "io counters of the task"
 
@@ -21,6 +21,11 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
         return None
     known = [one for one in (loader.dataset_location, loader.location) if one is not None]
     return next((one for one in known if is_users(one.file)), known[-1] if known else None)
+
+
+def place(file: str, line: int) -> Location | None:
+    """A line of the user's code, where one is known."""
+    return Location(file, line) if file else None
 
 
 def one_epoch(diagnosis: Diagnosis) -> bool:

@@ -13,9 +13,10 @@ from ...model.diagnosis import Change, Diagnosis, Proposal
 from ...model.loops import Loader
 from ...model.report import Fix
 from ...model.run import Treatment
-from .entry import spread
+from .pricing import spread
 from .rewriting import loader_call
-from .waits import MOST, PAYS, making_s
+from .shares import MOST
+from .waits import PAYS, making_s
 
 WORKERS = Proposal(
     id="workers-auto",

@@ -13,7 +13,8 @@ from ...model.loops import Parallel, Passes
 from ...model.report import Evidence, Fix
 from .computing import operators
 from .facts import operations_of
-from .waits import MOST, WAIT_SHARE
+from .shares import MOST
+from .waits import WAIT_SHARE
 
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())

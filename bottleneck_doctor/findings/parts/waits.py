@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from ...analyse.predict import WORTH
 from ...model.diagnosis import Diagnosis, Inputs
 from ...model.report import Evidence
+from .shares import MOST
 
 HOOK = "hook on the loader's next"
 BOOKS = "thread CPU clock, schedstat"
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
-# Shares of a step, of making a batch, or of the operators' time, from which findings speak:
-TRIFLE = 1 - 1 / WORTH  # less of it cannot bring what a remedy has to
-VISIBLE = 0.1  # [TensorBoard plugin of the PyTorch profiler: communication, kernels that wait for copies]
-LARGE = 0.3  # what a finding is about takes at least so much (chosen)
-MOST = 0.5  # more than all the rest
-NEARLY_ALL = 0.9  # the rest is what clocks, counts and samples are off by (chosen)
 LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (chosen)
 LOOKS_AT_LEAST = 5  # samples of sleeping threads, or kinds of wait are not separated [analyse/inputs.py]
 
