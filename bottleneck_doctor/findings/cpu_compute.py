@@ -22,13 +22,13 @@ from .parts.computing import (
     optimizer_s,
     optimizers,
     own_s,
+    share_of,
     spared,
     switches,
 )
 from .parts.entry import cpu_loop, finding, given, profiled_cpu_step
 from .parts.facts import step_share
 from .parts.pricing import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
-from .parts.ranks import share_of
 from .parts.shares import LARGE, MOST, NEARLY_ALL, VISIBLE
 from .parts.waits import data_wait_evidence
 

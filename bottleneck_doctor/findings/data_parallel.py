@@ -19,7 +19,7 @@ from .parts.ranks import (
     line_of,
     mean_of,
     passes_of,
-    share_of,
+    turn_share,
     wrapped,
 )
 from .parts.shares import MOST, TRIFLE, VISIBLE
@@ -115,7 +115,7 @@ def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | str | None:
         evidence.append(Evidence(text, "unused_bytes", 0.0, "DDP logging data"))
     count = len(model.bucket_bytes or ())
     few = 0 < count < FEW and model.gradient_bytes > DEFAULT_BYTES
-    if share_of(diagnosis, "comm") >= VISIBLE and (few or count > MANY):
+    if turn_share(diagnosis, "comm") >= VISIBLE and (few or count > MANY):
         text = "buckets in which gradients travel: try others with bucket_cap_mb"
         evidence.append(Evidence(text, "buckets", float(count), BUILT))
     return Finding("ddp-overhead-flags", "comm.allreduce", evidence, proposals, place) if evidence else None

@@ -23,12 +23,11 @@ from ..model.run import Treatment
 from ..source import code
 from ..source.frames import parse_frame
 from ..source.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
-from .parts.computing import PROFILER, SETTINGS, operators, own_s, spared, switches
+from .parts.computing import PROFILER, SETTINGS, operators, own_s, share_of, spared, switches
 from .parts.entry import cpu_loop, dataloader_loop, finding, given, loader_loop, profiled_cpu_step
 from .parts.facts import operations_of, step_share
 from .parts.lines import STACKS, named, quoted, rarely
 from .parts.pricing import MOSTLY, WHOLLY, Factor, each, left_of, priced, spread
-from .parts.ranks import share_of
 from .parts.shares import TRIFLE, VISIBLE
 
 # host-python-hot

@@ -10,11 +10,19 @@ from ..model.derived import DeviceView
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import PROFILER, SETTINGS, anatomy, is_product, operators, optimizers, switches
+from .parts.computing import (
+    PROFILER,
+    SETTINGS,
+    anatomy,
+    is_product,
+    operators,
+    optimizers,
+    share_of,
+    switches,
+)
 from .parts.device import BANDWIDTH_KINDS, CLOCK, TENSOR_KINDS, WINDOW, beat_of, kernel_share, of_step
 from .parts.entry import device_step, finding, given, profiled_cpu_step
 from .parts.pricing import PARTLY, each, left_of, priced
-from .parts.ranks import share_of
 from .parts.shares import LARGE
 
 # cpu-bf16-unused

@@ -33,7 +33,7 @@ from .parts.ranks import (
     pid_of,
     rank_missing,
     sharded,
-    share_of,
+    turn_share,
     unsharded,
     untimed,
     wrapped,
@@ -175,7 +175,7 @@ def _straggler_proposals(
 ) -> list[Proposal]:
     """Remedies for a rank that waits for slower ones, or for the slowest rank if its data takes longer."""
     mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
-    if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
+    if mine <= 0 or turn_share(diagnosis, "straggler") <= 0:
         return _less_data(diagnosis, balance)
     remedy = (BALANCE if steady else BUCKET).at(line_of(diagnosis))
     if call is not None:
@@ -269,7 +269,7 @@ def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | str | None:
         return None
     if missing := untimed(diagnosis):
         return missing
-    if share_of(diagnosis, "comm") < VISIBLE or diagnosis.causes.get("comm.allreduce", 1.0) < PAYS:
+    if turn_share(diagnosis, "comm") < VISIBLE or diagnosis.causes.get("comm.allreduce", 1.0) < PAYS:
         return None
     evidence, missing_ranks = exchange_evidence(diagnosis), rank_missing(diagnosis)
     if missing_ranks and compare(diagnosis.profile) is not None:

@@ -132,11 +132,11 @@ def untimed(diagnosis: Diagnosis) -> str | None:
     """What is missing if no exchange was timed: the accelerator may run it without the training thread."""
     if diagnosis.scenario is None:
         return "steps of a training loop"
-    timed = passes_of(diagnosis, True) is not None or share_of(diagnosis, "comm", "straggler") > 0
+    timed = passes_of(diagnosis, True) is not None or turn_share(diagnosis, "comm", "straggler") > 0
     return None if timed else "exchanges that the training thread waits for"
 
 
-def share_of(diagnosis: Diagnosis, *parts: str) -> float:
+def turn_share(diagnosis: Diagnosis, *parts: str) -> float:
     """The share of the step that parts of the loop's turn take."""
     scenario = diagnosis.scenario
     if scenario is None or diagnosis.step_s <= 0:
@@ -163,7 +163,7 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """What is exchanged, and how long a rank waits for it."""
     model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
     balance = compare(diagnosis.profile)
-    source, share = compared(balance), share_of(diagnosis, "comm")
+    source, share = compared(balance), turn_share(diagnosis, "comm")
     what = "share of the step in exchanges, of the rank that waits least"
     said = [Evidence(what, "exchange_share", share, source), *_by_kind(diagnosis)]
     if balance is None and (missing := rank_missing(diagnosis)):
@@ -172,7 +172,7 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
         said.append(Evidence("ranks not measured", "ranks_unseen", float(missing), "world size"))
     else:
         what = "share of the step that this rank waits for slower ranks"
-        said.append(Evidence(what, "straggler_share", share_of(diagnosis, "straggler"), source))
+        said.append(Evidence(what, "straggler_share", turn_share(diagnosis, "straggler"), source))
     if passes is not None:
         what = "time asleep after a pass's own gradients are finished"
         said.append(Evidence(what, "exchange_s", passes.exchange_s, TIMED))
