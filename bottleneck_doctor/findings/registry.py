@@ -12,8 +12,8 @@ from ..model.diagnosis import Proposal
 from .parts.entry import Entry
 
 FAMILIES = (
-    "containers cpu_compute data_parallel decode device_compute device_health device_transfer host_loop "
-    "input memory precision ranks sample_code saving_logging startup storage threads workers"
+    "containers cpu_compute decode device_compute device_health device_transfer host_loop "
+    "input memory precision ranks sample_code saving_logging storage threads workers"
 ).split()
 HEADING = re.compile(r"^# (.+)\n", re.MULTILINE)
 
