@@ -28,11 +28,15 @@ class Case:
     diagnosis: Diagnosis
     outcome: str
     remedies: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
 
 
 def fires(name: str, diagnosis: Diagnosis, remedies: str = "") -> Case:
-    """A run in which the finding is made, and proposes at least these remedies."""
-    return Case(name, diagnosis, "fires", tuple(remedies.split()))
+    """A run in which the finding is made, and proposes these remedies, and not those with a minus; ``none``
+    is no remedy at all."""
+    named = remedies.split()
+    wanted, others = ([one for one in named if one.startswith("-") is minus] for minus in (False, True))
+    return Case(name, diagnosis, "fires", tuple(wanted), tuple(one[1:] for one in others))
 
 
 def silent(name: str, diagnosis: Diagnosis) -> Case:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from statistics import fmean
 from types import ModuleType
 
 import pytest
@@ -16,21 +15,17 @@ import pytest
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.analyse.causes import gain, side_of
 from bottleneck_doctor.analyse.predict import WORTH
-from bottleneck_doctor.analyse.replay import apply
 from bottleneck_doctor.findings.parts.entry import Entry
 from bottleneck_doctor.findings.ranking import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
 from bottleneck_doctor.findings.registry import entries, families, pages
 from bottleneck_doctor.model.diagnosis import (
     Abstention,
-    BatchCost,
     Change,
     Diagnosis,
     Finding,
     HostLoad,
     Inputs,
     Proposal,
-    Scenario,
-    StepCost,
 )
 from bottleneck_doctor.model.run import ENVIRONMENT
 from bottleneck_doctor.render.glossary import CAUSES
@@ -49,7 +44,6 @@ SECTIONS = [
 ]
 APPLIED = {"env", "hook", "hook~"}
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-LOOSE = 1.1  # the replay may lie this far above the closed form: parties that nearly tie hold each other up
 
 # A test is of a finding, not of a case: these are replayed, which would be done when tests are collected.
 SHELF = {entry.id: entry for entry in entries()}
@@ -104,7 +98,9 @@ def test_a_case_comes_out_as_it_says(entry: Entry) -> None:
         assert kind == case.outcome, f"{case.name}: {outcome}"
         if isinstance(outcome, Finding):
             offered = {proposal.id for proposal in outcome.proposals}
-            assert set(case.remedies) <= offered, f"{case.name}: {offered}"
+            assert set(case.remedies) - {"none"} <= offered, f"{case.name}: {offered}"
+            assert not offered or case.remedies != ("none",), f"{case.name}: {offered}"
+            assert not offered.intersection(case.never), f"{case.name}: {offered}"
         if isinstance(outcome, Abstention):
             assert outcome.finding == entry.id
             assert re.match(r"\S", outcome.missing), f"{case.name}: an abstention names what was missing"
@@ -168,17 +164,6 @@ def test_the_cure_that_a_case_names_would_be_reported(entry: Entry) -> None:
             assert said, f"{case.name}: {proposal.id} is predicted to bring ×{likely:.2f}"
 
 
-def test_a_prediction_is_what_the_pipelines_arithmetic_says(entry: Entry) -> None:
-    for case, proposal in proposed(entry):
-        scenario = case.diagnosis.scenario
-        if proposal.change is None or scenario is None or len(set(scenario.works)) > 1:
-            continue  # where batches vary, means say nothing about order and depth
-        before, after = between(scenario), between(apply(proposal.change, scenario))
-        likely = _likely(case.diagnosis, proposal)
-        said = f"{case.name}: {proposal.id}: {before} {after}"
-        assert before[0] / after[1] <= likely <= before[1] / after[0], said
-
-
 def test_a_finding_can_look_at_the_runs_of_all_others(entry: Entry) -> None:
     """It may fire on them, even where sensors saw less; it never fails."""
     for diagnosis in _firsts():
@@ -191,73 +176,6 @@ def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(entry: Entry) -> 
         outcome = entry.ask(_unseen(case.diagnosis))
         assert not isinstance(outcome, Finding)
         assert isinstance(outcome, Abstention) or not entry.needs or entry.device
-
-
-@pytest.mark.parametrize(
-    ("work", "cost", "workers", "cores", "seconds"),
-    [
-        (BatchCost(0.01), StepCost(0.0, 0.004), 0, 2.0, 0.014),
-        (BatchCost(0.01), StepCost(0.0, 0.004), 2, 2.0, 0.005),
-        (BatchCost(0.01), StepCost(0.0, 0.004), 4, 1.0, 0.010),
-        (BatchCost(0.002, wait=0.018), StepCost(0.0, 0.004), 2, 2.0, 0.010),
-        (BatchCost(0.002), StepCost(0.009, 0.0), 2, 2.0, 0.009),
-    ],
-)
-def test_the_arithmetic_itself_names_the_slowest_party(
-    work: BatchCost, cost: StepCost, workers: int, cores: float, seconds: float
-) -> None:
-    least, most = limits(Scenario((work,), (cost,), workers=workers, cores=cores))
-    assert least == pytest.approx(seconds)
-    assert most <= LOOSE * seconds * (1 + 1e-9)
-
-
-def between(scenario: Scenario) -> tuple[float, float]:
-    """Among strangers the job gets something between what they leave and all of the cores."""
-    left = replace(scenario, cores=max(0.5, scenario.cores - scenario.strangers))
-    return limits(scenario)[0], limits(left)[1]
-
-
-def limits(scenario: Scenario) -> tuple[float, float]:
-    """The least and the most seconds per step in closed form: the slowest of loop, workers, cores, storage.
-
-    Sums of means, no events and no queues: what the replay must agree with where nothing varies.
-    """
-    works, costs = scenario.works, scenario.costs
-    cpu = fmean(work.cpu + work.collate for work in works)
-    stored = fmean(work.storage for work in works)
-    asleep = fmean(work.network + work.wait for work in works)
-    compute = fmean(cost.compute for cost in costs)
-    idle = fmean(cost.idle + cost.comm + cost.straggler + cost.allocating for cost in costs)
-    collect = fmean(cost.collect + cost.launch + cost.lead_in + cost.paging for cost in costs)
-    collect += scenario.sampling
-    writing = fmean(cost.checkpoint + cost.logging for cost in costs)
-    cores, threads = scenario.cores, scenario.threads
-    if not scenario.workers:
-        crowded = max(1.0, 1 / cores)
-        own = compute * max(1.0, threads / cores) + collect * crowded + idle + writing
-        making = cpu * crowded + stored + asleep
-        return _epochs(scenario, _beside_device(scenario, making, own), 0.0)
-    loop = _beside_device(scenario, 0.0, compute + idle + collect + writing + scenario.transport.hand_over)
-    batch = cpu + stored + asleep + scenario.transport.serialise + scenario.transport.delay
-    on_cpu = compute + collect + scenario.transport.hand_over + writing * (1 - scenario.shares.stored)
-    crowd = (cpu + scenario.transport.serialise + threads * on_cpu) / cores
-    reading = stored / scenario.streams if scenario.streams else 0.0
-    return _epochs(scenario, max(loop, batch / scenario.workers, crowd, reading), batch)
-
-
-def _beside_device(scenario: Scenario, wait: float, own: float) -> float:
-    """The slower of loop and accelerator where the loop runs ahead of it; else one after the other."""
-    costs = scenario.costs
-    device = fmean(cost.device + cost.copying for cost in costs)
-    before = fmean(cost.lead_in + cost.allocating for cost in costs)
-    return max(wait + own, device) if scenario.ahead else wait + max(own, before + device)
-
-
-def _epochs(scenario: Scenario, step: float, fill: float) -> tuple[float, float]:
-    """Each epoch begins with its start, and with an empty pipeline that takes up to a batch to fill."""
-    count = scenario.epoch.steps
-    start, filling = (scenario.epoch.seconds / count, fill / count) if count else (0.0, 0.0)
-    return step + start, LOOSE * step + start + filling
 
 
 @cache

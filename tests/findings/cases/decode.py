@@ -9,7 +9,7 @@ from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Inputs, Scen
 from bottleneck_doctor.model.fetches import HotFiles, Making, Payload, Repeats
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.run import Machine
-from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, silent, steady_run
+from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, loop_of, silent, steady_run
 
 # decode-bound
 DECODE_WORK, DECODE_COST = BatchCost(0.03), StepCost(0.0, 0.003)
@@ -31,13 +31,24 @@ def _augmented() -> Diagnosis:
     return replace(base, profile=replace(base.profile, repeats=[], payloads=[payload]))
 
 
+def _one_epoch() -> Diagnosis:
+    """A run that went over its data once, and ended by itself."""
+    base = _decode_case(".jpg", memory=512 << 30)
+    return replace(base, loop=loop_of(400, 1))
+
+
 def decode_bound() -> tuple[Case, ...]:
     return (
         fires("large JPEG files", _decode_case(".jpg"), "resize-offline decode-scaled"),
         fires("large JPEG files, augmented", _augmented(), "resize-offline"),
         fires("PNG files", _decode_case(".png"), "reencode-offline dali-pipeline"),
         fires("memory for all of them", _decode_case(".jpg", memory=512 << 30), "cache-decoded-ram"),
-        fires("memory for none but finished samples", _decode_case(".jpg", memory=64 << 30)),
+        fires(
+            "memory for none but finished samples",
+            _decode_case(".jpg", memory=64 << 30),
+            "-cache-decoded-ram",
+        ),
+        fires("no second epoch ever comes", _one_epoch(), "resize-offline -cache-decoded-ram"),
         silent("another preparation dominates", _decode_case(".jpg", replace(PHOTOS, decode=0.005))),
         silent("the workers keep up", steady_run(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS)),
     )
@@ -62,7 +73,7 @@ def augment_bound() -> tuple[Case, ...]:
     return (
         fires("colours before the crop", _augment_case(0.015), "aug-reorder"),
         fires("the same with an accelerator", _augment_case(0.015, accelerated=True), "aug-gpu-batch"),
-        fires("it is conversions", _augment_case(0.015, name="ToTensor")),
+        fires("it is conversions", _augment_case(0.015, name="ToTensor"), "none"),
         silent("samples come out the same", _augment_case(0.015, equal=32)),
         silent("decoding dominates", _augment_case(0.003)),
         silent("the workers keep up", _augment_case(0.015, own_s=0.03)),

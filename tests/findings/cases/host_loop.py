@@ -67,7 +67,7 @@ def host_python_hot() -> tuple[Case, ...]:
             "weights are averaged", _python_case(PYTHON_SICK, 32, "average (ema.py:3)"), "vectorise-loop-code"
         ),
         fires("from stacks alone", replace(_python_case(PYTHON_SICK), profile=bare), "vectorise-loop-code"),
-        fires("the batch is prepared", _python_case(PYTHON_SICK, 27, "prepare (render.py:4)")),
+        fires("the batch is prepared", _python_case(PYTHON_SICK, 27, "prepare (render.py:4)"), "none"),
         silent("the weights are written out", _python_case(PYTHON_SICK, 31, "dump (dump.py:3)")),
         silent("the model computes", _python_case(HEALTHY)),
     )

@@ -80,7 +80,7 @@ def rank_straggler() -> tuple[Case, ...]:
         fires("it validates now and then", _now_and_then(), "balance-ranks"),
         fires("both validate, it the longer", _validates(40), "balance-ranks"),
         fires("this rank's data takes longer", _waits_for_data(False), "balance-ranks"),
-        fires("it does, on a machine of its own", _waits_for_data(True)),
+        fires("it does, on a machine of its own", _waits_for_data(True), "none"),
         fires("now one, now the other", by_turns),
         silent("the same, on busy cores", _on_busy_cores(by_turns)),
         fires("it validates now and then, on busy cores", _on_busy_cores(_now_and_then()), "balance-ranks"),

@@ -17,6 +17,7 @@ BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_uti
 PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
 DRAWING = [*TAKING, "sample (/usr/lib/python3.11/random.py:430)"]
+DRAWS = [*TAKING, "apply (/x/site-packages/albumentations/core.py:9)"]
 DRAWN = "def __getitem__(self, n):\n    store = self.memory\n    return random.sample(store, n)\n"
 ASKS = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
 SPELT = (
@@ -80,7 +81,10 @@ def python_sample_code_hot() -> tuple[Case, ...]:
         fires("cells of what was drawn", _flipped("thin_randomly", "flip"), "cheaper-preprocess"),
         fires("rows of a database, one by one", _written(ASKS), "batched-query"),
         fires("elements of a store, drawn at random", _written(DRAWN, DRAWING), "ring-buffer"),
-        fires("a line that takes long, and no more is known", _code_case((90, 88), path=TAKING)),
+        fires("a line that takes long", _code_case((90, 88), path=TAKING), "precompute-deterministic"),
+        fires(
+            "it calls a library that may draw", _code_case((90, 88), path=DRAWS), "-precompute-deterministic"
+        ),
         silent("the line sleeps", _code_case((90, 2), BatchCost(0.004, wait=0.03))),
         silent("sleep is not known", _code_case((90, None), BatchCost(0.004, wait=0.03))),
         abstains("no stacks", _code_case((8, 8), seen=10)),
@@ -104,6 +108,17 @@ def _indexing_case(
     return replace(base, profile=replace(base.profile, payloads=payloads))
 
 
+def _asked() -> Diagnosis:
+    """The rows are asked of a database."""
+    base = _indexing_case()
+    row = [BELOW[1], "Rows.__getitem__ (/data/rows.py:31)"]
+    source = FunctionSource(
+        "/data/rows.py", "__getitem__", 30, ASKS.replace("row.execute", "self.base.execute")
+    )
+    facts = replace(base.profile, stacks=[Stack(1, "trainer", "MainThread", row, 90, 90)], sources=[source])
+    return replace(base, profile=facts)
+
+
 def per_sample_indexing() -> tuple[Case, ...]:
     return (
         fires("a tensor data set read row by row", _indexing_case(), "batched-getitems"),
@@ -113,6 +128,7 @@ def per_sample_indexing() -> tuple[Case, ...]:
         silent(
             "a collate function pads", _indexing_case(BatchCost(0.001, 0.01), replace(TABLE, collate="pad"))
         ),
+        silent("rows of a database", _asked()),
         silent("samples are kept apart", _indexing_case(tensors=1024.0)),
         abstains("no batch was inspected", _indexing_case(tensors=0.0)),
     )

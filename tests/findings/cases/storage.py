@@ -32,9 +32,15 @@ def _latency_case(inputs: Inputs, host: HostLoad = QUIET) -> Diagnosis:
     return replace(steady_run(LATENCY_WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs), host=host)
 
 
+def _direct() -> Diagnosis:
+    base = _latency_case(LATENCY_SMALL)
+    return replace(base, profile=replace(base.profile, hot_files=[HotFiles("1:1", 1, 0, direct=True)]))
+
+
 def storage_latency_bound() -> tuple[Case, ...]:
     return (
         fires("small reads one after the other", _latency_case(LATENCY_SMALL), "workers-auto"),
+        fires("past the page cache", _direct(), "workers-auto -readahead-hints"),
         fires("a memory map at random", _latency_case(MAPPED), "readahead-hints"),
         fires("readahead around rows", _latency_case(replace(MAPPED, storage_bytes=1e9)), "readahead-hints"),
         fires(
