@@ -39,7 +39,7 @@ def fix_of(finding: Finding, remedy: str) -> Fix:
 
 
 def test_of_a_line_that_makes_batches_at_least_the_most_is_said_that_it_can_bring() -> None:
-    (proposal,) = found("python-sample-code-hot", "a line that takes long, and no more is known").proposals
+    (proposal,) = found("python-sample-code-hot", "a line that takes long").proposals
     assert (proposal.id, proposal.basis) == ("precompute-deterministic", "bound"), (
         "its source leaves nothing to chance"
     )

@@ -17,7 +17,6 @@ BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_uti
 PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
 DRAWING = [*TAKING, "sample (/usr/lib/python3.11/random.py:430)"]
-DRAWS = [*TAKING, "apply (/x/site-packages/albumentations/core.py:9)"]
 DRAWN = "def __getitem__(self, n):\n    store = self.memory\n    return random.sample(store, n)\n"
 ASKS = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
 SPELT = (
@@ -82,9 +81,6 @@ def python_sample_code_hot() -> tuple[Case, ...]:
         fires("rows of a database, one by one", _written(ASKS), "batched-query"),
         fires("elements of a store, drawn at random", _written(DRAWN, DRAWING), "ring-buffer"),
         fires("a line that takes long", _code_case((90, 88), path=TAKING), "precompute-deterministic"),
-        fires(
-            "it calls a library that may draw", _code_case((90, 88), path=DRAWS), "-precompute-deterministic"
-        ),
         silent("the line sleeps", _code_case((90, 2), BatchCost(0.004, wait=0.03))),
         silent("sleep is not known", _code_case((90, None), BatchCost(0.004, wait=0.03))),
         abstains("no stacks", _code_case((8, 8), seen=10)),
@@ -111,10 +107,8 @@ def _indexing_case(
 def _asked() -> Diagnosis:
     """The rows are asked of a database."""
     base = _indexing_case()
-    row = [BELOW[1], "Rows.__getitem__ (/data/rows.py:31)"]
-    source = FunctionSource(
-        "/data/rows.py", "__getitem__", 30, ASKS.replace("row.execute", "self.base.execute")
-    )
+    row = [BELOW[1], "Rows.__getitem__ (/data/rows.py:32)"]
+    source = FunctionSource("/data/rows.py", "__getitem__", 30, ASKS)
     facts = replace(base.profile, stacks=[Stack(1, "trainer", "MainThread", row, 90, 90)], sources=[source])
     return replace(base, profile=facts)
 
