@@ -15,7 +15,6 @@ from ..analyse.interpreter_lock import lock_wait
 from ..analyse.loop_cpu import is_library, witnessed
 from ..analyse.steps import seconds_in, steps_in
 from ..model.code import Location
-from ..model.computing import ScriptSettings
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
@@ -320,43 +319,32 @@ def debug_mode_on(diagnosis: Diagnosis) -> Finding | str | None:
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None:
         return "what the script has set"
-    checks = sum(one.calls for one in operators(diagnosis, lambda name: name == "any"))
-    found = _found(diagnosis, scenario, known, checks)
-    if not found:
+    traced = known.tracer or known.profiler
+    every = (  # the dearest first
+        (known.anomaly or "anomaly" in known.noticed, "anomaly", "anomaly detection", SWITCH_OFF.fix.snippet),
+        ("profiler" in known.noticed, "profiler", "a profiler of operators", "give the profiler a schedule"),
+        (traced, "tracer", f"a trace function ({traced})", "run without coverage or a debugger"),
+        (known.development_mode, "development_mode", "Python's development mode", "python without -X dev"),
+    )
+    on = [one for one in every if one[0]]
+    if not on:
         return None
-    text, dropped, factor, how = max(found, key=lambda one: one[2][1])
-    evidence = [Evidence(f"{switch} is on", name, 1.0, SETTINGS) for switch, name, _, _ in found]
+    _, dropped, text, how = on[0]
+    checks = sum(one.calls for one in operators(diagnosis, lambda name: name == "any"))
+    evidence = [Evidence(f"{switch} is on", name, 1.0, SETTINGS) for _, name, switch, _ in on]
     if checks:
         evidence.append(Evidence("searches for NaN in a step", "nan_checks", checks, PROFILER))
+    anomaly, tried = dropped == "anomaly", dropped in DROPPED
     proposal = replace(
         SWITCH_OFF.at(None, how),
         title=f"switch {text} off",
-        factor=factor,
+        factor=_without_checks(diagnosis, scenario, checks) if anomaly else PROFILED,
         most=gain(scenario, spared(scenario, own_s(scenario))),
-        treatments=(Treatment("debug", {"drop": dropped}),),
+        apply=SWITCH_OFF.apply if tried else "manual",
+        treatments=(Treatment("debug", {"drop": dropped}),) if tried else (),
     )
-    if dropped not in DROPPED:
-        proposal = replace(proposal, apply="manual", treatments=())
-    cause = "model.compute" if dropped == "anomaly" else "host.python"
+    cause = "model.compute" if anomaly else "host.python"
     return Finding("debug-mode-on", cause, evidence, [proposal])
-
-
-def _found(
-    diagnosis: Diagnosis, scenario: Scenario, known: ScriptSettings, checks: float
-) -> list[tuple[str, str, Factor, str]]:
-    """(what, metric, speedup without it, how to switch it off) for each switch that is on."""
-    live = "leave the profiler's block after a few steps, or give it a schedule"
-    trace = "run without coverage or a debugger; sys.settrace(None)"
-    every = (
-        (known.anomaly or "anomaly" in known.noticed, "anomaly detection", "anomaly",
-         _without_checks(diagnosis, scenario, checks), SWITCH_OFF.fix.snippet),
-        ("profiler" in known.noticed, "a profiler of operators", "profiler", PROFILED, live),
-        (bool(known.tracer), f"a trace function ({known.tracer})", "tracer", PROFILED, trace),
-        (bool(known.profiler), f"a profile function ({known.profiler})", "tracer", PROFILED, trace),
-        (known.development_mode, "Python's development mode", "development_mode", PROFILED,
-         "python train.py                              # without -X dev and PYTHONDEVMODE"),
-    )  # fmt: skip
-    return [(text, name, factor, how) for on, text, name, factor, how in every if on]
 
 
 def _without_checks(diagnosis: Diagnosis, scenario: Scenario, checks: float) -> Factor:
@@ -389,39 +377,24 @@ DYNAMIC = Proposal(
 @finding("host.python", DYNAMIC, needs=(cpu_loop,))
 def recompile_churn(diagnosis: Diagnosis) -> Finding | None:
     """Fires when the steady part of the run keeps compiling."""
-    scenario, steps = given(diagnosis.scenario), diagnosis.steps
-    if not steps:
+    scenario, steps, pid = given(diagnosis.scenario), diagnosis.steps, given(diagnosis.loop).pid
+    mine = next((one for one in diagnosis.profile.computing.compilations if one.pid == pid), None)
+    if not steps or mine is None:
         return None
-    found = _within(diagnosis, steps[0].t - steps[0].wall, steps[-1].t)
-    if found is None:
-        return None
-    frames, breaks, seconds = found
-    count = steps_in(steps)
+    before = [place for place, t in enumerate(mine.t) if t < steps[0].t - steps[0].wall]
+    until = [place for place, t in enumerate(mine.t) if t <= steps[-1].t]
+    if not before:
+        return None  # without an earlier reading, this may be the first compilation
+    frames, breaks, seconds = (
+        column[until[-1]] - column[before[-1]] for column in (mine.frames, mine.breaks, mine.seconds)
+    )
     share = seconds / max(seconds_in(steps), 1e-12)
     if frames < FRAMES or share < TRIFLE:
         return None
-    changes = (spared(scenario, (1 - left) * seconds / count) for left in MOSTLY)
+    changes = (spared(scenario, (1 - left) * seconds / steps_in(steps)) for left in MOSTLY)
     evidence = [
         Evidence("frames compiled in the steady window", "compiled_frames", float(frames), COUNTERS),
         Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
         Evidence("graph breaks in the steady window", "graph_breaks", float(breaks), COUNTERS),
     ]
     return Finding("recompile-churn", "host.python", evidence, [priced(DYNAMIC, scenario, *changes)])
-
-
-def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, float] | None:
-    """(frames, graph breaks, seconds) added between two instants; None if nothing was compiled."""
-    known, pid = diagnosis.profile.computing.compilations, given(diagnosis.loop).pid
-    mine = next((one for one in known if one.pid == pid), None)
-    if mine is None:
-        return None
-    before = [place for place, t in enumerate(mine.t) if t < begin]
-    inside = [place for place, t in enumerate(mine.t) if begin <= t <= end]
-    if not inside or not before:
-        return None  # without an earlier reading, this may be the first compilation
-    first, last = before[-1], inside[-1]
-    return (
-        mine.frames[last] - mine.frames[first],
-        mine.breaks[last] - mine.breaks[first],
-        mine.seconds[last] - mine.seconds[first],
-    )
