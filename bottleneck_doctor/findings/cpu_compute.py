@@ -6,29 +6,14 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.causes import gain
-from ..analyse.steps import mean_in
 from ..model.computing import GradientRows, Optimizer
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import (
-    PROFILER,
-    WHOLE,
-    anatomy,
-    as_one,
-    batches_added_up,
-    built_at,
-    operators,
-    optimizer_s,
-    optimizers,
-    own_s,
-    share_of,
-    spared,
-    switches,
-)
+from .parts.computing import PROFILER, anatomy, built_at, operators, optimizer_s, optimizers, spared
 from .parts.entry import cpu_loop, finding, given, profiled_cpu_step
 from .parts.facts import step_share
-from .parts.pricing import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
+from .parts.pricing import MOSTLY, PARTLY, Factor, each, left_of, priced
 from .parts.shares import LARGE, MOST, NEARLY_ALL, VISIBLE
 from .parts.waits import data_wait_evidence
 
@@ -58,7 +43,7 @@ COMPILE = Proposal(
 )
 
 
-@finding("host.launch", DISPATCH_FUSE, COMPILE, WHOLE, needs=(profiled_cpu_step,))
+@finding("host.launch", DISPATCH_FUSE, COMPILE, needs=(profiled_cpu_step,))
 def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     """Fires when calling operators takes a large part of the step."""
     scenario, found = given(diagnosis.scenario), given(anatomy(diagnosis))
@@ -77,10 +62,6 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     proposals = [priced(DISPATCH_FUSE, scenario, *fused, most=gone)]
     if not diagnosis.profile.computing.compilations:
         proposals.append(replace(COMPILE, most=gain(scenario, gone)))
-    whole = as_one(diagnosis, scenario, batches_added_up(diagnosis), Change())
-    if whole is not None:
-        proposals.append(whole)
-        evidence.append(Evidence("gradients of several batches add up for one optimizer step"))
     return Finding("dispatch-bound", "host.launch", evidence, proposals)
 
 
@@ -90,7 +71,6 @@ SMALL = 2048  # numbers in a mean tensor, below which calls cost more than memor
 # and a million numbers: Adam 5.8, 3.7, 4.1; AdamW 6.7, 4.1, 4.0; SGD 2.2, 1.3, 1.1; Adagrad 3.9, 2.7, 3.4)
 OPTIMIZER_FUSED = {"Adam": (6.0, 3.9), "AdamW": (6.0, 3.9), "SGD": (2.0, 1.07), "Adagrad": (3.9, 2.7)}
 MOMENTUM = (4.0, 1.8)  # of SGD (measured: 4.4, 2.0, 1.7)
-FOREACH = (1.0, 1.6, 2.0)  # for small tensors (measured: 1.5 to 2.0)
 OPTIMIZER_SOURCE = "the optimizer's groups"
 ONE_CALL = Proposal(
     id="optimizer-fused",
@@ -101,16 +81,9 @@ ONE_CALL = Proposal(
     basis="bound",
     treatments=(Treatment("optimizer", {"way": "fused"}),),
 )
-FEW_CALLS = replace(
-    ONE_CALL,
-    id="optimizer-foreach",
-    title="let the optimizer update all tensors in few calls",
-    fix=Fix("where the optimizer is built", "torch.optim.RMSprop(..., foreach=True)"),
-    treatments=(Treatment("optimizer", {"way": "foreach"}),),
-)
 
 
-@finding("host.launch", ONE_CALL, FEW_CALLS, needs=(cpu_loop,))
+@finding("host.launch", ONE_CALL, needs=(cpu_loop,))
 def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when a loop over tensors takes a visible part of the step."""
     scenario, share = given(diagnosis.scenario), step_share(diagnosis, "optimizer")
@@ -146,7 +119,7 @@ def _rate(one: Optimizer) -> Factor | None:
     """How many times as fast the update can be: at worst half of what it likely gains."""
     small = one.elements < SMALL * max(one.tensors, 1)
     if not one.fusible or one.name not in OPTIMIZER_FUSED:
-        return FOREACH if small else None
+        return None
     rates = MOMENTUM if one.name == "SGD" and one.momentum else OPTIMIZER_FUSED[one.name]
     likely = rates[0] if small else rates[1]
     return (1 + likely) / 2, likely, likely
@@ -156,10 +129,9 @@ def _proposal(scenario: Scenario, one: Optimizer, seconds: float) -> Proposal | 
     rate = _rate(one)
     if rate is None:
         return None
-    way, word = (FEW_CALLS, "foreach") if rate is FOREACH else (ONE_CALL, "fused")
     remedy = replace(
-        way.at(built_at(one), f"torch.optim.{one.name}(..., {word}=True)"),
-        title=way.title.replace("the optimizer", one.name),
+        ONE_CALL.at(built_at(one), f"torch.optim.{one.name}(..., fused=True)"),
+        title=ONE_CALL.title.replace("the optimizer", one.name),
     )
     changes = (spared(scenario, seconds * (1 - 1 / times)) for times in rate)
     return priced(remedy, scenario, *changes, most=spared(scenario, seconds))
@@ -181,20 +153,9 @@ BUCKET = Proposal(
     risk="batches are drawn in another order; a compiled model may want fixed shapes",
     basis="bound",
 )
-PACK = Proposal(
-    id="sequence-packing",
-    title="pack sequences so that no padding is computed on",
-    fix=Fix(
-        "in the collate function",
-        "packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)",
-    ),
-    effort="hours",
-    risk="recurrent layers take packed sequences; attention needs a mask between neighbours",
-    basis="bound",
-)
 
 
-@finding("model.compute", BUCKET, PACK, needs=(cpu_loop,))
+@finding("model.compute", BUCKET, needs=(cpu_loop,))
 def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when much of what the model computes on is padding."""
     scenario, loader = given(diagnosis.scenario), diagnosis.loader
@@ -217,46 +178,8 @@ def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
     ]
     real = Change(compute=1 - share)
     changes = each(compute=left_of(share, PARTLY))
-    proposals = [priced(one.at(loader.location), scenario, *changes, most=real) for one in (BUCKET, PACK)]
+    proposals = [priced(BUCKET.at(loader.location), scenario, *changes, most=real)]
     return Finding("padding-waste", "model.compute", evidence, proposals)
-
-
-# attention-unfused
-PRODUCTS = 2.0  # batched ones for each softmax: scores, and what they weigh
-SOFTMAX_S = 2e-4  # for one of them: a matrix worth keeping out of memory (chosen)
-NAMES = ("bmm", "baddbmm", "_softmax", "_softmax_backward_data", "masked_fill_")
-ATTENTION_FUSE = Proposal(
-    id="sdpa-attention",
-    title="compute attention in one operator",
-    fix=Fix(
-        "in place of the three",
-        "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)   # or attn_mask=mask",
-    ),
-    effort="hours",
-    risk="the weights themselves are no longer to be had; the last digits may differ",
-    basis="bound",
-)
-
-
-@finding("model.compute", ATTENTION_FUSE, needs=(profiled_cpu_step,))
-def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
-    """Fires when attention by hand takes a visible part of the time."""
-    scenario = given(diagnosis.scenario)
-    share = share_of(diagnosis, lambda name: name in NAMES)
-    softmaxes = operators(diagnosis, lambda name: name == "_softmax")
-    calls = sum(one.calls for one in softmaxes)
-    each_s = sum(one.self_cpu_s for one in softmaxes) / calls if calls else 0.0
-    products = sum(one.calls for one in operators(diagnosis, lambda name: name in ("bmm", "baddbmm")))
-    if share < VISIBLE or each_s < SOFTMAX_S or products < PRODUCTS * calls:
-        return None
-    changes = each(compute=left_of(share, PARTLY))
-    proposal = priced(ATTENTION_FUSE, scenario, *changes, most=Change(compute=1 - share))
-    evidence = [
-        Evidence("share of the operators' time in attention", "attention_share", share, PROFILER),
-        Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
-        Evidence("time of one softmax", "softmax_s", each_s, PROFILER),
-    ]
-    return Finding("attention-unfused", "model.compute", evidence, [proposal])
 
 
 # embedding-gradients-dense
@@ -314,54 +237,3 @@ def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
         and one.looked >= LOOKED_AT_LEAST
         and one.touched <= TOUCHED * one.looked
     ]
-
-
-# gradients-unused
-NO_GRAD = Proposal(
-    id="no-grad",
-    title="compute without gradients what is not trained",
-    fix=Fix(
-        "where it is called, in the loop or in a module's forward",
-        "with torch.no_grad():          # keeps nothing for a backward pass\n    targets = teacher(x)",
-    ),
-    risk="what is computed within is not trained, whatever an optimizer made later holds",
-)
-DETACH = "compute without gradients what this loss does not train"
-FAKE = "with torch.no_grad():          # or fake = generator(noise).detach()\n    fake = generator(noise)"
-KEEP_OUTPUTS = Proposal(
-    id="keep-outputs",
-    title="compute once for each sample what is not trained",
-    fix=Fix(
-        "before training, with the samples as they are; the data set gives sample and output together",
-        "with torch.no_grad():\n    targets = torch.cat([teacher(x) for x, _ in loader_in_order])",
-    ),
-    effort="hours",
-    risk="where samples are augmented, outputs no longer belong to what is shown",
-    basis="bound",
-)
-
-
-@finding("model.compute", NO_GRAD, KEEP_OUTPUTS, needs=(cpu_loop,))
-def gradients_unused(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when much of the backward pass computes gradients that no optimizer uses."""
-    scenario, known = given(diagnosis.scenario), switches(diagnosis)
-    if known is None or known.unused_share is None:
-        return "a graph of the training, and the optimizers that it has"
-    dropped = known.dropped_share or 0.0
-    share, backward_s = max(known.unused_share, dropped), mean_in(diagnosis.steps, "backward")
-    if share < VISIBLE:
-        return None
-    what = "zeroed before their optimizer steps" if share == dropped else "that no optimizer uses"
-    text = f"share of the multiplications for gradients {what}"
-    evidence = [
-        Evidence(text, "unused_gradient_share", share, "graph of the loss"),
-        Evidence("time per step in the backward pass", "backward_s", backward_s, "hook on it"),
-    ]
-    changes = [spared(scenario, (1 - left) * share * backward_s) for left in WHOLLY]
-    no_grad = priced(NO_GRAD, scenario, *changes)
-    if share == dropped:
-        proposals = [replace(no_grad.at(None, FAKE), title=DETACH)]
-    else:
-        most = gain(scenario, spared(scenario, share * own_s(scenario)))
-        proposals = [no_grad, replace(KEEP_OUTPUTS, factor=(1.0, 1.0, most), most=most)]
-    return Finding("gradients-unused", "model.compute", evidence, proposals)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
@@ -14,7 +13,7 @@ from .parts.facts import comes_again, hot_files_of, one_epoch, payload_of, place
 from .parts.lines import hottest_place, line_evidence
 from .parts.loader_remedies import SMALLER, on_loader
 from .parts.memory_room import COPY_S_PER_BYTE, fits_memory, remembering
-from .parts.pricing import PARTLY, WHOLLY, each, left_of, priced
+from .parts.pricing import WHOLLY, each, left_of, priced
 from .parts.shares import LARGE, MOST, NEARLY_ALL
 from .parts.waits import BOOKS, PAYS, dearest, held_up, wait_evidence, waits
 
@@ -152,8 +151,6 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
 
 # augment-bound
 NAMED = 3  # transforms that a report names
-SHRINKS = re.compile(r"crop|resize|thumbnail|scale(?!d)|downsample", re.I)
-CONVERTS = re.compile(r"totensor|toimage|pilto|topil|todtype|normali[sz]e|convert|compose|sequential", re.I)
 ON_BATCH = """\
 augment = v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(...), v2.ToDtype(torch.float32, scale=True)])
 x = augment(x.to("cuda", non_blocking=True))          # in the loop, on the whole batch"""
@@ -165,38 +162,25 @@ BATCHED = Proposal(
     risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
     basis="bound",
 )
-REORDER = Proposal(
-    id="aug-reorder",
-    title="transform fewer pixels: crop and resize before colours and blur",
-    fix=Fix("put what makes a sample smaller first", "Compose([RandomResizedCrop(...), ColorJitter(...)])"),
-    risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
-    basis="bound",
-)
 
 
-@finding("input.preprocess", REORDER, BATCHED, needs=(dataloader_loop,))
+@finding("input.preprocess", BATCHED, needs=(dataloader_loop,))
 def augment_bound(diagnosis: Diagnosis) -> Finding | None:
-    """Fires when random transforms take much of a batch's CPU."""
+    """Fires when random transforms that an accelerator could do take much of a batch's CPU."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     transforms = making_of(diagnosis.profile, diagnosis.loader).transforms
     whole = min(sum(transforms.values()), NEARLY_ALL * inputs.cpu)  # the clocks are of two kinds
-    if not held_up(diagnosis) or whole < LARGE * inputs.cpu or comes_again(diagnosis):
+    if not diagnosis.host.accelerated or not held_up(diagnosis):
+        return None
+    if whole < LARGE * inputs.cpu or comes_again(diagnosis):
         return None
     share, source = whole / inputs.cpu, "hooks on transforms"
     evidence = [Evidence("share of a batch's CPU that transforms take", "transform_share", share, source)]
     for name, spent in list(transforms.items())[:NAMED]:
         evidence.append(Evidence(f"CPU time a batch in {name}", "transform_cpu_s", spent, source))
     evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
-    share, place, proposals = whole / inputs.fetching, place_of(diagnosis), []
-    if diagnosis.host.accelerated:
-        proposals.append(priced(BATCHED.at(place), scenario, *each(cpu=left_of(share, WHOLLY))))
-    smaller = [name for name in transforms if SHRINKS.search(name)]
-    others = [name for name in transforms if not SHRINKS.search(name) and not CONVERTS.search(name)]
-    if smaller and others:
-        names = ", ".join(f"{name}(...)" for name in [*smaller, *others])
-        part = share * sum(transforms[name] for name in others) / sum(transforms.values())
-        reorder = REORDER.at(place, f"Compose([{names}])   # smaller first")
-        proposals.append(priced(reorder, scenario, *each(cpu=left_of(part, PARTLY))))
+    place, share = place_of(diagnosis), whole / inputs.fetching
+    proposals = [priced(BATCHED.at(place), scenario, *each(cpu=left_of(share, WHOLLY)))]
     return Finding("augment-bound", "input.preprocess", evidence, proposals, place)
 
 

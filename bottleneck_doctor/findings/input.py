@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ from ..model.run import Treatment
 from .parts.computing import switches
 from .parts.entry import dataloader_loop, finding, given, steady_steps, timed_fetches
 from .parts.facts import payload_of, place_of
-from .parts.lines import STACKS, hottest_place, line_evidence, statement_of
+from .parts.lines import STACKS, hottest_place, line_evidence
 from .parts.loader_remedies import (
     FEWER,
     IN_MEMORY,
@@ -38,16 +37,7 @@ from .parts.loader_remedies import (
 )
 from .parts.pricing import MOSTLY, PARTLY, each, priced
 from .parts.shares import LARGE, MOST, NEARLY_ALL, VISIBLE
-from .parts.waits import (
-    LOOKS_AT_LEAST,
-    WAIT_SHARE,
-    lock_share,
-    making_s,
-    starved,
-    takes_turns,
-    wait_evidence,
-    waits,
-)
+from .parts.waits import LOOKS_AT_LEAST, WAIT_SHARE, making_s, starved, takes_turns, wait_evidence, waits
 
 # loader-in-main
 MORE_THREADS = (2.0, 8.0, 32.0)  # times as many as now: as many as what they wait for serves (chosen)
@@ -77,19 +67,6 @@ MORE_FEEDERS = Proposal(
     effort="hours",
     risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
 )
-UNLOCK = Proposal(
-    id="shorten-lock",
-    title="hold the lock for less, so that threads or workers need not take turns",
-    fix=Fix(
-        "keep only what must not happen twice at once under the lock",
-        "with lock:\n"
-        "    handle = take(index)                 # only what must not happen twice at once\n"
-        "sample = prepare(handle)                 # everything else, and all waiting, outside the lock",
-    ),
-    effort="hours",
-    risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
-    basis="bound",
-)
 AHEAD = 4  # batches that a background thread keeps ready, as two workers would
 THREAD = """\
 def ahead(batches, depth=4):             # for batch in ahead(loader): ..., or of any iterable
@@ -114,7 +91,6 @@ PREFETCH = Proposal(
     GIVE_WORKERS,
     MOVE_TO_LOADER,
     MORE_FEEDERS,
-    UNLOCK,
     RESERVE,
     PREFETCH,
     IN_MEMORY,
@@ -177,11 +153,8 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     if _asleep(diagnosis.inputs) < LARGE or sends(scenario):
         return None  # they compute, and more threads would only compete for the interpreter's lock
     own, threads = max(0.0, diagnosis.step_s - diagnosis.wait_s), feeders.count + feeders.asleep
-    locked = threads > 1 and _waits_for_lock(diagnosis, place)
-    more = (threads / 2, threads, threads) if locked else MORE_THREADS
-    left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
-    remedy = (UNLOCK if locked else MORE_FEEDERS).at(place)
-    proposal = priced(remedy, scenario, *each(storage=left, network=left, wait=left))
+    left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in MORE_THREADS]
+    proposal = priced(MORE_FEEDERS.at(place), scenario, *each(storage=left, network=left, wait=left))
     text = "threads that make batches for the loop, which waits for them in a queue"
     evidence = [
         Evidence(text, "feeders", float(threads), "stack samples"),
@@ -190,13 +163,6 @@ def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     ]
     proposals = [proposal, *_at_hand(diagnosis, place)]
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, proposals, place)
-
-
-def _waits_for_lock(diagnosis: Diagnosis, place: Location | None) -> bool:
-    """Whether the hottest line of the threads that make batches is a ``with lock:`` statement."""
-    found = statement_of(diagnosis, place)
-    items = found[1].items if found is not None and isinstance(found[1], ast.With) else []
-    return any(isinstance(one.context_expr, ast.Name | ast.Attribute) for one in items)
 
 
 def _asleep(inputs: Inputs) -> float:
@@ -244,7 +210,7 @@ ASK_AHEAD = Proposal(
 )
 
 
-@finding("input.wait", WORKERS, PREFETCH, UNLOCK, ASK_AHEAD, needs=(steady_steps,))
+@finding("input.wait", WORKERS, PREFETCH, ASK_AHEAD, needs=(steady_steps,))
 def waiting_on_something_else(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the loop sleeps on something other than CPU, disk or network."""
     scenario = given(diagnosis.scenario)
@@ -283,11 +249,7 @@ def _fetching(diagnosis: Diagnosis) -> Finding | str | None:
     evidence = wait_evidence(diagnosis)
     for kind, seconds in sorted(inputs.waits.items(), key=lambda item: -item[1]):
         evidence.append(Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", seconds, "wait channels"))
-    if takes_turns(diagnosis):
-        free = Change(wait=1 - lock_share(diagnosis))
-        proposals = [priced(UNLOCK.at(place), given(diagnosis.scenario), Change(), free, free)]
-    else:
-        proposals = more_workers(diagnosis)
+    proposals = [] if takes_turns(diagnosis) else more_workers(diagnosis)  # which would wait for each other
     if not loader.num_workers:  # a thread sleeps as well as a process does
         ahead = Treatment("ahead", {"where": meant(loader), "depth": AHEAD})
         proposals.append(replace(PREFETCH.at(loader.location), treatments=(ahead,)))
@@ -306,22 +268,12 @@ TO_TENSORS = """\
 def collate(batch):                                 # arrays become tensors: they travel in shared memory
     return tuple(torch.from_numpy(np.stack(column)) for column in zip(*batch))
 DataLoader(..., collate_fn=collate)"""
-IN_THE_POOL = """\
-from torch import multiprocessing                   # pools of this one send tensors by shared memory
-def make(job): return torch.from_numpy(whole(job)[part(job)].copy())"""
 RETURN_TENSORS = Proposal(
     id="return-tensors",
     title="let batches leave the workers as tensors",
     fix=Fix("turn arrays into tensors in the collate function", TO_TENSORS),
     apply="hook",
     risk="the loop gets tensors where it got arrays",
-)
-SEND_LESS = Proposal(
-    id="return-tensors",
-    title="send less: what the step needs, as tensors in shared memory",
-    fix=Fix("cut, crop and convert in the pool's function, not behind it", IN_THE_POOL),
-    risk="the loop gets tensors where it got arrays; each keeps a file descriptor open",
-    basis="bound",
 )
 PACK = Proposal(
     id="pack-tensors",
@@ -343,17 +295,10 @@ SHARE_BY_NAME = Proposal(
 )
 
 
-def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
-    """Timed fetches, where no pool of the script's own is known to send batches."""
-    return None if _sends(diagnosis) else dataloader_loop(diagnosis)
-
-
-@finding("input.ipc", RETURN_TENSORS, SEND_LESS, PACK, SHARE_BY_NAME, FEWER, needs=(timed_fetches_or_pool,))
+@finding("input.ipc", RETURN_TENSORS, PACK, SHARE_BY_NAME, FEWER, needs=(dataloader_loop,))
 def ipc_overhead(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when moving a batch costs much and something in the batch can make it cheaper."""
     scenario, payload = given(diagnosis.scenario), payload_of(diagnosis)
-    if _sends(diagnosis):
-        return _pooled(diagnosis, scenario)
     loader = given(diagnosis.loader)
     if not loader.num_workers or gain(scenario, Change(ipc=0.0)) < WORTH:
         return None
@@ -373,20 +318,6 @@ def ipc_overhead(diagnosis: Diagnosis) -> Finding | str | None:
         *wait_evidence(diagnosis)[:1],
     ]
     return Finding("ipc-overhead", "input.ipc", evidence, proposals, loader.location) if proposals else None
-
-
-def _sends(diagnosis: Diagnosis) -> bool:
-    """Whether a pool that feeds a loop without a loader spends its time on sending."""
-    scenario = diagnosis.scenario
-    return diagnosis.loader is None and scenario is not None and sends(scenario)
-
-
-def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
-    """A pool of the script's own pickles what it made and sends it through a pipe."""
-    proposal = priced(SEND_LESS.at(diagnosis.source), scenario, *each(cpu=PARTLY, wait=PARTLY))
-    text, share = "share of the pool's time at work in which it sends", scenario.feeders.sending
-    evidence = [Evidence(text, "sending_share", share, "stack samples"), *wait_evidence(diagnosis)[:1]]
-    return Finding("ipc-overhead", "input.ipc", evidence, [proposal], diagnosis.source)
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loader: Loader) -> list[Proposal]:

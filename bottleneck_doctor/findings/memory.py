@@ -203,36 +203,6 @@ def _pages_evidence(diagnosis: Diagnosis, cost_s: float, batch_s: float) -> list
     return [Evidence(*one, SOURCE) for one in known if one[2] is not None]
 
 
-# step-time-drift
-LINE = "line through the step times"
-BOUNDED = """\
-history = collections.deque(maxlen=1000)     # before: history = [], and every step searched all of it
-losses.append(loss.item())                   # before: losses.append(loss), with its whole graph"""
-BOUND = Proposal(
-    id="bound-what-grows",
-    title="keep what each step adds to and searches from growing",
-    fix=Fix("find what grows with the number of steps", BOUNDED),
-    effort="hours",
-    risk="whatever reads the old entries no longer finds them",
-    basis="amdahl",
-)
-
-
-@finding("host.python", BOUND, needs=(steady_steps,))
-def step_time_drift(diagnosis: Diagnosis) -> Finding | None:
-    """Fires when the time of steady steps grows linearly."""
-    drift = diagnosis.drift
-    if drift is None:
-        return None
-    evidence = [
-        Evidence("loop's own time where the steady part begins", "drift_first_s", drift.first_s, LINE),
-        Evidence(f"the same {drift.steps} steps later", "drift_last_s", drift.last_s, LINE),
-    ]
-    kept = Change(compute=drift.left, python=drift.left, launch=drift.left, idle=drift.left)
-    proposal = priced(BOUND, given(diagnosis.scenario), Change(), kept, kept)
-    return Finding("step-time-drift", "host.python", evidence, [proposal])
-
-
 # alloc-churn
 ALLOC_DROP = Proposal(
     id="drop-empty-cache",

@@ -14,7 +14,6 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.loops import LATE_FOR, RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import WHOLE, as_one
 from .parts.entry import finding, given
 from .parts.facts import step_share
 from .parts.lines import STACKS
@@ -345,7 +344,7 @@ NO_SYNC = Proposal(
 )
 
 
-@finding("comm.allreduce", NO_SYNC, WHOLE)
+@finding("comm.allreduce", NO_SYNC)
 def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when gradients are exchanged more often than the optimizer steps."""
     shared, local = passes_of(diagnosis, True), passes_of(diagnosis, False)
@@ -375,9 +374,7 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | str | None:
         change=change,
         treatments=(Treatment("no_sync", {"passes": count}),),
     )
-    whole = as_one(diagnosis, diagnosis.scenario, count, change)
-    proposals = [proposal] if whole is None else [proposal, whole]
-    return Finding("ddp-accum-sync", "comm.allreduce", evidence, proposals, place)
+    return Finding("ddp-accum-sync", "comm.allreduce", evidence, [proposal], place)
 
 
 # ddp-overhead-flags

@@ -13,19 +13,14 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Inputs, Proposal, Scen
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from ..source import code
-from ..source.purpose import is_shrunk_later
 from .parts.entry import dataloader_loop, finding, given, steady_steps
 from .parts.facts import comes_again, payload_of, place_of, repeats_of
 from .parts.lines import (
-    DRAWS,
     LOOPS,
     PARSES,
     QUERIES,
     SEEN,
     STACKS,
-    TEXTS,
-    WORDS,
     asks_or_parses,
     crowd_evidence,
     crowded,
@@ -40,7 +35,7 @@ from .parts.loader_remedies import loader_with, meant
 from .parts.memory_room import fits_memory, keeping, remembering
 from .parts.pricing import MOSTLY, PARTLY, WHOLLY, each, left_of, priced
 from .parts.rewriting import Code, loader_call
-from .parts.shares import LARGE, MOST, NEARLY_ALL
+from .parts.shares import LARGE, MOST
 from .parts.waits import BOOKS, held_up, wait_evidence
 
 # python-sample-code-hot
@@ -49,13 +44,6 @@ ROWS = """\
 marks = ",".join("?" * len(indices))                                # once per batch, not per row
 rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
 table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
-RING = """\
-self.states[self.place] = state; self.place = (self.place + 1) % capacity    # arrays, filled in a circle
-chosen = rng.integers(filled, size=batch_size)                               # and a batch is drawn at once
-return self.states[chosen], self.rewards[chosen]"""
-TOKENS = """\
-tokens = tokenizer(texts)["input_ids"]                              # once, before training
-np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
 PARSED = """\
 self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
 return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
@@ -75,26 +63,18 @@ def _way(id: str, title: str, snippet: str, risk: str, text: str = "", apply: st
 STAYS = "random work stays in the loop"
 COLUMNS = _way("columnar-numpy", "parse once and keep arrays", PARSED, STAYS)
 ARRAYS = _way("columnar-numpy", "work on whole arrays instead of element by element", WHOLE, STAYS)
-TOKENISE = _way("pretokenize-offline", "tokenise once, before training", TOKENS, STAYS, apply="convert")
 PREPARE = _way(
     "precompute-deterministic", "prepare the samples once, before training", PREPARED, STAYS, apply="convert"
 )
 QUERY = _way("batched-query", "ask the database once for a whole batch, or keep the table in memory", ROWS,
              "rows come in another order; a table in memory must fit there",
              "ask for all rows of a batch at once, or for the table once")  # fmt: skip
-DRAW = _way("ring-buffer", "draw a batch from arrays at once, not its elements one by one", RING,
-            "the same seed draws other elements",
-            "indexing a deque takes time in its length: a list is enough")  # fmt: skip
-SHRINK = _way("aug-reorder", "make samples smaller before this line, not after it",
-              "x = resize(crop(x))            # first\nx = colours(blur(x))           # then what costs CPU",
-              "a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
-              "crop and resize first, then do what this line does")  # fmt: skip
 LESS = _way("cheaper-preprocess", "spend less CPU in this line, or keep what it computes",
             "# fewer pixels or tokens; a faster library; once for all epochs, where nothing is random;\n"
             "# or update what the last step has changed, and keep the rest: sums for means, a sum tree",
             STAYS, "spare this line work")  # fmt: skip
-WAYS = (COLUMNS, ARRAYS, QUERY, DRAW, TOKENISE, PREPARE, SHRINK, LESS)
-ANEW = {PARSES: COLUMNS, LOOPS: ARRAYS, QUERIES: QUERY, DRAWS: DRAW, WORDS: TOKENISE}  # by what the line does
+WAYS = (COLUMNS, ARRAYS, QUERY, PREPARE, LESS)
+ANEW = {PARSES: COLUMNS, LOOPS: ARRAYS, QUERIES: QUERY}  # by what the line does
 
 
 @finding("input.preprocess", *WAYS, needs=(steady_steps,))
@@ -125,11 +105,7 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | str | None:
     ]
     does = what_it_does(diagnosis, line.location, lines.library)
     evidence += [Evidence(SEEN[does])] if does else []
-    ways = _ways(diagnosis, lines, does)
-    if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
-        ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
-    if not ways:
-        ways = [LESS]
+    ways = _ways(diagnosis, lines, does) or [LESS]
     shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
     proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
     return Finding("python-sample-code-hot", "input.preprocess", evidence, proposals, line.location)
@@ -143,14 +119,6 @@ def _function_of(line: LineShare, lines: HotLines) -> LineShare:
     awake = [one.cpu_share for one in same if one.cpu_share is not None]
     known = sum(awake) if len(awake) == len(same) else None
     return LineShare(place, sum(one.share for one in same), known)
-
-
-def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
-    """Whether a caller of the hottest line crops the result."""
-    hottest, sources = given(lines.hottest), diagnosis.profile.sources
-    places = [one.location for one in lines.lines if one.share >= NEARLY_ALL * hottest.share]
-    known = [(source, place.line) for place in places if (source := code.source_at(sources, place))]
-    return any(is_shrunk_later(source, line) for source, line in known)
 
 
 def _inputs(diagnosis: Diagnosis) -> Inputs:
@@ -174,22 +142,18 @@ def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
 def _ways(diagnosis: Diagnosis, lines: HotLines, does: str) -> list[Proposal]:
     """Remedies by what the line does; work without a random part is done once, if repeated samples or the
     functions' sources show that there is none."""
-    if lines.library in TEXTS:
-        return [TOKENISE]
     repeats = repeats_of(diagnosis)
     untold = repeats is None or not repeats.compared or is_drawn_later(diagnosis, lines)
     fixed = comes_again(diagnosis) or (repeats is None and not diagnosis.inputs.batches)
     once = [PREPARE] if fixed or (untold and is_fixed(diagnosis, lines)) else []
-    if does == WORDS:
-        return once or [TOKENISE]
     anew = [ANEW[does]] if does else []
-    return anew if does in (QUERIES, DRAWS) else anew + once
+    return anew if does == QUERIES else anew + once
 
 
 def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
     """The remedy with its speedups. Where the line is half of the batch, all of the batch is written anew, as
     the rest then changes too; what a parser of text finds can be kept, always."""
-    lefts = PARTLY if remedy in (SHRINK, LESS) else WHOLLY if does == PARSES else MOSTLY
+    lefts = PARTLY if remedy == LESS else WHOLLY if does == PARSES else MOSTLY
     part = 1.0 if lefts is MOSTLY and share >= MOST else share
     remedy = replace(remedy.at(line.location), basis="replay" if lefts is WHOLLY else "bound")
     return priced(remedy, scenario, *each(cpu=left_of(part, lefts)))

@@ -1,4 +1,4 @@
-"""What a run does apart from training steps: checkpoints, logging, evaluation, its start."""
+"""What interrupts training: checkpoints, logging, evaluation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Operation
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
-from ..model.run import Startup, Treatment
+from ..model.run import Treatment
 from .parts.entry import finding, given, loader_loop
-from .parts.facts import operations_of, place_of, step_share
+from .parts.facts import operations_of, step_share
 from .parts.lines import STACKS, quoted, rarely
 from .parts.loader_remedies import on_loader
-from .parts.pricing import NOTHING, Factor, each, priced, spread
+from .parts.pricing import Factor, each, priced, spread
 from .parts.shares import MOST, TRIFLE
 from .parts.waits import waits
 
@@ -106,13 +106,6 @@ LOG_RARELY = Proposal(
     risk="what happens between two records is not seen",
     treatments=(Treatment("rare_logging", {"every": EVERY}),),
 )
-FLUSH_RARELY = Proposal(
-    id="flush-rarely",
-    title=f"wait for the disk at every {EVERY}th step only",
-    fix=Fix("let the kernel write, and ask it to finish now and then", rarely(OFTEN, "file.flush()")),
-    change=Change(logging=1 / EVERY),
-    risk="what was written since the last flush may be lost when the machine stops",
-)
 LOG_WRITER = Proposal(
     id="async-writer",
     title="let another thread write the log",
@@ -127,7 +120,7 @@ LOG_WRITER = Proposal(
 )
 
 
-@finding("host.logging", LOG_RARELY, FLUSH_RARELY, LOG_WRITER, needs=(loader_loop,))
+@finding("host.logging", LOG_RARELY, LOG_WRITER, needs=(loader_loop,))
 def logging_blocking(diagnosis: Diagnosis) -> Finding | None:
     """Fires when logging takes a noticeable part of the steady step."""
     loop, share = given(diagnosis.loop), step_share(diagnosis, "logging")
@@ -171,17 +164,14 @@ def _sampled(diagnosis: Diagnosis, share: float) -> Finding:
     if line is not None:
         text = f"share of the loop's samples in what {line.function} writes out"
         evidence.append(Evidence(text, "written_share", seen.share, STACKS))
-    if forced:
-        remedy = FLUSH_RARELY.at(line, _seldom(diagnosis, line, FLUSH_RARELY.fix.snippet))
-    else:
-        remedy = replace(LOG_RARELY.at(around, _seldom(diagnosis, around)), apply="manual", treatments=())
+    remedy = replace(LOG_RARELY.at(around, _seldom(diagnosis, around)), apply="manual", treatments=())
     return Finding("logging-blocking", "host.logging", evidence, [remedy], line)
 
 
-def _seldom(diagnosis: Diagnosis, place: Location | None, example: str = EXAMPLE) -> str:
+def _seldom(diagnosis: Diagnosis, place: Location | None) -> str:
     """The user's own line, run every so often, if it is known; else an example."""
     line = quoted(diagnosis, place)
-    return rarely(OFTEN, line) if line else example
+    return rarely(OFTEN, line) if line else EXAMPLE
 
 
 # evaluation-heavy
@@ -299,63 +289,3 @@ def _workers(whole: Whole, scenario: Scenario, loader: Loader) -> Proposal:
     setting = {"num_workers": best.workers, "prefetch_factor": best.prefetch, "persistent_workers": True}
     factor = _in_run(whole, spread(scenario, Change(), best.change, best.change))
     return replace(on_loader(OWN_WORKERS, loader, **setting), factor=factor)
-
-
-# startup-dominated
-SECONDS = 2.0  # or it is too short to matter (chosen)
-CLOCKS = "import and loader hooks"
-SCAN_ONCE = """\
-if cached.exists(): files = pickle.loads(cached.read_bytes())
-else: files = scan(root); cached.write_bytes(pickle.dumps(files))     # once; delete it when data changes"""
-KEEP_INDEX = Proposal(
-    id="cache-index",
-    title="keep the list of files and labels instead of making it at every start",
-    fix=Fix("save what the scan found", SCAN_ONCE),
-    factor=NOTHING,
-    risk="delete the saved list when the data changes",
-)
-IMPORT_LATER = Proposal(
-    id="lazy-imports",
-    title="import what only some runs need where they need it",
-    fix=Fix("import where it is used", "def plot(history): import matplotlib.pyplot as plt; ..."),
-    factor=NOTHING,
-)
-
-
-def seen_start(diagnosis: Diagnosis) -> str | None:
-    """Needs the times of the training process's start, torch import and first batch."""
-    if _start(diagnosis) is None:
-        return "the start of the training process: it imported torch unseen, or got no batch"
-    return None
-
-
-def _start(diagnosis: Diagnosis) -> Startup | None:
-    loop = diagnosis.loop
-    return next((one for one in diagnosis.profile.startups if loop and one.pid == loop.pid), None)
-
-
-@finding("host.python", KEEP_INDEX, IMPORT_LATER, needs=(seen_start,))
-def startup_dominated(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when the script's own preparations are a fifth of the run."""
-    run, start = diagnosis.profile.run, given(_start(diagnosis))
-    own = start.before_torch_s + max(0.0, start.before_loader_s - start.torch_late_s)
-    if own < SECONDS or own < HEAVY * run.duration_s:
-        return None
-    if run.stopped_by is not None:
-        return "how long the training would have taken: it was cut short"
-    known = (
-        ("share of the run before the first loader, without importing torch", "startup_share",
-         own / run.duration_s),
-        ("time until torch was imported", "before_torch_s", start.before_torch_s),
-        ("time to import torch, lazy imports included", "torch_import_s", start.torch_s + start.torch_late_s),
-        ("time from importing torch to the first loader", "before_loader_s", start.before_loader_s),
-        ("time in imports other than torch", "imports_s", start.imports_s),
-        ("time from the first loader to the first batch", "first_batch_s", start.first_batch_s),
-        ("time of the run without these preparations", "without_s", max(0.0, run.duration_s - own)),
-    )  # fmt: skip
-    evidence = [Evidence(*one, CLOCKS) for one in known]
-    # what is not imports is work of the script's own: most often, finding the data
-    imports, place = min(own, start.imports_s), place_of(diagnosis)
-    proposals = [KEEP_INDEX.at(place)] if own - imports >= MOST * own else []
-    proposals += [IMPORT_LATER] if imports >= MOST * own else []
-    return Finding("startup-dominated", "host.python", evidence, proposals, place)

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from statistics import fmean
 
-from ..analyse.host import Disks, measure_disks
-from ..analyse.inputs import fetches_of
 from ..analyse.reads import (
     LARGE_READ_BYTES,
     OPENS_PER_SAMPLE,
     UNSURE,
-    Pass,
     Reads,
     are_small_files,
     is_mapped,
     is_overread,
     judge_reads,
-    passes_of,
     streams_of,
 )
-from ..analyse.steps import span_of
-from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.entry import dataloader_loop, finding, given, timed_fetches
-from .parts.facts import TASK_IO, hot_files_of, key_of, operations_of, place_of, step_share
-from .parts.loader_remedies import IN_MEMORY, STAGE, WORKERS, more_workers
-from .parts.memory_room import MORE_MEMORY, memory_left
+from .parts.entry import finding, given, timed_fetches
+from .parts.facts import TASK_IO, hot_files_of, key_of, place_of
+from .parts.loader_remedies import STAGE, WORKERS, more_workers
 from .parts.pricing import MOSTLY, each, left_of, priced
-from .parts.shares import LARGE, MOST, NEARLY_ALL, TRIFLE
+from .parts.shares import LARGE
 from .parts.waits import LOOKS_AT_LEAST, PAYS, dearest, making_s, starved, wait_evidence, waits
 
 
@@ -213,7 +206,6 @@ def remote_storage_latency(diagnosis: Diagnosis) -> Finding | str | None:
 
 # small-files
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (chosen)
-SIDE_FILES = 2 * OPENS_PER_SAMPLE  # opens per sample, from which each sample has a second file
 # Of the sleep and of the kernel's CPU per sample: read at random, in order [measured], whole batches.
 PACKED_LEFT = (1.0, 0.4, 0.1)
 SHARDS = """\
@@ -228,16 +220,9 @@ PACK = Proposal(
     risk="order: shuffle shards and a buffer; each worker needs shards of its own",
     basis="bound",
 )
-REMEMBER = Proposal(
-    id="cache-metadata",
-    title="read labels and file lists once only",
-    fix=Fix("keep it in memory", "self.labels = {path: read_label(path) for path in paths}"),
-    effort="hours",
-    risk="assumes that all but one of a sample's files are small enough to be kept",
-)
 
 
-@finding("input.storage", PACK, REMEMBER, WORKERS, needs=(timed_fetches,))
+@finding("input.storage", PACK, WORKERS, needs=(timed_fetches,))
 def small_files(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the loop waits for small files, cold or warm."""
     inputs, hot, place = diagnosis.inputs, hot_files_of(diagnosis), place_of(diagnosis)
@@ -269,139 +254,4 @@ def small_files(diagnosis: Diagnosis) -> Finding | str | None:
     scenario = given(diagnosis.scenario)
     packed = each(storage=PACKED_LEFT, cpu=left_of(opening, PACKED_LEFT))
     proposals = [priced(PACK.at(place), scenario, *packed)]
-    if opens >= SIDE_FILES:
-        kept = Change(storage=1 / opens, cpu=1 - (1 - 1 / opens) * opening)
-        proposals.append(priced(REMEMBER.at(place), scenario, Change(), kept, kept))
     return Finding("small-files", cause, evidence, proposals + more_workers(diagnosis, streams), place)
-
-
-# page-cache-misses
-FITS = 0.7  # of the memory left (chosen)
-READ_MARK_BYTES = 65536  # per batch from storage, below which an epoch does not count as cold (chosen)
-FILES_KNOWN = 64  # names kept at most; if fewer are kept, they are all the files
-PART = """\
-kept = {path: path.read_bytes() for path in paths[: int(share * len(paths))]}   # before workers start
-data = kept.get(path) or path.read_bytes()                                      # in __getitem__"""
-HOLD_PART = Proposal(
-    id="cache-fraction-ram",
-    title="keep a fixed part of the data set in memory",
-    fix=Fix("hold the first files, and read only the others", PART),
-    apply="manual",
-    effort="hours",
-    risk="memory that nothing else may want; left to itself the kernel keeps next to nothing",
-)
-
-
-@finding("input.storage", IN_MEMORY, HOLD_PART, MORE_MEMORY, needs=(dataloader_loop,))
-def page_cache_misses(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when later epochs read from storage again; without remedies if only the first one did."""
-    table = fetches_of(diagnosis.profile, given(diagnosis.loader).key)
-    passes = passes_of(table, given(diagnosis.loop)) if table is not None else []
-    asleep = starved(diagnosis, "input.storage", diagnosis.inputs.storage)
-    if len(passes) < 2:
-        return "a second epoch: in its first, any training reads cold data" if asleep else None
-    first, later = passes[0], fmean([one.stored for one in passes[1:]])
-    shares = [one.missed for one in passes[1:] if one.missed is not None]
-    missed = fmean(shares) if shares else None
-    known = (
-        ("bytes per batch from storage, in the first epoch", "first_epoch_bytes", first.stored),
-        ("bytes per batch from storage, later", "later_epochs_bytes", later),
-        ("share of the bytes read later that memory had not kept", "cache_miss_share", missed),
-    )
-    evidence = [Evidence(*one, TASK_IO) for one in known if one[2] is not None]
-    kept = later < (1 - NEARLY_ALL) * first.stored
-    if kept and first.stored >= READ_MARK_BYTES and len(diagnosis.phases) > 1:
-        evidence.append(Evidence("later epochs come from memory"))
-        return Finding("page-cache-misses", "input.storage", evidence)
-    if not asleep or later < MOST * max(first.stored, READ_MARK_BYTES):
-        return None
-    size, left = _size(diagnosis, first), memory_left(diagnosis)
-    if size is None or left is None:
-        return "the size of the data set, and the memory left for it"
-    evidence += [
-        Evidence("bytes of the data set", "dataset_bytes", size, "task io, file sizes"),
-        Evidence("bytes of memory left", "memory_left_bytes", left, "meminfo, control group"),
-        *wait_evidence(diagnosis),
-    ]
-    scenario, place = given(diagnosis.scenario), place_of(diagnosis)
-    proposals = [replace(IN_MEMORY.at(place), change=Change(storage=0.0))]
-    if size > FITS * left:
-        part = 1 - FITS * left / size  # still read from storage
-        proposals = [
-            priced(HOLD_PART.at(place), scenario, *each(storage=((1 + part) / 2, part, part))),
-            priced(replace(MORE_MEMORY, basis="replay"), scenario, *each(storage=(part, 0.1, 0.0))),
-        ]
-    return Finding("page-cache-misses", "input.storage", evidence, proposals, place)
-
-
-def _size(diagnosis: Diagnosis, first: Pass) -> float | None:
-    """Bytes of the data set, from bytes per sample; no more than its files have, if all are known."""
-    loader, samples = given(diagnosis.loader), diagnosis.inputs.samples
-    if not loader.dataset_length or not samples:
-        return None
-    size = max(first.read, first.stored) / samples * loader.dataset_length
-    hot = hot_files_of(diagnosis)
-    return min(size, hot.bytes) if hot is not None and hot.bytes and hot.files < FILES_KNOWN else size
-
-
-# disk-contended
-ALONE_READ_S = (5e-4, 1.2e-4)  # a read from an idle disk: a cloud volume's, a local NVMe disk's (chosen)
-ALONE_WRITE_S = (4e-3, 5e-4)  # a forced write to the same [the former measured]
-ISOLATE = Proposal(
-    id="io-isolate",
-    title="keep other jobs off the disk that this training uses",
-    fix=Fix("give it a volume of its own", "ionice -c 3 -p PID    # or hold each of the others back"),
-    apply="admin",
-    effort="hours",
-    risk="what the disk delivers to several readers together may be more than it gives to one",
-)
-
-
-@finding("input.storage", ISOLATE)
-def disk_contended(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when the job waits for a disk that other processes keep busy."""
-    scenario, inputs = diagnosis.scenario, diagnosis.inputs
-    if scenario is None:
-        return None
-    saving, logging = step_share(diagnosis, "checkpoint"), step_share(diagnosis, "logging")
-    reading = waits(diagnosis) and inputs.storage >= LARGE * making_s(inputs)
-    if not reading and scenario.shares.stored * (saving + logging) < TRIFLE:
-        return None
-    disks = measure_disks(diagnosis.profile, *span_of(diagnosis.steps))
-    if disks is None:
-        return "what the disks moved, and how much of it was the job's"
-    if not disks.shared:
-        return None
-    known = (
-        ("the job's share of what the disks move", "disk_job_share", disks.job_share),
-        ("bytes per second that other processes move", "strangers_bytes_per_s", disks.strangers_bytes_per_s),
-        ("share of time in which the disks had work", "disk_busy", disks.busy),
-        ("mean number of requests in their queues", "disk_queue", disks.queue),
-    )
-    evidence = [Evidence(*one, "diskstats less task io") for one in known]
-    evidence += wait_evidence(diagnosis) if reading else []
-    writing = "host.checkpoint" if saving >= logging else "host.logging"
-    cause = "input.storage" if reading else writing
-    proposal = _alone(diagnosis, scenario, disks)
-    return Finding("disk-contended", cause, evidence, [proposal], place_of(diagnosis))
-
-
-def _alone(diagnosis: Diagnosis, scenario: Scenario, disks: Disks) -> Proposal:
-    """Without other processes the job has their bandwidth too, but no read or write gets faster than on an
-    idle disk. A checkpoint that is not forced to the disk lands in memory first: only half of its blocked
-    time counts."""
-    share, reads = disks.job_share, reads_of(diagnosis)
-    calls = operations_of(diagnosis, "checkpoint") + operations_of(diagnosis, "logging")
-    blocked_s = sum(one.total_s - one.cpu_s for one in calls)
-    read, write = [1.0, 1.0], [1.0, 1.0]  # what is left likely and at best
-    if reads.each_s and reads.each_bytes is not None:
-        moving = reads.each_bytes / FAST_BYTES_PER_S[1]
-        read = [min(1.0, (alone + moving) / reads.each_s) for alone in ALONE_READ_S]
-    if blocked_s > 0:
-        each_s = blocked_s / sum(one.count for one in calls)
-        write = [min(1.0, alone / each_s) for alone in ALONE_WRITE_S]
-    left = [((1 + share) / 2, 1.0)]
-    left += [(max(share, one), max(share, other)) for one, other in zip(read, write, strict=True)]
-    spared = [(one, scenario.shares.stored * (1 - other)) for one, other in left]
-    changes = (Change(storage=one, checkpoint=1 - two / 2, logging=1 - two) for one, two in spared)
-    return priced(ISOLATE, scenario, *changes)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from math import floor
-from statistics import fmean
 
 from ..analyse.causes import fewer_workers, gain
-from ..analyse.inputs import fetches_of, making_of
+from ..analyse.inputs import making_of
 from ..analyse.predict import WORTH, best_setting, doubled
 from ..analyse.scenario import THREADS_MARK
 from ..analyse.steps import seconds_in
 from ..analyse.whole_run import life_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
-from ..model.fetches import FetchTable
-from ..model.loops import Loader, Loop
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.entry import dataloader_loop, finding, given
@@ -30,7 +27,7 @@ from .parts.loader_remedies import (
     reserve_cores,
     without_workers,
 )
-from .parts.pricing import NOTHING, priced
+from .parts.pricing import NOTHING
 from .parts.shares import MOST, NEARLY_ALL, TRIFLE, VISIBLE
 from .parts.waits import HOOK, dearest, takes_turns, wait_evidence, waits
 
@@ -110,7 +107,6 @@ def _many_fewer(scenario: Scenario, loader: Loader) -> Proposal:
 
 # worker-respawn
 CAUSE = "input.worker_startup"
-FEW_BATCHES = 10  # from one iterator; with fewer, the script calls next(iter(loader)) (chosen)
 PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers (measured, two workers)
 KEEP_WORKERS = Proposal(
     id="persistent-workers",
@@ -125,23 +121,9 @@ BUILD_ONCE = Proposal(
     fix=Fix("before the epochs", "loader = DataLoader(...)     # then: for epoch in range(epochs)"),
     risk="workers do not see later changes to the data set",
 )
-NEXT_BATCH = """\
-batches = iter(loader)                              # once, before the loop over steps
-for step in range(steps):
-    try:
-        batch = next(batches)
-    except StopIteration:
-        batches = iter(loader)
-        batch = next(batches)"""
-HOIST = Proposal(
-    id="hoist-iterator",
-    title="make the iterator once, not at every step",
-    fix=Fix("take `iter(loader)` out of the loop over steps", NEXT_BATCH),
-    risk="batches then come from whole shuffled passes instead of always their beginnings",
-)
 
 
-@finding(CAUSE, KEEP_WORKERS, BUILD_ONCE, HOIST, FEWER)
+@finding(CAUSE, KEEP_WORKERS, BUILD_ONCE, FEWER)
 def worker_respawn(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the beginnings of epochs cost a share of them that persistent workers would save, or where
     starting workers is what the run's time goes into."""
@@ -205,7 +187,7 @@ def _respawn_fewer(loader: Loader, few: int) -> Proposal:
 
 def _in_steps(diagnosis: Diagnosis) -> Finding | str | None:
     """The finding for steady steps."""
-    loader, loop, scenario = given(diagnosis.loader), given(diagnosis.loop), given(diagnosis.scenario)
+    loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
     if not loader.num_workers:
         return None
     started = sum(one.role == "worker" and one.loader == loader.key for one in diagnosis.profile.processes)
@@ -225,21 +207,11 @@ def _in_steps(diagnosis: Diagnosis) -> Finding | str | None:
     )
     evidence = [Evidence(*one, HOOK) for one in known if one[2] is not None]
     once = Change(startup=min(1.0, PERSISTENT_S / max(start_s, 1e-12)))
-    proposals = [replace(HOIST.at(loader.location), change=once)] if _abandoned(loop, loader) else []
-    proposals.append(replace(_persisting(loader), change=once))
+    proposals = [replace(_persisting(loader), change=once)]
     # without workers nothing starts, which the replay of steps does not count
     why = "the loop makes these batches faster than workers start"
     proposals += without_workers(diagnosis, why, gain=1.0)
     return Finding("worker-respawn", CAUSE, evidence, proposals, loader.location)
-
-
-def _abandoned(loop: Loop, loader: Loader) -> bool:
-    """Whether iterators are dropped after a few batches of a longer data set."""
-    if not loop.epochs.batches:
-        return False
-    taken = fmean(loop.epochs.batches)
-    whole = (loader.dataset_length or 0) / (loader.batch_size or 1)
-    return taken < FEW_BATCHES and (not loader.dataset_length or taken < whole - 1)
 
 
 def _persisting(loader: Loader) -> Proposal:
@@ -319,7 +291,6 @@ def _descriptors(diagnosis: Diagnosis) -> float:
 
 # iterable-sharding
 COMPARED_AT_LEAST = 4  # pairs of batches (chosen)
-FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle worker looks like a late one (chosen)
 SHARD = Proposal(
     id="shard-by-worker",
     title="give each worker its own part",
@@ -332,49 +303,24 @@ SHARD = Proposal(
     risk="losses change, since each sample comes once; steps themselves are as long as before",
     basis="bound",
 )
-MORE_SHARDS = "split the data set into {count} files or more, so that each worker has as many as any other"
-RESHARD = Proposal(
-    id="more-shards",
-    title="cut the data set into enough shards for all workers",
-    fix=Fix("re-shard the data set", MORE_SHARDS.format(count=4)),
-    apply="convert",
-    effort="hours",
-    risk="samples come in another order",
-)
 
 
-@finding("input.preprocess", SHARD, RESHARD, needs=(dataloader_loop,))
+@finding("input.preprocess", SHARD, needs=(dataloader_loop,))
 def iterable_sharding(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when two workers gave the same batches, or when one gave none."""
+    """Fires when two workers gave the same batches."""
     loader, place = given(diagnosis.loader), place_of(diagnosis)
-    workers, scenario = loader.num_workers, given(diagnosis.scenario)
-    if loader.dataset_kind != "iterable" or workers < 2:
+    if loader.dataset_kind != "iterable" or loader.num_workers < 2:
         return None
     compared, equal = making_of(diagnosis.profile, loader).firstlings
-    working = _working(fetches_of(diagnosis.profile, loader.key))
-    evidence: list[Evidence] = []
-    proposals: list[Proposal] = []
-    if compared >= COMPARED_AT_LEAST and equal >= NEARLY_ALL * compared:
-        text = "share of the workers' first batches that equal another worker's"
-        pairs = "pairs of batches compared"
-        evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
-        evidence.append(Evidence(pairs, "compared_batches", float(compared), "checksums"))
-        title = f"give each worker its own part: an epoch then has 1/{workers} of the steps"
-        most = float(workers)
-        proposals.append(replace(SHARD.at(place), title=title, factor=(1.0, 1.0, most), most=most))
-    if working and working < workers and waits(diagnosis):
-        text = f"workers of {workers} that fetched batches"
-        evidence.append(Evidence(text, "working_workers", float(working), "hook on fetch"))
-        few, every = replace(scenario, workers=working), Change(workers=workers)
-        reshard = RESHARD.at(place, MORE_SHARDS.format(count=workers))
-        proposals.append(priced(reshard, few, Change(), every, every))
-    if evidence:
-        return Finding("iterable-sharding", "input.preprocess", evidence, proposals, place)
-    return None if compared else "comparable first batches from at least two workers"
-
-
-def _working(table: FetchTable | None) -> int:
-    """Number of workers that are not idle; 0 if too few fetches were seen."""
-    counts = Counter(table.worker) if table is not None else Counter[int]()
-    most = max(counts.values(), default=0)
-    return sum(count >= TRIFLE * most for count in counts.values()) if most >= FETCHES_AT_LEAST else 0
+    if not compared:
+        return "comparable first batches from at least two workers"
+    if compared < COMPARED_AT_LEAST or equal < NEARLY_ALL * compared:
+        return None
+    text, most = "share of the workers' first batches that equal another worker's", float(loader.num_workers)
+    evidence = [
+        Evidence(text, "equal_batches_share", equal / compared, "checksums"),
+        Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums"),
+    ]
+    title = f"give each worker its own part: an epoch then has 1/{loader.num_workers} of the steps"
+    proposal = replace(SHARD.at(place), title=title, factor=(1.0, 1.0, most), most=most)
+    return Finding("iterable-sharding", "input.preprocess", evidence, [proposal], place)

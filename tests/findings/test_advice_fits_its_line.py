@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from bottleneck_doctor.analyse.hot_lines import Feeders
-from bottleneck_doctor.findings import input as input_
 from bottleneck_doctor.findings.parts.facts import place_of
 from bottleneck_doctor.findings.registry import entries
-from bottleneck_doctor.model.code import FunctionSource, Location
+from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import Abstention, Diagnosis, Finding
-from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.report import Fix
 from tests.findings.cases import cases_of
-from tests.findings.cases import input as input_cases
 
 
 def ask(finding: str, diagnosis: Diagnosis) -> Finding | Abstention | None:
@@ -81,27 +75,3 @@ def test_a_place_is_the_users_own_where_it_is_known() -> None:
     loader = replace(sick.loader, dataset_location=library)
     assert place_of(replace(sick, loader=loader)) == sick.loader.location
     assert place_of(replace(sick, loader=replace(loader, location=None))) == library
-
-
-@pytest.mark.parametrize(
-    ("head", "remedy"),
-    [
-        ("with self.session:", "shorten-lock"),
-        ("with lock:", "shorten-lock"),
-        ("with open(path) as file:", "workers-auto"),
-        ("if self.session:", "workers-auto"),
-    ],
-)
-def test_threads_that_take_turns_at_a_lock_are_told_to_wait_outside_of_it(
-    monkeypatch: pytest.MonkeyPatch, head: str, remedy: str
-) -> None:
-    text = f"def label(self, rows):\n    {head}\n        return ask(rows)\n"
-    base = input_cases._asking()
-    profile = replace(base.profile, sources=[FunctionSource("/data/train.py", "label", 36, text)])
-    stack = Stack(0, "trainer", "Thread-1", ["label (/data/train.py:37)"], 100)
-    feeders = Feeders(asleep=4, stacks=(stack,))
-    monkeypatch.setattr(input_, "find_feeders", lambda profile, pid: feeders)
-    monkeypatch.setattr(input_, "hottest_place", lambda run: Location("/data/train.py", 37, "label"))
-    finding = ask("loader-in-main", replace(base, profile=profile))
-    assert isinstance(finding, Finding)
-    assert finding.proposals[0].id == remedy

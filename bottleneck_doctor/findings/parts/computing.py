@@ -6,19 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
 
-from ...analyse.causes import gain
 from ...analyse.loop_cpu import anatomy_of
-from ...analyse.predict import WORTH
 from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
 from ...model.computing import DispatchBreakdown, Optimizer, ScriptSettings
-from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
+from ...model.diagnosis import Change, Diagnosis, Scenario
 from ...model.instruments import Operator
-from ...model.report import Fix
 from ...model.run import ENVIRONMENT, Treatment
-from .facts import place, readings
-from .memory_room import memory_left
-from .pricing import priced
+from .facts import place
 from .shares import NEARLY_ALL
 
 PROFILER = "torch.profiler window"
@@ -87,47 +82,6 @@ def spared(scenario: Scenario, seconds: float) -> Change:
     """The change that saves this many seconds per step of the loop's computing and calling."""
     left = 1 - min(NEARLY_ALL, max(0.0, seconds) / max(own_s(scenario), 1e-12))
     return Change(compute=left, launch=left)
-
-
-UPDATES_AT_LEAST = 4  # optimizer steps, in the shortest stretches of steps that show so many (chosen)
-STRETCHES = (1, 2, 4, 8, 16)
-DENSER = 0.7  # of computing that is left at best: larger products use a core better (chosen)
-WHOLE = Proposal(
-    id="bigger-batch",
-    title="take the batches of one optimizer step as one",
-    fix=Fix(
-        "the loss is divided by their number no more", "DataLoader(dataset, batch_size=k * batch_size, ...)"
-    ),
-    risk="all of it has to fit into memory; batch normalisation sees more samples at a time",
-)
-
-
-def batches_added_up(diagnosis: Diagnosis) -> int:
-    """Batches whose gradients are accumulated for one optimizer step; 1 if none are, or if not known."""
-    for most in STRETCHES:
-        rows = [step for step in diagnosis.steps if step.steps <= most]
-        updates = sum(step.optimizer > 0 for step in rows)
-        if updates >= UPDATES_AT_LEAST:
-            count = steps_in(rows) / updates
-            return round(count) if most == 1 or count > 2 * most else 1  # else a stretch may have two
-    return 1
-
-
-def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change) -> Proposal | None:
-    """Merge ``count`` batches into one, which saves operator calls in addition to ``spared``; None where that
-    adds little, or where memory may not suffice: each batch is assumed to need the job's whole memory again.
-    """
-    private = readings(diagnosis.profile.series, "job_private_bytes")
-    left, used = memory_left(diagnosis), max((value for _, value in private), default=None)
-    fits = left is not None and used is not None and used * (count - 1) <= left
-    if count < 2 or not fits or diagnosis.host.accelerated:
-        return None
-    half, all_of = (replace(spared, launch=one) for one in ((1 + 1 / count) / 2, 1 / count))
-    if gain(scenario, all_of) < WORTH * gain(scenario, spared):
-        return None
-    denser = replace(all_of, compute=DENSER * spared.compute)
-    whole = WHOLE.at(diagnosis.loader.location if diagnosis.loader else None)
-    return priced(whole, scenario, half, all_of, denser)
 
 
 def built_at(optimizer: Optimizer) -> Location | None:

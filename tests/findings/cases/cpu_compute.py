@@ -11,10 +11,9 @@ from bottleneck_doctor.model.computing import (
     GradientRows,
     Optimizer,
     Padding,
-    ScriptSettings,
 )
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
-from bottleneck_doctor.model.instruments import Operator, Series
+from bottleneck_doctor.model.instruments import Operator
 from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent
 
 # dispatch-bound
@@ -40,23 +39,10 @@ def _compiled() -> Diagnosis:
     return replace(sick, profile=replace(sick.profile, computing=facts))
 
 
-def _adds_up(used: float) -> Diagnosis:
-    """Four batches for each optimizer step, in so many bytes of ten gigabytes."""
-    sick = _dispatch_case(TINY, optimizer=0.05)
-    steps = [
-        replace(step, optimizer=step.optimizer if place % 4 == 3 else 0.0)
-        for place, step in enumerate(sick.steps)
-    ]
-    memory = Series([1.0], {"job_private_bytes": [used], "memory_available_bytes": [1e10]})
-    return replace(sick, steps=steps, profile=replace(sick.profile, series=memory))
-
-
 def dispatch_bound() -> tuple[Case, ...]:
     return (
         fires("thirty layers of width 64", _dispatch_case(TINY), "torch-compile fuse-operators"),
         fires("compiled already, in pieces", _compiled(), "fuse-operators"),
-        fires("gradients of four small batches add up", _adds_up(1e9), "bigger-batch"),
-        fires("so they do, and memory holds no four", _adds_up(5e9), "torch-compile"),
         silent("large products", _dispatch_case(LARGE)),
         silent("it is the optimizer that loops", _dispatch_case(TINY, optimizer=0.7)),
     )
@@ -82,15 +68,6 @@ def _optimizer_case(one: Optimizer | None, share: float = 0.4, cost: StepCost = 
 def optimizer_step_slow() -> tuple[Case, ...]:
     return (
         fires("AdamW loops over 200 tensors", _optimizer_case(OPTIMIZER_ADAM), "optimizer-fused"),
-        fires(
-            "RMSprop has no fused form",
-            _optimizer_case(replace(OPTIMIZER_ADAM, name="RMSprop", fusible=False, elements=20_000)),
-            "optimizer-foreach",
-        ),
-        silent(
-            "RMSprop with large tensors",
-            _optimizer_case(replace(OPTIMIZER_ADAM, name="RMSprop", fusible=False)),
-        ),
         silent("it is fused already", _optimizer_case(replace(OPTIMIZER_ADAM, fused=True))),
         silent("a closure runs the model", _optimizer_case(replace(OPTIMIZER_ADAM, closure=True))),
         silent("it takes a twentieth of the step", _optimizer_case(OPTIMIZER_ADAM, 0.05)),
@@ -123,34 +100,6 @@ def padding_waste() -> tuple[Case, ...]:
     )
 
 
-# attention-unfused
-ATTENTION_COST = StepCost(0.05, launch=0.001)
-BY_HAND = [
-    Operator("aten::bmm", 12.0, 0.016),
-    Operator("aten::_softmax", 2.0, 0.006),
-    Operator("aten::_softmax_backward_data", 2.0, 0.005),
-    Operator("aten::addmm", 8.0, 0.01),
-]
-FUSED_TABLE = [
-    Operator("aten::_scaled_dot_product_flash_attention_for_cpu", 2.0, 0.01),
-    Operator("aten::addmm", 8.0, 0.01),
-]
-ROUTER = [Operator("aten::bmm", 12.0, 0.03), Operator("aten::_softmax", 6.0, 1e-4)]
-
-
-def _attention_case(table: list[Operator]) -> Diagnosis:
-    """A transformer's step of 50 ms."""
-    return cpu_run(ATTENTION_COST, Computing(anatomies=[dispatch_like(ATTENTION_COST)]), table)
-
-
-def attention_unfused() -> tuple[Case, ...]:
-    return (
-        fires("attention by hand over long sequences", _attention_case(BY_HAND), "sdpa-attention"),
-        silent("fused already", _attention_case(FUSED_TABLE)),
-        silent("experts are chosen by a small softmax", _attention_case(ROUTER)),
-    )
-
-
 # embedding-gradients-dense
 EMBEDDING_COST = StepCost(0.02, launch=0.001)
 EMBEDDING_ADAM = Optimizer(
@@ -177,22 +126,3 @@ def embedding_gradients_dense() -> tuple[Case, ...]:
         silent("too few rows were sampled", _embedding_case(replace(FEW, looked=100))),
         silent("no such table", _embedding_case(None)),
         )  # fmt: skip
-
-
-# gradients-unused
-def _unused_case(share: float | None, backward: float = 0.6, dropped: float | None = None) -> Diagnosis:
-    """A model that computes for 20 ms, so much of it in the backward pass."""
-    cost = StepCost(0.02)
-    sick = cpu_run(cost, Computing(switches=[ScriptSettings(1, unused_share=share, dropped_share=dropped)]))
-    return replace(sick, steps=[replace(one, backward=backward * one.wall) for one in sick.steps])
-
-
-def gradients_unused() -> tuple[Case, ...]:
-    return (
-        fires("a large teacher runs with gradients", _unused_case(0.9), "no-grad"),
-        silent("the teacher is small", _unused_case(0.05)),
-        silent("all that is computed is trained", _unused_case(0.0)),
-        fires("a generator in its discriminator's step", _unused_case(0.0, dropped=0.4), "no-grad"),
-        silent("a small one", _unused_case(0.0, dropped=0.05)),
-        abstains("no optimizer was seen", _unused_case(None)),
-    )

@@ -14,7 +14,6 @@ from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fire
 # host-python-hot
 PYTHON_SICK = StepCost(0.004, python=0.012, launch=0.001)
 HEALTHY = StepCost(0.02, python=0.001, launch=0.001)
-UNSEEN = StepCost(0.022)
 PYTHON_LOOP = """\
 for x, y in loader:
     logits = model(prepare(x))

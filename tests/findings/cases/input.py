@@ -10,7 +10,6 @@ from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     CostShares,
     Diagnosis,
-    FeederLoad,
     Inputs,
     Scenario,
     StepCost,
@@ -41,7 +40,6 @@ def loader_in_main() -> tuple[Case, ...]:
 # waiting-on-something-else
 WAITS_WORK = BatchCost(0.001, wait=0.02)
 ASLEEP = inputs_of(WAITS_WORK, 2, 0.0105)
-LOCKED = replace(ASLEEP, waits={"sleep": 0.011, "lock": 0.009})
 
 
 def _waits_case(inputs: Inputs, workers: int = 2) -> Diagnosis:
@@ -61,7 +59,6 @@ def waiting_on_something_else() -> tuple[Case, ...]:
         silent("it hardly sleeps", _resting(1.0, idle=0.0005)),
         fires("a sleep before each request", _waits_case(ASLEEP), "workers-auto"),
         fires("the same without workers", _waits_case(ASLEEP, 0), "thread-prefetch"),
-        fires("workers at one lock", _waits_case(LOCKED), "shorten-lock"),
         silent("a pool of its own computes", _waits_case(replace(ASLEEP, other_cpu=0.018))),
         silent("decoding", steady_run(BatchCost(0.02), StepCost(0.0, 0.003), workers=2)),
         abstains("no waits were sampled", _waits_case(replace(ASLEEP, blocked_samples=0))),
@@ -84,14 +81,6 @@ def _ipc_case(payload: Payload, hand_over: float, cost: StepCost = COST) -> Diag
     return replace(base, profile=replace(base.profile, payloads=[payload]))
 
 
-def _sending(share: float) -> Diagnosis:
-    """A pool that feeds a loop without a loader."""
-    scene = Scenario(
-        (BatchCost(0.001, wait=0.004),), (COST,), cores=2.0, feeders=FeederLoad(1, sending=share)
-    )
-    return replace(steady_run(BatchCost(0.005), COST, scenario=scene), loader=None)
-
-
 def ipc_overhead() -> tuple[Case, ...]:
     return (
         fires("10 MB of arrays through a pipe", _ipc_case(ARRAYS, 0.006), "return-tensors"),
@@ -99,7 +88,5 @@ def ipc_overhead() -> tuple[Case, ...]:
         fires("1,000 tensors, faster made than moved", _ipc_case(EVENTS, 0.06), "workers-auto pack-tensors"),
         silent("two tensors", _ipc_case(SMALL, 0.0004)),
         silent("many tensors, but a long step hides them", _ipc_case(MANY, 0.022, StepCost(0.0, 3.0))),
-        fires("a pool that mostly sends", _sending(0.8), "return-tensors"),
-        abstains("a pool that mostly computes", _sending(0.2)),
         abstains("no batch was inspected", _ipc_case(replace(ARRAYS, batches=0), 0.006)),
     )

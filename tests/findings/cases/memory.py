@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.derived import DeviceStepBreakdown, Drift
+from bottleneck_doctor.model.derived import DeviceStepBreakdown
 from bottleneck_doctor.model.device import Allocator, DeviceFacts
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Series
@@ -93,21 +93,6 @@ def pages_mapped_anew() -> tuple[Case, ...]:
         ),
         fires("a tenth of the step: a hint", steady_run(BatchCost(1e-4), StepCost(0.01, paging=1e-3))),
         silent("a little of it", steady_run(BatchCost(1e-4), StepCost(0.01, paging=2e-4))),
-    )
-
-
-# step-time-drift
-GROWING = Drift(0.01, 0.03, 0.5, 400)
-
-
-def _drift_case(drift: Drift | None) -> Diagnosis:
-    return replace(steady_run(BatchCost(1e-4), StepCost(0.02)), drift=drift)
-
-
-def step_time_drift() -> tuple[Case, ...]:
-    return (
-        fires("the step takes three times as long at the end", _drift_case(GROWING), "bound-what-grows"),
-        silent("steps as long as ever", _drift_case(None)),
     )
 
 

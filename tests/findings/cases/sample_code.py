@@ -16,12 +16,7 @@ from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, sil
 BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
 PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
-DRAWING = [*TAKING, "sample (/usr/lib/python3.11/random.py:430)"]
-DRAWN = "def __getitem__(self, n):\n    store = self.memory\n    return random.sample(store, n)\n"
 ASKS = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
-SPELT = (
-    "def __getitem__(self, i):\n    text = texts[i]\n    return [ids[w] for w in WORD.findall(text, {})]\n"
-)
 LOGS = "def __getitem__(self, index):\n    text = self.texts[index]\n    return smooth(text)\n"
 SMOOTH = """\
 def smooth(text):
@@ -74,12 +69,9 @@ def python_sample_code_hot() -> tuple[Case, ...]:
         fires("every sample is parsed from JSON", _code_case((90, 88)), "columnar-numpy"),
         fires("the same, running threads not known", _code_case((90, None)), "columnar-numpy"),
         fires("a loop over elements", _code_case((90, 88), path=looping), "columnar-numpy"),
-        fires("words of a text, one by one", _written(SPELT.format("0")), "precompute-deterministic"),
-        fires("from a random place on", _written(SPELT.format("randrange(9)")), "pretokenize-offline"),
         fires("cells, flipped at random", _flipped("load", "random_flip"), "precompute-deterministic"),
         fires("cells of what was drawn", _flipped("thin_randomly", "flip"), "cheaper-preprocess"),
         fires("rows of a database, one by one", _written(ASKS), "batched-query"),
-        fires("elements of a store, drawn at random", _written(DRAWN, DRAWING), "ring-buffer"),
         fires("a line that takes long", _code_case((90, 88), path=TAKING), "precompute-deterministic"),
         silent("the line sleeps", _code_case((90, 2), BatchCost(0.004, wait=0.03))),
         silent("sleep is not known", _code_case((90, None), BatchCost(0.004, wait=0.03))),

@@ -9,7 +9,6 @@ from bottleneck_doctor.model.derived import Whole
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operation, Stack
 from bottleneck_doctor.model.loops import Epochs, Loader, Loop, StepTable
-from bottleneck_doctor.model.run import Startup
 from tests.findings.builders import Case, abstains, fires, silent, steady_run
 
 # checkpoint-blocking
@@ -46,12 +45,6 @@ TRACK = """\
 def track(file, model):
     file.write(json.dumps({name: one.tolist() for name, one in model.named_parameters()}))
 """
-KEEP = """\
-def track(file, model):
-    file.rows[0] = model.weight.detach()
-    file.flush()
-"""
-MEMMAP = "memmap.flush (/usr/lib/python3/site-packages/numpy/_core/memmap.py:340)"
 
 
 def _dumped(track: str = TRACK, *called: str, running: int | None = None) -> Diagnosis:
@@ -82,9 +75,6 @@ def logging_blocking() -> tuple[Case, ...]:
             "log-every-n",
         ),
         fires("weights dumped into a file", _dumped(), "log-every-n"),
-        fires("a memory map is synced", _dumped(KEEP, MEMMAP, running=9), "flush-rarely"),
-        fires("a flush that computes", _dumped(KEEP, running=60), "log-every-n"),
-        fires("a file is flushed, in C", _dumped(KEEP, running=9), "flush-rarely"),
         silent(
             "a flush now and then",
             steady_run(BatchCost(1e-5), StepCost(0.002, logging=5e-6), operations=(FLUSHES,)),
@@ -131,26 +121,4 @@ def evaluation_heavy() -> tuple[Case, ...]:
         fires("the training loop evaluates, without a loader", _within(10.0), "eval-less"),
         silent("evaluation takes a tenth", _evaluation_case(1.0)),
         abstains("inference alone", replace(_evaluation_case(10.0), loop=None)),
-    )
-
-
-# startup-dominated
-def _case(start: Startup | None, stopped_by: str | None = None) -> Diagnosis:
-    """A run of one minute."""
-    base = steady_run(BatchCost(1e-4), StepCost(0.01))
-    run = replace(base.profile.run, duration_s=60.0, stopped_by=stopped_by)
-    return replace(base, profile=replace(base.profile, run=run, startups=[start] if start else []))
-
-
-SCAN = Startup(1, 0.1, 0.2, 3.0, 30.0, 0.1, 1.0)
-
-
-def startup_dominated() -> tuple[Case, ...]:
-    return (
-        fires("half of the run looks for files", _case(SCAN)),
-        fires("half of the run imports", _case(replace(SCAN, imports_s=28.0))),
-        silent("torch alone is slow", _case(Startup(1, 0.1, 0.2, 30.0, 1.0, 0.1, 0.5))),
-        silent("torch brings in the rest later", _case(replace(SCAN, torch_late_s=29.5))),
-        silent("one second", _case(replace(SCAN, before_loader_s=1.0))),
-        abstains("stopped by --max-steps", _case(SCAN, "--max-steps")),
     )

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.findings.parts.facts import readings
-from bottleneck_doctor.model.diagnosis import (
-    BatchCost,
-    CostShares,
-    Diagnosis,
-    HostLoad,
-    Inputs,
-    Scenario,
-    StepCost,
-)
-from bottleneck_doctor.model.fetches import FetchTable, HotFiles
-from bottleneck_doctor.model.instruments import Operation, Series
-from bottleneck_doctor.model.loops import Loop
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, StepCost
+from bottleneck_doctor.model.fetches import HotFiles
 from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 
 # storage-latency-bound
@@ -132,91 +121,8 @@ def small_files() -> tuple[Case, ...]:
     return (
         fires("cold small files", _files_case(COLD, COLD_FILES), "pack-shards"),
         fires("warm small files", _files_case(WARM, WARM_FILES), "pack-shards"),
-        fires("image and label file", _files_case(COLD, replace(COLD_FILES, opens=64.0)), "cache-metadata"),
         silent("warm files, decoded", _files_case(WARM, replace(WARM_FILES, system=0.002))),
         silent("large files", _files_case(COLD, replace(COLD_FILES, read_bytes=64e6))),
         silent("one file, opened per sample", _one_file(_files_case(COLD, COLD_FILES))),
         abstains("opens were not counted", _files_case(COLD, replace(COLD_FILES, opens=None))),
-    )
-
-
-# page-cache-misses
-CACHE_WORK = BatchCost(0.002, storage=0.02)
-CACHE_READ = inputs_of(CACHE_WORK, 1, 0.022, storage_bytes=4e6, read_bytes=4e6, reads=32.0)
-
-
-def _cache_case(
-    later: int, left: float = 64e9, epochs: int = 2, files: int = 0, work: BatchCost = CACHE_WORK
-) -> Diagnosis:
-    """One worker reads 4 MB a batch in the first epoch and ``later`` bytes in those that follow."""
-    sick = steady_run(work, StepCost(0.0, 0.002), workers=1, inputs=CACHE_READ)
-    assert sick.loop is not None
-    table = FetchTable("1:1", 100 * epochs)
-    for place in range(100 * epochs):
-        table.t.append(0.1 * place)
-        table.storage_bytes.append(4_000_000 if place < 100 else later)
-        table.read_bytes.append(4_000_000)
-    starts = [10.0 * epoch for epoch in range(epochs)]
-    loop: Loop = replace(sick.loop, epochs=replace(sick.loop.epochs, t=starts))
-    series = Series([0.0, 1.0], {"memory_available_bytes": [left, left]})
-    hot = [HotFiles("1:1", files, 100_000_000)] if files else []
-    profile = replace(sick.profile, fetches=[table], series=series, hot_files=hot)
-    return replace(sick, loop=loop, profile=profile)
-
-
-def page_cache_misses() -> tuple[Case, ...]:
-    assert readings(_cache_case(0).profile.series, "memory_available_bytes")
-    return (
-        fires("every epoch is cold, and it would fit", _cache_case(4_000_000), "cache-bytes-ram"),
-        fires("every epoch is cold; half would fit", _cache_case(4_000_000, 5e9), "cache-fraction-ram"),
-        fires("one small file, read in slices", _cache_case(4_000_000, 5e9, files=1), "cache-bytes-ram"),
-        silent("memory keeps most of it", _cache_case(1_000_000)),
-        silent("decoding takes the time", _cache_case(4_000_000, work=BatchCost(0.02))),
-        abstains("the first epoch is not over", _cache_case(0, epochs=1)),
-    )
-
-
-# disk-contended
-CONTENDED_WORK = BatchCost(0.002, storage=0.02)
-LOOP = StepCost(0.0, 0.002)
-CONTENDED_READ = inputs_of(CONTENDED_WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=20.0)
-
-
-def _contended_case(
-    strangers: float | None,
-    work: BatchCost = CONTENDED_WORK,
-    cost: StepCost = LOOP,
-    busy: float = 1.0,
-    saves: tuple[Operation, ...] = (),
-) -> Diagnosis:
-    """The job moves 90 MB/s, other processes ``strangers`` bytes/s; None = not counted."""
-    base = steady_run(
-        work,
-        cost,
-        workers=1,
-        operations=saves,
-        inputs=replace(CONTENDED_READ, storage=work.storage, cpu=work.cpu),
-    )
-    scene = replace(base.scenario or Scenario((), ()), shares=CostShares(stored=0.8))
-    times = [0.0, 50.0, 100.0]
-    per_s = {"disk_busy_s": busy, "disk_read_bytes": 9e7 + (strangers or 0.0), "job_read_bytes": 9e7}
-    series = Series(times, {name: [t * value for t in times] for name, value in per_s.items()})
-    facts = replace(base.profile, series=series if strangers is not None else Series())
-    return replace(base, scenario=scene, profile=facts)
-
-
-def disk_contended() -> tuple[Case, ...]:
-    saving = StepCost(0.0, 0.01, checkpoint=0.02)
-    saves = Operation("checkpoint", 1, 0, "save", 40, 4.0, 0.4, 0.2)
-    return (
-        fires("reads wait behind other jobs", _contended_case(3e8), "io-isolate"),
-        fires(
-            "checkpoints wait behind other jobs",
-            _contended_case(3e8, BatchCost(0.001), saving, saves=(saves,)),
-            "io-isolate",
-        ),
-        silent("the loader needs no disk", _contended_case(3e8, BatchCost(0.02))),
-        silent("the disk is the job's", _contended_case(1e6)),
-        silent("the disk is mostly idle", _contended_case(3e8, busy=0.1)),
-        abstains("disks were not counted", _contended_case(None)),
     )

@@ -64,7 +64,6 @@ def _respawn_case(steps: int, start: float, persistent: bool = False, started: i
 def worker_respawn() -> tuple[Case, ...]:
     return (
         fires("epochs of twenty short steps", _respawn_case(20, 0.12), "persistent-workers"),
-        fires("next(iter(loader)) at every step", _respawn_case(1, 0.12), "hoist-iterator"),
         fires("the loader is built anew each epoch", _respawn_case(20, 0.12, True, 6), "persistent-workers"),
         silent("epochs of ten thousand steps", _respawn_case(10_000, 0.12)),
         silent("persistent workers", _respawn_case(20, 0.05, True, 2)),
@@ -114,7 +113,6 @@ def _sharding_case(
 def iterable_sharding() -> tuple[Case, ...]:
     return (
         fires("both workers read everything", _sharding_case((8, 8)), "shard-by-worker"),
-        fires("one shard for two workers", _sharding_case((0, 0), [0] * 100), "more-shards"),
         silent("each worker has its part", _sharding_case((8, 0))),
         silent("a map-style data set", _sharding_case((0, 0), loader=replace(STREAM, dataset_kind="map"))),
         abstains("batches without bytes to compare", _sharding_case((0, 0))),
