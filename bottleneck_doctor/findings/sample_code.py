@@ -134,7 +134,8 @@ def _inputs(diagnosis: Diagnosis) -> Inputs:
 def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
     """Whether decoding, unpacking, transforms or collating takes the time; ``share`` is the line's."""
     inputs, making = diagnosis.inputs, making_of(diagnosis.profile, diagnosis.loader)
-    known = max(inputs.decode, making.unpack_cpu_s, sum(making.transforms.values()))
+    transforms = sum(making.transforms.values()) if diagnosis.host.accelerated else 0.0
+    known = max(inputs.decode, making.unpack_cpu_s, transforms)
     collates = inputs.collate > max(LARGE, share) * inputs.cpu
     return inputs.batches > 0 and (known >= LARGE * inputs.cpu or collates)
 
