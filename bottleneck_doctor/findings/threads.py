@@ -112,8 +112,10 @@ MORE_WORKERS = Proposal(
 def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when workers fill the cores, the loop waits, and twice the workers would not help."""
     loader, scenario, host = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.host
+    if not loader.num_workers or not waits(diagnosis) or crowded(diagnosis):
+        return None
     more = doubled(scenario)
-    if not loader.num_workers or not waits(diagnosis) or crowded(diagnosis) or more >= WORTH:
+    if more >= WORTH:
         return None
     if host.job_cores is None:
         return "CPU time of the whole process tree"

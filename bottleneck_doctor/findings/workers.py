@@ -40,9 +40,10 @@ CAUSES = ("input.preprocess", "input.collate", "input.storage", "input.network",
 def workers_too_few(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when workers are busy, the loop waits, and the replay predicts a gain from more workers."""
     loader, scenario, busy = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs.busy
+    if not loader.num_workers or not waits(diagnosis):
+        return None
     best = best_setting(scenario)
-    more = gain(scenario, Change(workers=best.workers))
-    if not loader.num_workers or not waits(diagnosis) or best.workers <= scenario.workers or more < WORTH:
+    if best.workers <= scenario.workers or gain(scenario, Change(workers=best.workers)) < WORTH:
         return None
     if busy is None:
         return "how busy the workers are: fewer than two fetches were timed"
