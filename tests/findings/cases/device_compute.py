@@ -43,7 +43,6 @@ def launch_bound() -> tuple[Case, ...]:
         fires("compiled already", _launch_case(LAUNCHING, SHORT, True), "cuda-graphs"),
         silent("few large kernels, and a slow loop", _launch_case(LAUNCHING, LONG)),
         silent("the device is kept busy", _launch_case(SATURATED, SHORT)),
-        silent("the queue is emptied by readbacks", _launch_case(SYNCING, SHORT)),
         silent("no batch is there", _launch_case(STALLED, SHORT)),
         abstains("no window of the profiler", _launch_case(LAUNCHING, None)),
     )
@@ -51,7 +50,6 @@ def launch_bound() -> tuple[Case, ...]:
 
 # pointwise-unfused
 CHAINS = [kernels("elementwise", 0.4), kernels("reduction", 0.15), kernels("matmul", 0.4)]
-TINY = [kernels("elementwise", 0.2, median_s=4e-6), kernels("matmul", 0.1)]
 PRODUCTS = [kernels("elementwise", 0.1), kernels("matmul", 0.85)]
 
 
@@ -65,7 +63,6 @@ def pointwise_unfused() -> tuple[Case, ...]:
     return (
         fires("norms in their own kernels", _pointwise_case(SATURATED, CHAINS), "torch-compile"),
         silent("compiled already", _pointwise_case(SATURATED, CHAINS, True)),
-        silent("tiny kernels are another matter", _pointwise_case(LAUNCHING, TINY)),
         silent("products take the time", _pointwise_case(SATURATED, PRODUCTS)),
         abstains("whether it is compiled is not known", _pointwise_case(SATURATED, CHAINS, None)),
     )
@@ -116,7 +113,6 @@ def cudnn_autotune_off() -> tuple[Case, ...]:
     return (
         fires("images of one size, by heuristic", _cudnn_case(SATURATED, False, 1.0), "cudnn-benchmark"),
         fires("images of any size, timed each", _cudnn_case(SATURATED, True, 60.0), "cudnn-benchmark-off"),
-        silent("one size, timed once", _cudnn_case(SATURATED, True, 1.0)),
         silent("any size, by heuristic", _cudnn_case(SATURATED, False, 60.0)),
         silent("no convolutions", _cudnn_case(LAUNCHING, False, 0.0, False)),
         abstains("the switch was not read", _cudnn_case(SATURATED, None, 1.0)),
@@ -139,6 +135,5 @@ def sync_points() -> tuple[Case, ...]:
         fires("the loss is printed every step", accelerator_run(SYNCING, _sync_facts()), "defer-readback"),
         silent("long waits that end just in time", accelerator_run(ENDING, _sync_facts(0.0003))),
         silent("the gradient scaler's own flag", accelerator_run(SYNCING, _sync_facts(file=SCALER))),
-        silent("nothing is read back", accelerator_run(SATURATED, DeviceFacts(syncs=[]))),
         abstains("idle, and no calls were watched", accelerator_run(SYNCING)),
     )

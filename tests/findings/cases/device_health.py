@@ -11,7 +11,6 @@ WELL = DriverView(
     100, 0.99, 0.93, {"power_cap": 0.9}, power_limit_w=700.0, power_default_w=700.0, link_share=1.0
 )
 HOT = DriverView(100, 0.99, 0.5, {"sw_thermal": 0.8}, link_share=1.0)
-CAPPED = DriverView(100, 0.99, 0.6, {"power_cap": 1.0}, power_limit_w=250.0, power_default_w=700.0)
 AS_BUILT = DriverView(100, 0.99, 0.75, {"power_cap": 1.0}, power_limit_w=700.0, power_default_w=700.0)
 NARROW = DriverView(100, 0.7, 0.95, link_share=0.25, link_gen=3.0, link_gen_max=4.0, link_width=8.0,
                     link_width_max=16.0)  # fmt: skip
@@ -25,7 +24,6 @@ def _degraded_case(beat: DeviceStepBreakdown | None, driver: DriverView) -> Diag
 def gpu_hw_degraded() -> tuple[Case, ...]:
     return (
         fires("hot, at half its clock", _degraded_case(SATURATED, HOT), "cooling-or-power"),
-        fires("a power limit set to a third", _degraded_case(SATURATED, CAPPED), "cooling-or-power"),
         fires("hot, by the driver's word alone", _degraded_case(None, HOT), "cooling-or-power"),
         fires("eight lanes of an older generation", _degraded_case(COPYING, NARROW), "reseat-pcie"),
         silent("at its power limit as designed", _degraded_case(SATURATED, AS_BUILT)),

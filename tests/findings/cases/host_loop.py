@@ -148,8 +148,6 @@ def gil_contention() -> tuple[Case, ...]:
         fires("a thread that counts in Python", _gil_case((100, 45), 97), "processes-not-threads"),
         fires("a thread that makes batches in Python", _fed(), "processes-not-threads"),
         silent("the line sleeps", _gil_case((100, 2), 97)),
-        silent("the other thread sleeps", _gil_case((100, 45), 3)),
-        silent("both run at once", _gil_case((100, 97), 97)),
         abstains("running threads are not known", _gil_case((100, None), None)),
     )
 
@@ -174,7 +172,6 @@ def debug_mode_on() -> tuple[Case, ...]:
     return (
         fires("anomaly detection is on", _debug_case(replace(off, anomaly=True)), "drop-debug"),
         fires("for a part of the step", _debug_case(replace(off, noticed=["anomaly"]), []), "drop-debug"),
-        fires("a profiler runs along", _debug_case(replace(off, noticed=["profiler"]), []), "drop-debug"),
         fires(
             "coverage traces the loop", _debug_case(replace(off, tracer="coverage.tracer"), []), "drop-debug"
         ),
@@ -199,5 +196,4 @@ def recompile_churn() -> tuple[Case, ...]:
     return (
         fires("each length is compiled anew", _recompile_case(churn), "compile-dynamic"),
         silent("compiled before the steady window", _recompile_case(early)),
-        silent("nothing is compiled", _recompile_case(None)),
     )

@@ -70,8 +70,6 @@ def memory_pressure() -> tuple[Case, ...]:
             "it lasts for weeks",
             _pressure_case(StepCost(0.01), 1e15, refault_bytes=0.0, job_private_bytes=1e9),
         ),
-        silent("others thrash", _pressure_case(StepCost(0.01), refault_bytes=5e8, job_major_faults=0.0)),
-        silent("memory suffices", _pressure_case(StepCost(0.01), refault_bytes=0.0, job_major_faults=1.0)),
         abstains("no counters", _unread()),
     )
 

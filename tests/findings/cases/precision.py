@@ -11,7 +11,6 @@ from bottleneck_doctor.model.device import DeviceFacts, Kernels, TorchSettings
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operator
 from tests.findings.builders import (
-    LAUNCHING,
     SATURATED,
     Case,
     abstains,
@@ -79,7 +78,6 @@ def conv_layout() -> tuple[Case, ...]:
 # fp32-tensor-cores-idle
 FLOAT32 = [kernels("matmul", 0.7, PLAIN), kernels("elementwise", 0.3, PLAIN)]
 TENSORS = [replace(one, tensor_core_share=1.0) for one in FLOAT32]
-HALF = [kernels("matmul", 0.6, "bfloat16"), kernels("elementwise", 0.4, PLAIN)]
 
 
 def _fp32_case(
@@ -92,9 +90,7 @@ def fp32_tensor_cores_idle() -> tuple[Case, ...]:
     return (
         fires("matrix products in float32 on an A100", _fp32_case(SATURATED, FLOAT32), "tf32"),
         fires("the same on a V100", _fp32_case(SATURATED, FLOAT32, (7, 0)), "amp"),
-        fires("and where launching sets the pace", _fp32_case(LAUNCHING, FLOAT32)),
         silent("no tensor cores", _fp32_case(SATURATED, FLOAT32, (6, 1))),
         silent("float32 by name, TF32 in fact", _fp32_case(SATURATED, TENSORS)),
-        silent("mixed precision already", _fp32_case(SATURATED, HALF)),
         abstains("no window of the profiler", _fp32_case(SATURATED, None)),
     )
