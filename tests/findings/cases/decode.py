@@ -43,11 +43,7 @@ def decode_bound() -> tuple[Case, ...]:
         fires("large JPEG files, augmented", _augmented(), "resize-offline"),
         fires("PNG files", _decode_case(".png"), "reencode-offline dali-pipeline"),
         fires("memory for all of them", _decode_case(".jpg", memory=512 << 30), "cache-decoded-ram"),
-        fires(
-            "memory for none but finished samples",
-            _decode_case(".jpg", memory=64 << 30),
-            "-cache-decoded-ram",
-        ),
+        fires("memory for finished samples", _decode_case(".jpg", memory=64 << 30), "-cache-decoded-ram"),
         fires("no second epoch ever comes", _one_epoch(), "resize-offline -cache-decoded-ram"),
         silent("another preparation dominates", _decode_case(".jpg", replace(PHOTOS, decode=0.005))),
         silent("the workers keep up", steady_run(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS)),

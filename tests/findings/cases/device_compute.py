@@ -81,14 +81,8 @@ def _batch_facts(peak: int = 10 * GIB, filled: float | None = 0.2) -> DeviceFact
 
 def batch_too_small() -> tuple[Case, ...]:
     return (
-        fires(
-            "a fifth of the multiprocessors", accelerator_run(SMALL_KERNELS, _batch_facts()), "bigger-batch"
-        ),
-        fires(
-            "the loop issues tiny steps",
-            accelerator_run(LAUNCHING, _batch_facts(filled=None)),
-            "bigger-batch",
-        ),
+        fires("few multiprocessors", accelerator_run(SMALL_KERNELS, _batch_facts()), "bigger-batch"),
+        fires("tiny steps", accelerator_run(LAUNCHING, _batch_facts(filled=None)), "bigger-batch"),
         silent("memory is full", accelerator_run(LAUNCHING, _batch_facts(peak=70 * GIB))),
         silent("large kernels fill the device", accelerator_run(SATURATED, _batch_facts(filled=0.95))),
         silent("no batch is there", accelerator_run(STARVED, _batch_facts())),

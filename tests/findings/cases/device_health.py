@@ -48,9 +48,7 @@ def _shared_case(
 def gpu_shared() -> tuple[Case, ...]:
     return (
         fires("a neighbour takes half of it", _shared_case(SATURATED, 0.5, 1.0, 9 * GIB), "exclusive-gpu"),
-        fires(
-            "the same, known from the driver alone", _shared_case(None, 0.5, 1.0, 9 * GIB), "exclusive-gpu"
-        ),
+        fires("known from the driver alone", _shared_case(None, 0.5, 1.0, 9 * GIB), "exclusive-gpu"),
         fires("an open notebook holds memory", _shared_case(SATURATED, None, 1.0, 20 * GIB)),
         silent("no other process", _shared_case(SATURATED, 1.0, 0.0)),
         silent("a display", _shared_case(SATURATED, 0.99, 1.0, GIB)),

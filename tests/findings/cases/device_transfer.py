@@ -36,9 +36,7 @@ def transfer_not_overlapped() -> tuple[Case, ...]:
     return (
         fires("100 MB a step before the kernels", accelerator_run(COPYING, _copies()), "device-prefetcher"),
         fires("longer than all kernels", accelerator_run(FLOODED, long), "half-inputs"),
-        fires(
-            "bytes already, on one stream", accelerator_run(COPYING, _copies("uint8")), "device-prefetcher"
-        ),
+        fires("bytes, on one stream", accelerator_run(COPYING, _copies("uint8")), "device-prefetcher"),
         fires("on a stream of their own already", accelerator_run(FLOODED, aside), "half-inputs"),
         silent("copies are hidden behind kernels", accelerator_run(SATURATED, _copies())),
         abstains("copies were not watched", accelerator_run(COPYING)),
@@ -60,23 +58,13 @@ PLAIN = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=5
 
 def pageable_copies() -> tuple[Case, ...]:
     paged, quiet, few = _copy(), _copy(True, False), _copy(host_s=1e-4)
+    read = DeviceFacts(copies=paged, syncs=READS)
+    alone = DeviceFacts(copies=paged, syncs=[])
     return (
-        fires(
-            "from pageable memory", accelerator_run(COPYING, DeviceFacts(copies=paged)), "pin-and-nonblocking"
-        ),
-        fires(
-            "the queue is empty",
-            accelerator_run(EMPTIED, DeviceFacts(copies=paged, syncs=[])),
-            "pin-and-nonblocking",
-        ),
-        fires(
-            "the loss is read too",
-            accelerator_run(COPYING, DeviceFacts(copies=paged, syncs=READS), loader=PLAIN),
-            "pin-and-nonblocking",
-        ),
-        fires(
-            "noise made on the host", accelerator_run(COPYING, DeviceFacts(copies=MADE)), "build-on-device"
-        ),
+        fires("from pageable", accelerator_run(COPYING, DeviceFacts(copies=paged)), "pin-and-nonblocking"),
+        fires("the queue is empty", accelerator_run(EMPTIED, alone), "pin-and-nonblocking"),
+        fires("the loss is read", accelerator_run(COPYING, read, loader=PLAIN), "pin-and-nonblocking"),
+        fires("noise made there", accelerator_run(COPYING, DeviceFacts(copies=MADE)), "build-on-device"),
         silent("no copy blocks", accelerator_run(COPYING, DeviceFacts(copies=quiet))),
         silent("a few labels", accelerator_run(SATURATED, DeviceFacts(copies=few))),
         abstains("copies were not watched", accelerator_run(COPYING)),

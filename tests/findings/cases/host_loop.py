@@ -62,9 +62,7 @@ def host_python_hot() -> tuple[Case, ...]:
     bare = replace(_python_case(PYTHON_SICK).profile, computing=Computing())
     return (
         fires("a confusion matrix", _python_case(PYTHON_SICK), "vectorise-loop-code metrics-less"),
-        fires(
-            "weights are averaged", _python_case(PYTHON_SICK, 32, "average (ema.py:3)"), "vectorise-loop-code"
-        ),
+        fires("averages", _python_case(PYTHON_SICK, 32, "average (ema.py:3)"), "vectorise-loop-code"),
         fires("from stacks alone", replace(_python_case(PYTHON_SICK), profile=bare), "vectorise-loop-code"),
         fires("the batch is prepared", _python_case(PYTHON_SICK, 27, "prepare (render.py:4)"), "none"),
         silent("the weights are written out", _python_case(PYTHON_SICK, 31, "dump (dump.py:3)")),
@@ -172,9 +170,7 @@ def debug_mode_on() -> tuple[Case, ...]:
     return (
         fires("anomaly detection is on", _debug_case(replace(off, anomaly=True)), "drop-debug"),
         fires("for a part of the step", _debug_case(replace(off, noticed=["anomaly"]), []), "drop-debug"),
-        fires(
-            "coverage traces the loop", _debug_case(replace(off, tracer="coverage.tracer"), []), "drop-debug"
-        ),
+        fires("coverage traces the loop", _debug_case(replace(off, tracer="coverage"), []), "drop-debug"),
         silent("all is off", _debug_case(off)),
         abstains("nothing was read", _debug_case(None)),
     )

@@ -54,22 +54,15 @@ def memory_pressure() -> tuple[Case, ...]:
         "pressure_io_some_s": 0.6,
         "job_major_faults": 500.0,
     }
-    stalled = StepCost(0.002, memory=0.008)
+    swaps = {"swap_in_bytes": 5e7, "refault_bytes": 0.0, "job_major_faults": 900.0}
+    grows = {"refault_bytes": 0.0, "job_private_bytes": 1e9}
+    stalled, well = StepCost(0.002, memory=0.008), StepCost(0.01)
     return (
         fires("pages come back all the time", _pressure_case(stalled, **thrash), "release-references"),
-        fires(
-            "it swaps",
-            _pressure_case(stalled, swap_in_bytes=5e7, refault_bytes=0.0, job_major_faults=900.0),
-            "more-ram",
-        ),
-        fires(
-            "ten megabytes a step", _pressure_case(StepCost(0.01), refault_bytes=0.0, job_private_bytes=1e9)
-        ),
+        fires("it swaps", _pressure_case(stalled, **swaps), "more-ram"),
+        fires("each step adds ten megabytes", _pressure_case(well, **grows)),
         silent("the heap settles", _settles()),
-        silent(
-            "it lasts for weeks",
-            _pressure_case(StepCost(0.01), 1e15, refault_bytes=0.0, job_private_bytes=1e9),
-        ),
+        silent("it lasts for weeks", _pressure_case(well, 1e15, **grows)),
         abstains("no counters", _unread()),
     )
 
@@ -78,19 +71,15 @@ def memory_pressure() -> tuple[Case, ...]:
 def pages_mapped_anew() -> tuple[Case, ...]:
     pictures = BatchCost(0.06)
     mapped = inputs_of(pictures, 2, 0.03, system=0.02, minor_faults=8000.0)
+    decoded = steady_run(pictures, StepCost(0.002), workers=2, inputs=mapped)
+    canvases, hint, little = (
+        steady_run(BatchCost(1e-4), StepCost(0.01, paging=one)) for one in (0.02, 1e-3, 2e-4)
+    )
     return (
-        fires(
-            "canvases made in each step",
-            steady_run(BatchCost(1e-4), StepCost(0.01, paging=0.02)),
-            "keep-freed-memory",
-        ),
-        fires(
-            "pictures decoded by two workers",
-            steady_run(pictures, StepCost(0.002), workers=2, inputs=mapped),
-            "keep-freed-memory",
-        ),
-        fires("a tenth of the step: a hint", steady_run(BatchCost(1e-4), StepCost(0.01, paging=1e-3))),
-        silent("a little of it", steady_run(BatchCost(1e-4), StepCost(0.01, paging=2e-4))),
+        fires("canvases made in each step", canvases, "keep-freed-memory"),
+        fires("pictures decoded by two workers", decoded, "keep-freed-memory"),
+        fires("a tenth of the step: a hint", hint, "none"),
+        silent("a little of it", little),
     )
 
 

@@ -111,9 +111,7 @@ def per_sample_indexing() -> tuple[Case, ...]:
         fires("the same in two workers", _indexing_case(workers=2), "batch-sampler-index"),
         silent("rows are also transformed", _indexing_case(BatchCost(0.05, collate=0.002))),
         silent("a whole batch at once already", _indexing_case(loader=replace(TABLE, batched_getitems=True))),
-        silent(
-            "a collate function pads", _indexing_case(BatchCost(0.001, 0.01), replace(TABLE, collate="pad"))
-        ),
+        silent("collate pads", _indexing_case(BatchCost(0.001, 0.01), replace(TABLE, collate="pad"))),
         silent("rows of a database", _asked()),
         silent("samples are kept apart", _indexing_case(tensors=1024.0)),
         abstains("no batch was inspected", _indexing_case(tensors=0.0)),

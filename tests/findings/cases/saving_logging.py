@@ -63,22 +63,16 @@ def _dumped(track: str = TRACK, *called: str, running: int | None = None) -> Dia
 
 
 def logging_blocking() -> tuple[Case, ...]:
+    brief = StepCost(0.002, logging=5e-6)
+    flushed, painted, rare = (
+        steady_run(BatchCost(1e-5), cost, operations=(calls,))
+        for cost, calls in ((LOG_SICK, FLUSHES), (LOG_SICK, PAINTED), (brief, FLUSHES))
+    )
     return (
-        fires(
-            "three flushes per step",
-            steady_run(BatchCost(1e-5), LOG_SICK, operations=(FLUSHES,)),
-            "async-writer",
-        ),
-        fires(
-            "pictures painted per step",
-            steady_run(BatchCost(1e-5), LOG_SICK, operations=(PAINTED,)),
-            "log-every-n",
-        ),
+        fires("three flushes per step", flushed, "async-writer"),
+        fires("pictures painted per step", painted, "log-every-n"),
         fires("weights dumped into a file", _dumped(), "log-every-n"),
-        silent(
-            "a flush now and then",
-            steady_run(BatchCost(1e-5), StepCost(0.002, logging=5e-6), operations=(FLUSHES,)),
-        ),
+        silent("a flush now and then", rare),
     )
 
 
@@ -113,11 +107,7 @@ def evaluation_heavy() -> tuple[Case, ...]:
         fires("it records for a backward pass", _evaluation_case(30.0, 2), "eval-no-grad"),
         fires("it waits for its data", _evaluation_case(10.0, work=late), "eval-workers"),
         fires("one epoch, one evaluation", _evaluation_case(10.0, 2, times=1), "eval-no-grad -eval-less"),
-        fires(
-            "over the training data",
-            _evaluation_case(10.0, work=late, loader="1:1"),
-            "eval-less -eval-workers",
-        ),
+        fires("the same data", _evaluation_case(10.0, work=late, loader="1:1"), "eval-less -eval-workers"),
         fires("the training loop evaluates, without a loader", _within(10.0), "eval-less"),
         silent("evaluation takes a tenth", _evaluation_case(1.0)),
         abstains("inference alone", replace(_evaluation_case(10.0), loop=None)),

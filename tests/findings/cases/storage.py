@@ -32,9 +32,7 @@ def storage_latency_bound() -> tuple[Case, ...]:
         fires("past the page cache", _direct(), "workers-auto -readahead-hints"),
         fires("a memory map at random", _latency_case(MAPPED), "readahead-hints"),
         fires("readahead around rows", _latency_case(replace(MAPPED, storage_bytes=1e9)), "readahead-hints"),
-        fires(
-            "no disk counters", _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)), "workers-auto"
-        ),
+        fires("uncounted", _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)), "workers-auto"),
         silent("a full queue", _latency_case(LATENCY_LARGE, replace(QUIET, disk_queue=20.0))),
         silent("decoding, not reading", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), workers=1)),
         silent("sleeping", steady_run(BatchCost(0.002, wait=0.02), StepCost(0.0, 0.002), workers=1)),
@@ -95,9 +93,7 @@ def remote_storage_latency() -> tuple[Case, ...]:
         fires("a mount across the network", _on_nfs(_remote_case(OBJECTS)), "local-mirror"),
         silent("reads from a local disk", _remote_case(inputs_of(LOCAL, 2, 0.0155), LOCAL)),
         silent("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP)),
-        abstains(
-            "no waits were sampled", _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP)
-        ),
+        abstains("no sampled waits", _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP)),
     )
 
 
