@@ -61,9 +61,6 @@ def steady_run(
     loader: Loader | None = None,
     scenario: Scenario | None = None,
     operations: tuple[Operation, ...] = (),
-    step: Step | None = None,
-    profile: Profile | None = None,
-    steps: int = 400,
 ) -> Diagnosis:
     """A steady run whose every step is the same; what is not given follows from ``work`` and ``cost``."""
     scene = scenario or Scenario((work,), (cost,), workers=workers, cores=cores)
@@ -71,7 +68,7 @@ def steady_run(
     own = sum(astuple(cost))
     cpu = cost.compute + cost.python + cost.launch
     wait = max(0.0, step_s - own)
-    row = step or Step(
+    row = Step(
         t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=cost.checkpoint,
         logging=cost.logging, collect=cost.collect, copy=0.0, compute=cpu + cost.idle,
         exchange=cost.comm + cost.straggler,
@@ -81,17 +78,16 @@ def steady_run(
     source = loader or photos
     source = replace(source, num_workers=workers, prefetch_factor=2 if workers else None)
     made = inputs or inputs_of(work, workers, step_s)
-    verdict, causes = decide(scene, made, source, HostLoad(cores), Trust(steps, steps * step_s, 0.05, 100))
+    verdict, causes = decide(scene, made, source, HostLoad(cores), Trust(400, 400 * step_s, 0.05, 100))
     run = Run(["python", "train.py"], "train.py", "/", "", 60.0, 0)
-    facts = profile or Profile(run, Machine("", "", "", int(cores), cores))
-    processes = facts.processes or [Process(1, 0, "trainer", 0.0)]
-    facts = replace(facts, operations=list(operations), loaders=[source], processes=processes)
+    facts = Profile(run, Machine("", "", "", int(cores), cores), processes=[Process(1, 0, "trainer", 0.0)])
+    facts = replace(facts, operations=list(operations), loaders=[source])
     return Diagnosis(
-        profile=facts, loop=loop_of(steps), source=None, loader=source, steps=[row] * steps,
+        profile=facts, loop=loop_of(400), source=None, loader=source, steps=[row] * 400,
         inputs=made, host=HostLoad(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene,
         step_s=step_s, wait_s=wait,
         model_error=0.05, metrics={"data_wait_fraction": data_wait([row])}, budget=[],
-        quality=Quality(steps, 10, 0.02, Overhead(None, None, None)),
+        quality=Quality(400, 10, 0.02, Overhead(None, None, None)),
         verdict=verdict, causes=causes,
     )  # fmt: skip
 

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.computing import (
-    Compilation,
-    Computing,
-    DispatchBreakdown,
-    GradientRows,
-    Optimizer,
-    Padding,
-)
+from bottleneck_doctor.model.computing import Compilation, Computing, GradientRows, Optimizer, Padding
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operator
 from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent
@@ -22,15 +15,15 @@ LARGE = StepCost(0.02, launch=0.001)
 DISPATCH_TABLE = [Operator("aten::addmm", 30.0, 2e-4), Operator("aten::add_", 60.0, 1e-4)]
 
 
-def _dispatch_case(
-    cost: StepCost, optimizer: float = 0.0, found: DispatchBreakdown | None = None
-) -> Diagnosis:
-    """A loop that takes ``cost``; ``optimizer`` is the optimizer's share of it."""
-    seen = found or dispatch_like(cost, 1500, 0.0)
-    sick = cpu_run(cost, Computing(anatomies=[seen]), DISPATCH_TABLE)
-    own = cost.compute + cost.launch
-    steps = [replace(step, optimizer=optimizer * own, compute=(1 - optimizer) * own) for step in sick.steps]
+def _optimizing(sick: Diagnosis, share: float) -> Diagnosis:
+    """The same, the optimizer taking a share of the step."""
+    steps = [replace(one, optimizer=share * one.wall, compute=(1 - share) * one.wall) for one in sick.steps]
     return replace(sick, steps=steps)
+
+
+def _dispatch_case(cost: StepCost, optimizer: float = 0.0) -> Diagnosis:
+    seen = dispatch_like(cost, 1500, 0.0)
+    return _optimizing(cpu_run(cost, Computing(anatomies=[seen]), DISPATCH_TABLE), optimizer)
 
 
 def _compiled() -> Diagnosis:
@@ -55,14 +48,8 @@ OPTIMIZER_ADAM = Optimizer(
 OPTIMIZER_COST = StepCost(0.006, launch=0.004)
 
 
-def _optimizer_case(one: Optimizer | None, share: float = 0.4, cost: StepCost = OPTIMIZER_COST) -> Diagnosis:
-    """A step of 10 ms, of which the optimizer takes a share."""
-    sick = cpu_run(cost, Computing(optimizers=[one] if one else []))
-    steps = [
-        replace(step, optimizer=share * step.wall, compute=step.compute - share * step.wall)
-        for step in sick.steps
-    ]
-    return replace(sick, steps=steps)
+def _optimizer_case(one: Optimizer | None, share: float = 0.4) -> Diagnosis:
+    return _optimizing(cpu_run(OPTIMIZER_COST, Computing(optimizers=[one] if one else [])), share)
 
 
 def optimizer_step_slow() -> tuple[Case, ...]:
@@ -108,15 +95,9 @@ EMBEDDING_ADAM = Optimizer(
 FEW = GradientRows(1, 20_000_000, 1_250_000, 1000, 4)
 
 
-def _embedding_case(rows: GradientRows | None, share: float = 0.6) -> Diagnosis:
-    """A step of 20 ms, of which the optimizer takes a share."""
+def _embedding_case(rows: GradientRows | None) -> Diagnosis:
     facts = Computing(optimizers=[EMBEDDING_ADAM], gradient_rows=[rows] if rows else [])
-    sick = cpu_run(EMBEDDING_COST, facts, [Operator("aten::fill_", 4.0, 0.001)])
-    steps = [
-        replace(step, optimizer=share * step.wall, compute=step.compute - share * step.wall)
-        for step in sick.steps
-    ]
-    return replace(sick, steps=steps)
+    return _optimizing(cpu_run(EMBEDDING_COST, facts, [Operator("aten::fill_", 4.0, 0.001)]), 0.6)
 
 
 def embedding_gradients_dense() -> tuple[Case, ...]:

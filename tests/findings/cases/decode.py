@@ -52,11 +52,11 @@ def decode_bound() -> tuple[Case, ...]:
 
 # augment-bound
 def _augment_case(
-    colour_s: float, equal: int = 0, accelerated: bool = True, own_s: float = 0.002, name: str = "ColorJitter"
+    colour_s: float, equal: int = 0, accelerated: bool = True, own_s: float = 0.002
 ) -> Diagnosis:
     """Two workers, 20 ms of CPU a batch, ``colour_s`` in one transform; half of 64 samples were compared."""
     base = steady_run(BatchCost(0.02), StepCost(0.0, own_s), workers=2)
-    makings = [Making("1:1", 400, transforms={name: colour_s, "RandomCrop": 0.0004})]
+    makings = [Making("1:1", 400, transforms={"ColorJitter": colour_s, "RandomCrop": 0.0004})]
     facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 64, 32, equal, 6144.0)])
     return replace(base, profile=facts, host=replace(base.host, accelerated=accelerated))
 
@@ -79,12 +79,12 @@ SIZE = 4e5
 
 
 def _collate_case(
-    work: BatchCost = COLLATE_WORK, loader: Loader = OWN, cost: StepCost = COLLATE_COST, size: float = SIZE
+    work: BatchCost = COLLATE_WORK, loader: Loader = OWN, cost: StepCost = COLLATE_COST
 ) -> Diagnosis:
     """Two workers; padding 128 sentences takes 10 ms, the loop 1 ms."""
     inputs = inputs_of(work, 2, 0.006, samples=128.0)
     base = steady_run(work, cost, workers=2, inputs=inputs, loader=loader)
-    return replace(base, profile=replace(base.profile, payloads=[Payload("1:1", 8, 2.0, size)]))
+    return replace(base, profile=replace(base.profile, payloads=[Payload("1:1", 8, 2.0, SIZE)]))
 
 
 def collate_bound() -> tuple[Case, ...]:

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from bottleneck_doctor.model.derived import DeviceStepBreakdown
-from bottleneck_doctor.model.device import (
-    Allocator,
-    DeviceCopy,
-    DeviceFacts,
-    DeviceSync,
-    Kernels,
-    TorchSettings,
-)
+from bottleneck_doctor.model.device import Allocator, DeviceFacts, DeviceSync, Kernels, TorchSettings
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from tests.findings.builders import (
     LAUNCHING,
@@ -114,10 +107,8 @@ def cudnn_autotune_off() -> tuple[Case, ...]:
 
 
 # sync-points
-def _sync_facts(
-    idle_s: float = 0.006, file: str = "train.py", copies: list[DeviceCopy] | None = None
-) -> DeviceFacts:
-    return DeviceFacts(syncs=[DeviceSync("item", 2.0, 0.011, idle_s, file, 40)], copies=copies)
+def _sync_facts(idle_s: float = 0.006, file: str = "train.py") -> DeviceFacts:
+    return DeviceFacts(syncs=[DeviceSync("item", 2.0, 0.011, idle_s, file, 40)])
 
 
 SCALER = "torch/amp/grad_scaler.py"

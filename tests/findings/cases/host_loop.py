@@ -74,17 +74,11 @@ def host_python_hot() -> tuple[Case, ...]:
 LOOP_COST = StepCost(0.0, 0.008)
 
 
-def _sampler_case(draw_s: float | None, first_s: float = 0.0, step: StepCost = LOOP_COST) -> Diagnosis:
+def _sampler_case(draw_s: float | None, first_s: float = 0.0) -> Diagnosis:
     """Two fast workers; drawing indices takes ``draw_s`` a batch, and ``first_s`` for an epoch's first."""
-    scene = Scenario(
-        (BatchCost(0.001),),
-        (step,),
-        workers=2,
-        cores=2.0,
-        sampling=draw_s or 0.0,
-        epoch=EpochStart(133, first_s, first_s),
-    )
-    base = steady_run(BatchCost(0.001), step, workers=2, scenario=scene)
+    work, epoch = BatchCost(0.001), EpochStart(133, first_s, first_s)
+    scene = Scenario((work,), (LOOP_COST,), workers=2, cores=2.0, sampling=draw_s or 0.0, epoch=epoch)
+    base = steady_run(work, LOOP_COST, workers=2, scenario=scene)
     loop = replace(base.loop, epochs=replace(base.loop.epochs, t=[0.0, 1.0, 2.0])) if base.loop else None
     makings = [Making("1:1", 400, draw_s=draw_s, first_draws_s=[first_s] * 3)]
     return replace(base, loop=loop, profile=replace(base.profile, makings=makings))

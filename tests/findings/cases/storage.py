@@ -45,11 +45,10 @@ BANDWIDTH_LARGE = inputs_of(BANDWIDTH_WORK, 4, 0.0155, storage_bytes=16e6, read_
 FULL = HostLoad(cores=4.0, disk_busy=1.0, disk_queue=20.0, job_read_bytes_per_s=1e9)
 
 
-def _bandwidth_case(workers: int = 4, inputs: Inputs = BANDWIDTH_LARGE, host: HostLoad = FULL) -> Diagnosis:
+def _bandwidth_case(inputs: Inputs = BANDWIDTH_LARGE, host: HostLoad = FULL) -> Diagnosis:
     """Workers that sleep in large reads for nearly all of a batch; the loop takes 2 ms."""
-    return replace(
-        steady_run(BANDWIDTH_WORK, StepCost(0.0, 0.002), workers=workers, cores=4.0, inputs=inputs), host=host
-    )
+    sick = steady_run(BANDWIDTH_WORK, StepCost(0.0, 0.002), workers=4, cores=4.0, inputs=inputs)
+    return replace(sick, host=host)
 
 
 def _limited(limit_bytes_per_s: float) -> Diagnosis:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.computing import Computing, ScriptSettings
+from bottleneck_doctor.model.computing import Computing
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Diagnosis,
@@ -32,23 +32,14 @@ COST = StepCost(0.02)
 TABLE = [Operator("aten::addmm", 6.0, 0.012), Operator("aten::mm", 6.0, 0.006)]
 
 
-def _threads_case(
-    threads: int | None,
-    large: float | None = 0.9,
-    job_cores: float = 1.0,
-    queue: float = 0.0,
-    handed_down: str = "1",
-) -> Diagnosis:
+def _threads_case(threads: int | None, large: float | None = 0.9, queue: float = 0.0) -> Diagnosis:
     """A model that computes for 20 ms on four cores; batches cost nothing."""
     anatomies = [dispatch_like(COST, large=large)] if large is not None else []
-    facts = Computing(
-        switches=[ScriptSettings(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
-    )
-    sick = cpu_run(COST, facts, TABLE if large is not None else [])
+    sick = cpu_run(COST, Computing(anatomies=anatomies), TABLE if large is not None else [])
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
     return replace(
         sick, profile=replace(sick.profile, processes=[trainer]),
-        host=HostLoad(cores=4.0, job_cores=job_cores, foreign_cores=0.0),
+        host=HostLoad(cores=4.0, job_cores=1.0, foreign_cores=0.0),
         steps=[replace(step, queue=queue * step.wall) for step in sick.steps],
         scenario=replace(sick.scenario, cores=4.0) if sick.scenario else None,
     )  # fmt: skip
@@ -63,12 +54,9 @@ def cpu_threads_misset() -> tuple[Case, ...]:
 
 
 # host-cpu-saturated
-def _saturated_case(
-    work: BatchCost, cost: StepCost, workers: int, job: float | None, foreign: float = 0.0
-) -> Diagnosis:
-    """A run on two cores: the job keeps ``job`` of them busy, other processes ``foreign``."""
-    host = HostLoad(cores=2.0, job_cores=job, foreign_cores=foreign)
-    return replace(steady_run(work, cost, workers=workers, cores=2.0 - foreign), host=host)
+def _saturated_case(work: BatchCost, cost: StepCost, workers: int, job: float | None) -> Diagnosis:
+    """A run on two cores, of which the job keeps ``job`` busy."""
+    return replace(steady_run(work, cost, workers=workers), host=HostLoad(cores=2.0, job_cores=job))
 
 
 FEW = StepCost(0.0, 0.002)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, EpochStart, Scenario, Step, StepCost
-from bottleneck_doctor.model.fetches import FetchTable, Making, Payload
+from bottleneck_doctor.model.fetches import Making, Payload
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.loops import Epochs, Loader
 from bottleneck_doctor.model.run import Process
@@ -100,14 +100,11 @@ def shm_exhaustion() -> tuple[Case, ...]:
 STREAM = Loader("1:1", "dataloader", 1, "Stream", dataset_kind="iterable", batch_size=32)
 
 
-def _sharding_case(
-    firstlings: tuple[int, int], workers: list[int] | None = None, loader: Loader = STREAM
-) -> Diagnosis:
-    """Two workers over an iterable data set; ``workers`` says which made each fetch."""
+def _sharding_case(firstlings: tuple[int, int], loader: Loader = STREAM) -> Diagnosis:
+    """Two workers over an iterable data set."""
     base = steady_run(BatchCost(0.02), StepCost(0.0, 0.004), workers=2, loader=loader)
-    makings, made = [Making("1:1", 400, firstlings=firstlings)], workers or [0, 1] * 100
-    table = FetchTable("1:1", len(made), t=[0.01 * n for n in range(len(made))], worker=made)
-    return replace(base, profile=replace(base.profile, makings=makings, fetches=[table]))
+    makings = [Making("1:1", 400, firstlings=firstlings)]
+    return replace(base, profile=replace(base.profile, makings=makings))
 
 
 def iterable_sharding() -> tuple[Case, ...]:
