@@ -63,9 +63,9 @@ def _way(id: str, title: str, snippet: str, risk: str, text: str = "", apply: st
 STAYS = "random work stays in the loop"
 COLUMNS = _way("columnar-numpy", "parse once and keep arrays", PARSED, STAYS)
 ARRAYS = _way("columnar-numpy", "work on whole arrays instead of element by element", WHOLE, STAYS)
-PREPARE = _way(
-    "precompute-deterministic", "prepare the samples once, before training", PREPARED, STAYS, apply="convert"
-)
+PREPARE = _way("precompute-deterministic", "prepare the samples once, before training", PREPARED,
+               "prepare them anew whenever the preparation changes",
+               "write the finished samples to a file once, and load them instead", "convert")  # fmt: skip
 QUERY = _way("batched-query", "ask the database once for a whole batch, or keep the table in memory", ROWS,
              "rows come in another order; a table in memory must fit there",
              "ask for all rows of a batch at once, or for the table once")  # fmt: skip
