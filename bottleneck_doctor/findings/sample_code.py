@@ -13,6 +13,8 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Inputs, Proposal, Scen
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
+from ..source import code
+from ..source.purpose import is_shrunk_later
 from .parts.entry import dataloader_loop, finding, given, steady_steps
 from .parts.facts import comes_again, payload_of, place_of, repeats_of
 from .parts.lines import (
@@ -35,7 +37,7 @@ from .parts.loader_remedies import loader_with, meant
 from .parts.memory_room import fits_memory, keeping, remembering
 from .parts.pricing import MOSTLY, PARTLY, WHOLLY, each, left_of, priced
 from .parts.rewriting import Code, loader_call
-from .parts.shares import LARGE, MOST
+from .parts.shares import LARGE, MOST, NEARLY_ALL
 from .parts.waits import BOOKS, held_up, wait_evidence
 
 # python-sample-code-hot
@@ -69,11 +71,15 @@ PREPARE = _way("precompute-deterministic", "prepare the samples once, before tra
 QUERY = _way("batched-query", "ask the database once for a whole batch, or keep the table in memory", ROWS,
              "rows come in another order; a table in memory must fit there",
              "ask for all rows of a batch at once, or for the table once")  # fmt: skip
+SHRINK = _way("aug-reorder", "make samples smaller before this line, not after it",
+              "x = resize(crop(x))            # first\nx = colours(blur(x))           # then what costs CPU",
+              "a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
+              "crop and resize first, then do what this line does")  # fmt: skip
 LESS = _way("cheaper-preprocess", "spend less CPU in this line, or keep what it computes",
             "# fewer pixels or tokens; a faster library; once for all epochs, where nothing is random;\n"
             "# or update what the last step has changed, and keep the rest: sums for means, a sum tree",
             STAYS, "spare this line work")  # fmt: skip
-WAYS = (COLUMNS, ARRAYS, QUERY, PREPARE, LESS)
+WAYS = (COLUMNS, ARRAYS, QUERY, PREPARE, SHRINK, LESS)
 ANEW = {PARSES: COLUMNS, LOOPS: ARRAYS, QUERIES: QUERY}  # by what the line does
 
 
@@ -105,9 +111,11 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | str | None:
     ]
     does = what_it_does(diagnosis, line.location, lines.library)
     evidence += [Evidence(SEEN[does])] if does else []
-    ways = _ways(diagnosis, lines, does) or [LESS]
+    ways = _ways(diagnosis, lines, does)
+    if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
+        ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
     shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
-    proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
+    proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways or [LESS]]
     return Finding("python-sample-code-hot", "input.preprocess", evidence, proposals, line.location)
 
 
@@ -119,6 +127,14 @@ def _function_of(line: LineShare, lines: HotLines) -> LineShare:
     awake = [one.cpu_share for one in same if one.cpu_share is not None]
     known = sum(awake) if len(awake) == len(same) else None
     return LineShare(place, sum(one.share for one in same), known)
+
+
+def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
+    """Whether a caller of the hottest line crops the result."""
+    hottest, sources = given(lines.hottest), diagnosis.profile.sources
+    places = [one.location for one in lines.lines if one.share >= NEARLY_ALL * hottest.share]
+    known = [(source, place.line) for place in places if (source := code.source_at(sources, place))]
+    return any(is_shrunk_later(source, line) for source, line in known)
 
 
 def _inputs(diagnosis: Diagnosis) -> Inputs:
@@ -154,7 +170,7 @@ def _ways(diagnosis: Diagnosis, lines: HotLines, does: str) -> list[Proposal]:
 def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
     """The remedy with its speedups. Where the line is half of the batch, all of the batch is written anew, as
     the rest then changes too; what a parser of text finds can be kept, always."""
-    lefts = PARTLY if remedy == LESS else WHOLLY if does == PARSES else MOSTLY
+    lefts = PARTLY if remedy in (SHRINK, LESS) else WHOLLY if does == PARSES else MOSTLY
     part = 1.0 if lefts is MOSTLY and share >= MOST else share
     remedy = replace(remedy.at(line.location), basis="replay" if lefts is WHOLLY else "bound")
     return priced(remedy, scenario, *each(cpu=left_of(part, lefts)))
