@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -19,7 +18,6 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from ..source import code
 from ..source.frames import parse_frame
 from ..source.purpose import BESIDE, LOG, MEASURE, TRAINING, Purpose, purpose_of
 from .parts.computing import PROFILER, SETTINGS, operators, own_s, share_of, spared, switches
@@ -38,10 +36,6 @@ total += right                                 # a tensor: read it with .item() 
 ARRAYS = """\
 state = torch.stack(states)                    # once: what the loop goes over, side by side in one tensor
 state = state + rate * change(state)           # and each of its lines works on all of them at once"""
-AVERAGED = """\
-torch._foreach_lerp_(averages, list(model.parameters()), 1 - decay)     # one call for all tensors
-# or torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))"""
-WEIGHTS = re.compile(r"\b(named_)?parameters\(|state_dict\(")
 EVERY_TENTH = "step % 10 == 0"
 METRIC = "measure(output, target)"
 VECTORISE = Proposal(
@@ -146,7 +140,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
     changes = each(python=left_of(mine, MOSTLY))
     proposals = []
     if hot.purpose.repeats:
-        snippet = COUNTED if measure else AVERAGED if _goes_over_weights(diagnosis, hot) else ARRAYS
+        snippet = COUNTED if measure else ARRAYS
         text = f"replace the loop in {hot.line.function} by operators on all elements"
         vectorise = priced(VECTORISE.at(hot.line, snippet, text), scenario, *changes)
         most = max(gain(scenario, Change(python=1 - mine)), 1 / max(1 - hot.share, 0.01))
@@ -156,12 +150,6 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
         seldom = SELDOM.at(hot.purpose.caller, rarely(EVERY_TENTH, metric))
         proposals.append(priced(seldom, scenario, *changes))
     return proposals
-
-
-def _goes_over_weights(diagnosis: Diagnosis, hot: Hot) -> bool:
-    """Whether the line iterates over the model's weights for something other than training, as averaging."""
-    source = code.source_at(diagnosis.profile.sources, hot.line)
-    return hot.purpose.what == BESIDE and source is not None and WEIGHTS.search(source.text) is not None
 
 
 # sampler-on-critical-path

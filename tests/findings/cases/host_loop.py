@@ -21,12 +21,6 @@ for x, y in loader:
     loss.backward()
     confusion(logits, y)
     weights_file.write(dump(model))
-    average(model)
-"""
-EMA = """\
-def average(model):
-    for name, weight in model.state_dict().items():
-        shadow[name] = 0.9 * shadow[name] + 0.1 * weight.detach()
 """
 CONFUSION = """\
 def confusion(logits, y):
@@ -41,7 +35,6 @@ SOURCES = [
     FunctionSource("train.py", "<module>", 26, PYTHON_LOOP),
     FunctionSource("metrics.py", "confusion", 6, CONFUSION),
     FunctionSource("render.py", "prepare", 3, PREPARE),
-    FunctionSource("ema.py", "average", 1, EMA),
     FunctionSource("dump.py", "dump", 1, CONFUSION.replace("confusion", "dump")),
 ]
 TORCH = "run (/x/site-packages/torch/autograd/graph.py:9)"
@@ -62,7 +55,6 @@ def host_python_hot() -> tuple[Case, ...]:
     bare = replace(_python_case(PYTHON_SICK).profile, computing=Computing())
     return (
         fires("a confusion matrix", _python_case(PYTHON_SICK), "vectorise-loop-code metrics-less"),
-        fires("averages", _python_case(PYTHON_SICK, 32, "average (ema.py:3)"), "vectorise-loop-code"),
         fires("from stacks alone", replace(_python_case(PYTHON_SICK), profile=bare), "vectorise-loop-code"),
         fires("the batch is prepared", _python_case(PYTHON_SICK, 27, "prepare (render.py:4)"), "none"),
         silent("the weights are written out", _python_case(PYTHON_SICK, 31, "dump (dump.py:3)")),
