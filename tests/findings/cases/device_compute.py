@@ -24,20 +24,20 @@ LONG = [Kernels("matmul", 0.006, 12.0, 5e-4)]
 STALLED = DeviceStepBreakdown(400, 0.02, 0.012, launch_s=0.001, input_s=0.007, host_s=0.005)
 
 
-def _launch_case(
-    beat: DeviceStepBreakdown | None, kernels: list[Kernels] | None, compiled: bool = False
+def _kernels_case(
+    beat: DeviceStepBreakdown, found: list[Kernels] | None, compiled: bool | None = False
 ) -> Diagnosis:
-    return accelerator_run(beat, DeviceFacts(kernels=kernels, switches=TorchSettings(compiled=compiled)))
+    return accelerator_run(beat, DeviceFacts(kernels=found, switches=TorchSettings(compiled=compiled)))
 
 
 def launch_bound() -> tuple[Case, ...]:
     return (
-        fires("800 kernels of a few microseconds", _launch_case(LAUNCHING, SHORT), "torch-compile"),
-        fires("compiled already", _launch_case(LAUNCHING, SHORT, True), "cuda-graphs"),
-        silent("few large kernels, and a slow loop", _launch_case(LAUNCHING, LONG)),
-        silent("the device is kept busy", _launch_case(SATURATED, SHORT)),
-        silent("no batch is there", _launch_case(STALLED, SHORT)),
-        abstains("no window of the profiler", _launch_case(LAUNCHING, None)),
+        fires("800 kernels of a few microseconds", _kernels_case(LAUNCHING, SHORT), "torch-compile"),
+        fires("compiled already", _kernels_case(LAUNCHING, SHORT, True), "cuda-graphs"),
+        silent("few large kernels, and a slow loop", _kernels_case(LAUNCHING, LONG)),
+        silent("the device is kept busy", _kernels_case(SATURATED, SHORT)),
+        silent("no batch is there", _kernels_case(STALLED, SHORT)),
+        abstains("no window of the profiler", _kernels_case(LAUNCHING, None)),
     )
 
 
@@ -46,18 +46,12 @@ CHAINS = [kernels("elementwise", 0.4), kernels("reduction", 0.15), kernels("matm
 PRODUCTS = [kernels("elementwise", 0.1), kernels("matmul", 0.85)]
 
 
-def _pointwise_case(
-    beat: DeviceStepBreakdown | None, found: list[Kernels], compiled: bool | None = False
-) -> Diagnosis:
-    return accelerator_run(beat, DeviceFacts(kernels=found, switches=TorchSettings(compiled=compiled)))
-
-
 def pointwise_unfused() -> tuple[Case, ...]:
     return (
-        fires("norms in their own kernels", _pointwise_case(SATURATED, CHAINS), "torch-compile"),
-        silent("compiled already", _pointwise_case(SATURATED, CHAINS, True)),
-        silent("products take the time", _pointwise_case(SATURATED, PRODUCTS)),
-        abstains("whether it is compiled is not known", _pointwise_case(SATURATED, CHAINS, None)),
+        fires("norms in their own kernels", _kernels_case(SATURATED, CHAINS), "torch-compile"),
+        silent("compiled already", _kernels_case(SATURATED, CHAINS, True)),
+        silent("products take the time", _kernels_case(SATURATED, PRODUCTS)),
+        abstains("whether it is compiled is not known", _kernels_case(SATURATED, CHAINS, None)),
     )
 
 

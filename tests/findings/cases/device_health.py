@@ -17,19 +17,15 @@ NARROW = DriverView(100, 0.7, 0.95, link_share=0.25, link_gen=3.0, link_gen_max=
 BRIEF = DriverView(4, 0.99, 0.5, {"sw_thermal": 1.0})
 
 
-def _degraded_case(beat: DeviceStepBreakdown | None, driver: DriverView) -> Diagnosis:
-    return accelerator_run(beat, driver=driver)
-
-
 def gpu_hw_degraded() -> tuple[Case, ...]:
     return (
-        fires("hot, at half its clock", _degraded_case(SATURATED, HOT), "cooling-or-power"),
-        fires("hot, by the driver's word alone", _degraded_case(None, HOT), "cooling-or-power"),
-        fires("eight lanes of an older generation", _degraded_case(COPYING, NARROW), "reseat-pcie"),
-        silent("at its power limit as designed", _degraded_case(SATURATED, AS_BUILT)),
-        silent("a healthy device", _degraded_case(SATURATED, WELL)),
-        abstains("two seconds of readings", _degraded_case(SATURATED, BRIEF)),
-        abstains("no driver was asked", _degraded_case(SATURATED, DriverView())),
+        fires("hot, at half its clock", accelerator_run(SATURATED, driver=HOT), "cooling-or-power"),
+        fires("hot, by the driver's word alone", accelerator_run(None, driver=HOT), "cooling-or-power"),
+        fires("eight lanes of an older generation", accelerator_run(COPYING, driver=NARROW), "reseat-pcie"),
+        silent("at its power limit as designed", accelerator_run(SATURATED, driver=AS_BUILT)),
+        silent("a healthy device", accelerator_run(SATURATED, driver=WELL)),
+        abstains("two seconds of readings", accelerator_run(SATURATED, driver=BRIEF)),
+        abstains("no driver was asked", accelerator_run(SATURATED, driver=DriverView())),
     )
 
 
