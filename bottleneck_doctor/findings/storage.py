@@ -49,9 +49,7 @@ def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
     )
     found = [Evidence(*part) for part in parts if part[2] is not None]
     if not inputs.blocked_samples:
-        found.append(
-            Evidence("no thread was sampled asleep: the bytes read alone say that the waits are for storage")
-        )
+        found.append(Evidence("no thread was sampled asleep: only bytes say that the waits are for storage"))
     if judged.pace in UNSURE:
         found.append(Evidence("not measured whether storage serves more at once: twice as many is assumed"))
     return found
@@ -96,8 +94,8 @@ def storage_latency_bound(diagnosis: Diagnosis) -> Finding | None:
     if reads.pace not in ("latency", *UNSURE) and not overread:
         return None
     proposals = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads)
-    local = not overread and not are_small_files(inputs) and reads.each_s is not None
-    if local and reads.each_s is not None and reads.each_s >= 2 * LOCAL_READ_S[1]:
+    wasted = overread or are_small_files(inputs)
+    if not wasted and reads.each_s is not None and reads.each_s >= 2 * LOCAL_READ_S[1]:
         left = [min(1.0, read_s / reads.each_s) for read_s in LOCAL_READ_S]
         proposals.append(priced(NVME.at(place), scenario, *each(storage=left)))
     evidence = wait_evidence(diagnosis) + read_evidence(diagnosis, reads)
