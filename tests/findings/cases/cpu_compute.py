@@ -83,6 +83,7 @@ def padding_waste() -> tuple[Case, ...]:
         silent("a tenth is padding", _padding_case(replace(half, padded=10_000))),
         silent("the padding is packed away", _padding_case(half, packed)),
         silent("no rows of tokens", _padding_case(None)),
+        abstains("no step was profiled", _padding_case(half, [])),
         silent("the model hardly computes", _padding_case(half, cost=StepCost(0.001, 0.02))),
     )
 

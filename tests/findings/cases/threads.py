@@ -50,6 +50,7 @@ def cpu_threads_misset() -> tuple[Case, ...]:
         fires("one thread for large products on four cores", _threads_case(1), "set-threads"),
         fires("sixteen threads fight for four cores", _threads_case(16, queue=0.5), "set-threads"),
         silent("one thread for many small operators", _threads_case(1, large=0.1)),
+        abstains("no step was profiled", _threads_case(1, large=None)),
     )
 
 
