@@ -195,8 +195,9 @@ def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
     ranks run on several machines, since a slower machine may be the reason."""
     pid, wait_s = pid_of(diagnosis), mean_in(diagnosis.steps, "wait")
     late = next(iter(slow_ranks(all_ranks(diagnosis.profile)) or ()), None)
-    late_by_data = late is not None and late.rank.pid == pid and late.cause == "data"
-    if not late_by_data or wait_s <= 0 or diagnosis.profile.elsewhere:
+    if late is None or late.rank.pid != pid or late.cause != "data":
+        return []
+    if wait_s <= 0 or diagnosis.profile.elsewhere:
         return []
     left = max(0.0, 1 - (balance.busy[pid] - fmean(balance.busy.values())) / wait_s)
     change = Change(cpu=left, collate=left, storage=left, network=left, wait=left)
