@@ -6,14 +6,25 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.causes import gain
+from ..analyse.steps import mean_in
 from ..model.computing import GradientRows, Optimizer
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import PROFILER, anatomy, built_at, operators, optimizer_s, optimizers, spared
+from .parts.computing import (
+    PROFILER,
+    anatomy,
+    built_at,
+    operators,
+    optimizer_s,
+    optimizers,
+    share_of,
+    spared,
+    switches,
+)
 from .parts.entry import cpu_loop, finding, given, profiled_cpu_step
 from .parts.facts import step_share
-from .parts.pricing import MOSTLY, PARTLY, Factor, each, left_of, priced
+from .parts.pricing import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
 from .parts.shares import LARGE, MOST, NEARLY_ALL, VISIBLE
 from .parts.waits import data_wait_evidence
 
@@ -182,6 +193,44 @@ def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
     return Finding("padding-waste", "model.compute", evidence, proposals)
 
 
+# attention-unfused
+PRODUCTS = 2.0  # batched ones for each softmax: scores, and what they weigh
+SOFTMAX_S = 2e-4  # for one of them: a matrix worth keeping out of memory (chosen)
+NAMES = ("bmm", "baddbmm", "_softmax", "_softmax_backward_data", "masked_fill_")
+ATTENTION_FUSE = Proposal(
+    id="sdpa-attention",
+    title="compute attention in one operator",
+    fix=Fix(
+        "in place of the three",
+        "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)   # or attn_mask=mask",
+    ),
+    effort="hours",
+    risk="the weights are not returned; the last digits may differ",
+    basis="bound",
+)
+
+
+@finding("model.compute", ATTENTION_FUSE, needs=(profiled_cpu_step,))
+def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
+    """Fires when attention written as product, softmax, product takes a visible part of the time."""
+    scenario = given(diagnosis.scenario)
+    share = share_of(diagnosis, lambda name: name in NAMES)
+    softmaxes = operators(diagnosis, lambda name: name == "_softmax")
+    calls = sum(one.calls for one in softmaxes)
+    each_s = sum(one.self_cpu_s for one in softmaxes) / calls if calls else 0.0
+    products = sum(one.calls for one in operators(diagnosis, lambda name: name in ("bmm", "baddbmm")))
+    if share < VISIBLE or each_s < SOFTMAX_S or products < PRODUCTS * calls:
+        return None
+    changes = each(compute=left_of(share, PARTLY))
+    proposal = priced(ATTENTION_FUSE, scenario, *changes, most=Change(compute=1 - share))
+    evidence = [
+        Evidence("share of the operators' time in attention", "attention_share", share, PROFILER),
+        Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
+        Evidence("time of one softmax", "softmax_s", each_s, PROFILER),
+    ]
+    return Finding("attention-unfused", "model.compute", evidence, [proposal])
+
+
 # embedding-gradients-dense
 TOUCHED = 1 - NEARLY_ALL  # of the rows at most
 LOOKED_AT_LEAST = 256  # rows (chosen)
@@ -237,3 +286,39 @@ def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
         and one.looked >= LOOKED_AT_LEAST
         and one.touched <= TOUCHED * one.looked
     ]
+
+
+# gradients-unused
+NO_GRAD = Proposal(
+    id="no-grad",
+    title="compute without gradients what is not trained",
+    fix=Fix(
+        "where it is called, in the loop or in a module's forward",
+        "with torch.no_grad():          # keeps nothing for a backward pass\n    targets = teacher(x)",
+    ),
+    risk="what is computed within is not trained, whatever an optimizer made later holds",
+)
+DETACH = "compute without gradients what this loss does not train"
+FAKE = "with torch.no_grad():          # or fake = generator(noise).detach()\n    fake = generator(noise)"
+
+
+@finding("model.compute", NO_GRAD, needs=(cpu_loop,))
+def gradients_unused(diagnosis: Diagnosis) -> Finding | str | None:
+    """Fires when much of the backward pass computes gradients that no optimizer uses."""
+    scenario, known = given(diagnosis.scenario), switches(diagnosis)
+    if known is None or known.unused_share is None:
+        return "a graph of the training, and the optimizers that it has"
+    dropped = known.dropped_share or 0.0
+    share, backward_s = max(known.unused_share, dropped), mean_in(diagnosis.steps, "backward")
+    if share < VISIBLE:
+        return None
+    zeroed = share == dropped
+    what = "zeroed before their optimizer steps" if zeroed else "that no optimizer uses"
+    text = f"share of the multiplications for gradients {what}"
+    evidence = [
+        Evidence(text, "unused_gradient_share", share, "graph of the loss"),
+        Evidence("time per step in the backward pass", "backward_s", backward_s, "hook on it"),
+    ]
+    changes = [spared(scenario, (1 - left) * share * backward_s) for left in WHOLLY]
+    remedy = replace(NO_GRAD.at(None, FAKE), title=DETACH) if zeroed else NO_GRAD
+    return Finding("gradients-unused", "model.compute", evidence, [priced(remedy, scenario, *changes)])

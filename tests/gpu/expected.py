@@ -53,7 +53,7 @@ PATIENTS = (
           "convolutions in float32, channels first, not autotuned"),
     _sick("optimizer-for-loop", "cpu", "host.launch", "optimizer-fused", "optimizer-fused",
           "AdamW steps through 200 tensors of 64 by 64 in a for-loop"),
-    _sick("attention-unfused", "gpu", "device.compute", "fused-modules torch-compile", "fused-modules",
+    _sick("attention-unfused", "gpu", "device.compute", "sdpa-attention", "sdpa-attention",
           "scores of 2048 by 2048 for 64 heads go through memory"),
     _well("saturated", "healthy", "14 ms of large products in 16 bits"),
     _well("many-items", "decoy", "three readbacks in a step of 20 ms of large products"),

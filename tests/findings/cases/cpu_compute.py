@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.computing import Compilation, Computing, GradientRows, Optimizer, Padding
+from bottleneck_doctor.model.computing import (
+    Compilation,
+    Computing,
+    GradientRows,
+    Optimizer,
+    Padding,
+    ScriptSettings,
+)
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operator
 from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent
@@ -88,6 +95,34 @@ def padding_waste() -> tuple[Case, ...]:
     )
 
 
+# attention-unfused
+ATTENTION_COST = StepCost(0.05, launch=0.001)
+BY_HAND = [
+    Operator("aten::bmm", 12.0, 0.016),
+    Operator("aten::_softmax", 2.0, 0.006),
+    Operator("aten::_softmax_backward_data", 2.0, 0.005),
+    Operator("aten::addmm", 8.0, 0.01),
+]
+FUSED_TABLE = [
+    Operator("aten::_scaled_dot_product_flash_attention_for_cpu", 2.0, 0.01),
+    Operator("aten::addmm", 8.0, 0.01),
+]
+ROUTER = [Operator("aten::bmm", 12.0, 0.03), Operator("aten::_softmax", 6.0, 1e-4)]
+
+
+def _attention_case(table: list[Operator]) -> Diagnosis:
+    """A transformer's step of 50 ms."""
+    return cpu_run(ATTENTION_COST, Computing(anatomies=[dispatch_like(ATTENTION_COST)]), table)
+
+
+def attention_unfused() -> tuple[Case, ...]:
+    return (
+        fires("attention by hand over long sequences", _attention_case(BY_HAND), "sdpa-attention"),
+        silent("fused already", _attention_case(FUSED_TABLE)),
+        silent("experts are chosen by a small softmax", _attention_case(ROUTER)),
+    )
+
+
 # embedding-gradients-dense
 EMBEDDING_COST = StepCost(0.02, launch=0.001)
 EMBEDDING_ADAM = Optimizer(
@@ -108,3 +143,22 @@ def embedding_gradients_dense() -> tuple[Case, ...]:
         silent("too few rows were sampled", _embedding_case(replace(FEW, looked=100))),
         silent("no such table", _embedding_case(None)),
         )  # fmt: skip
+
+
+# gradients-unused
+def _unused_case(share: float | None, backward: float = 0.6, dropped: float | None = None) -> Diagnosis:
+    """A model that computes for 20 ms, so much of it in the backward pass."""
+    cost = StepCost(0.02)
+    sick = cpu_run(cost, Computing(switches=[ScriptSettings(1, unused_share=share, dropped_share=dropped)]))
+    return replace(sick, steps=[replace(one, backward=backward * one.wall) for one in sick.steps])
+
+
+def gradients_unused() -> tuple[Case, ...]:
+    return (
+        fires("a large teacher runs with gradients", _unused_case(0.9), "no-grad"),
+        silent("the teacher is small", _unused_case(0.05)),
+        silent("all that is computed is trained", _unused_case(0.0)),
+        fires("a generator in its discriminator's step", _unused_case(0.0, dropped=0.4), "no-grad"),
+        silent("a small one", _unused_case(0.0, dropped=0.05)),
+        abstains("no optimizer was seen", _unused_case(None)),
+    )
