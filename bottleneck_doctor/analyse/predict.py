@@ -10,6 +10,7 @@ from ..model.report import Speedup
 from .replay import SETTINGS, apply, step_seconds
 
 WORTH = 1.03  # a remedy that brings less is not reported [contract], nor is a setting that much better
+TRIFLE = 1 - 1 / WORTH  # of a step: less of it cannot bring what a remedy has to
 
 WORKERS_AT_MOST = 32
 PREFETCHES = (2, 4, 8)

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
 from ..analyse.inputs import fetches_of, making_of
-from ..analyse.predict import WORTH
-from ..model.code import Location
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Proposal, Scenario
-from ..model.loops import Loader
+from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.entry import Entry, dataloader_loop, given, spread
-from .parts.facts import EQUAL_SHARE, one_epoch, payload_of, place_of, repeats_of
+from .parts.entry import dataloader_loop, finding, given
+from .parts.facts import comes_again, hot_files_of, one_epoch, payload_of, place_of, repeats_of
 from .parts.lines import hottest_place, line_evidence
-from .parts.loader_remedies import loader_with
+from .parts.loader_remedies import SMALLER, on_loader
 from .parts.memory_room import COPY_S_PER_BYTE, fits_memory, remembering
-from .parts.rewriting import loader_call
-from .parts.waits import BOOKS, dearest, held_up, wait_evidence, waits
+from .parts.pricing import WHOLLY, each, left_of, priced
+from .parts.waits import BOOKS, PAYS, dearest, held_up, wait_evidence, waits
 
 # decode-bound
-DECODE_SHARE = 0.4  # of a batch's CPU (chosen)
 SUFFIXES = {"JPEG": (".jpg", ".jpeg"), "a slow codec": (".png", ".webp", ".tif", ".tiff")}
 # what is then left of the cost of decoding: cautious, likely, hopeful (measured, ms an image: 500x375 PNG
 # 5.25, WebP 6.53, JPEG 1.16, BMP 0.49; 1080p JPEG 12.5, with PIL's draft 8.2)
 SWAPPED = (1.35 / 1.16, 11.9 / 12.5, 10.4 / 12.5)  # OpenCV on small photos, on large ones; simplejpeg
 SCALED = (1.0, 7.9 / 10.4, 8.2 / 12.5)  # nothing on small photos; simplejpeg; Pillow
 RAW_PIXELS = (1.0, 0.49 / 1.16, 0.49 / 1.16)  # where reading takes what decoding took; JPEG to raw
-FAST_CODEC = (
-    0.49 / 1.16,
-    1.16 / 5.25,
-    0.49 / 6.53,
-)  # as little as from JPEG to raw; PNG to JPEG; WebP to raw
+FAST_CODEC = (0.49 / 1.16, 1.16 / 5.25, 0.49 / 6.53)  # as from JPEG to raw; PNG to JPEG; WebP to raw
 RAW_BYTES = 549 / 63  # of a file with raw pixels, over JPEG (measured: kB of a 500x375 image)
 PIXEL_BYTES = {"JPEG": 63e3 / (500 * 375), "a slow codec": 389e3 / (500 * 375)}  # (measured)
-OVERSIZE = 4.0  # stored pixels over needed ones: twice the side (chosen)
+OVERSIZE = 4.0  # stored pixels over needed ones: twice the side, which crops need at most (chosen)
 CHANNELS = 3  # elements of a finished pixel
 STORED = "stored pixels over those of a finished sample, estimated"
 CACHE = """\
@@ -77,50 +69,42 @@ WAYS = {
 }  # fmt: skip
 
 
-def decode_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.preprocess", *WAYS.values(), needs=(dataloader_loop,))
+def decode_bound(diagnosis: Diagnosis) -> Finding | None:
     """Fires when decoders take much of a batch's CPU and it holds the loop up."""
-    inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
-    if not held_up(diagnosis) or not inputs.decode or inputs.decode < DECODE_SHARE * inputs.cpu:
-        return None
-    if gain(scenario, _costing(inputs, 0.0)) < WORTH:
+    inputs = diagnosis.inputs
+    if not held_up(diagnosis) or not inputs.decode or inputs.decode < LARGE_PART * inputs.cpu:
         return None
     codec = _codec(diagnosis)
     oversize = _oversize(diagnosis, codec)
     share = inputs.decode / inputs.cpu
-    seen = f"the files are {codec}, by their names" if codec else "not known: which codec it is"
+    known = f"the files are {codec}, by their names" if codec else "not known: which codec it is"
     evidence = [
         Evidence("share of a batch's CPU that decoders take", "decode_share", share, BOOKS),
-        Evidence(seen),
+        Evidence(known),
         *([Evidence(STORED, "oversize_ratio", oversize, "bytes read")] if oversize else []),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
-    proposals = _decode_proposals(diagnosis, codec, oversize or 0.0)
+    proposals = _decode_proposals(diagnosis, codec, oversize)
     return Finding("decode-bound", "input.preprocess", evidence, proposals, hottest_place(diagnosis))
-
-
-def _costing(inputs: Inputs, left: float, size: float = 1.0) -> Change:
-    """The change if decoding costs ``left`` of the present CPU time and files are ``size`` times as large."""
-    share = min(1.0, inputs.decode / inputs.fetching)
-    return Change(cpu=1 - share * (1 - left), storage=size)
 
 
 def _codec(diagnosis: Diagnosis) -> str:
     """The codec of most opened pictures, by file suffix; empty if none was opened."""
-    key = given(diagnosis.loader).key
-    seen = [hot.suffixes for hot in diagnosis.profile.hot_files if hot.loader == key]
-    counts = {name: sum(one.get(end, 0) for one in seen for end in ends) for name, ends in SUFFIXES.items()}
+    hot = hot_files_of(diagnosis)
+    seen = hot.suffixes if hot is not None else {}
+    counts = {name: sum(seen.get(end, 0) for end in ends) for name, ends in SUFFIXES.items()}
     return max(counts, key=lambda name: counts[name]) if any(counts.values()) else ""
 
 
-def _oversize(diagnosis: Diagnosis, codec: str) -> float | None:
-    """Stored pixels over pixels of a finished sample, from their bytes; None if either is not known."""
-    inputs = diagnosis.inputs
-    payload = payload_of(diagnosis)
+def _oversize(diagnosis: Diagnosis, codec: str) -> float:
+    """Stored pixels over pixels of a finished sample, from their bytes; 0 if either is not known."""
+    inputs, payload = diagnosis.inputs, payload_of(diagnosis)
     element = max(1.0, payload.element_bytes) if payload is not None else 1.0  # old profiles do not know it
     finished = inputs.samples * _finished_bytes(diagnosis) / CHANNELS / element
     if not (codec and inputs.read_bytes and finished):
-        return None
+        return 0.0
     return inputs.read_bytes / PIXEL_BYTES[codec] / finished
 
 
@@ -132,68 +116,41 @@ def _finished_bytes(diagnosis: Diagnosis) -> float:
     return payload.tensor_bytes / max(1.0, diagnosis.inputs.samples) if payload is not None else 0.0
 
 
-def _kept_bytes(diagnosis: Diagnosis, codec: str) -> float:
-    """Bytes of a decoded picture before it is resized; at least those of a finished sample."""
-    inputs, finished = diagnosis.inputs, _finished_bytes(diagnosis)
-    if not (codec and inputs.read_bytes and inputs.samples):
-        return finished
-    return max(finished, CHANNELS * inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec])
-
-
 def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list[Proposal]:
-    """Decode once; store what is cheap to decode; decode fewer pixels; decode them faster."""
-    needed = OVERSIZE / max(oversize, OVERSIZE)
-    slow = codec == "a slow codec"
-    factors = {"reencode-offline": FAST_CODEC if slow else RAW_PIXELS}
-    if oversize >= OVERSIZE:  # by pixels, which bytes tell to a factor of four (chosen)
-        factors["resize-offline"] = (min(1.0, OVERSIZE * needed), needed, needed / OVERSIZE)
-        factors |= {"decode-scaled": SCALED} if codec == "JPEG" else {}
-    factors |= {"decoder-swap": SWAPPED} if codec == "JPEG" else {}
-    proposals = [_ranged(diagnosis, name, left, slow) for name, left in factors.items()]
-    proposals += [_threaded(diagnosis)] if codec else []
-    if not one_epoch(diagnosis) and fits_memory(diagnosis, _kept_bytes(diagnosis, codec)):
-        inputs = diagnosis.inputs
-        change = remembering(inputs, _finished_bytes(diagnosis), inputs.decode)
-        cached = WAYS["cache-decoded-ram"].at(place_of(diagnosis))
-        proposals.append(replace(cached, change=change))
+    """Decode once; store what is cheap to decode; decode fewer pixels; decode them faster; in threads."""
+    inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), place_of(diagnosis)
+    needed, decoding = OVERSIZE / max(oversize, OVERSIZE), inputs.decode / inputs.fetching
+    jpeg = codec == "JPEG"
+    lefts = {"reencode-offline": RAW_PIXELS if jpeg or not codec else FAST_CODEC}
+    if oversize >= OVERSIZE:  # by pixels, which bytes tell to a factor of four
+        lefts["resize-offline"] = (min(1.0, OVERSIZE * needed), needed, needed / OVERSIZE)
+        lefts |= {"decode-scaled": SCALED} if jpeg else {}
+    lefts |= {"decoder-swap": SWAPPED} if jpeg else {}
+    proposals = []
+    for name, left in lefts.items():
+        grown = RAW_BYTES if left is RAW_PIXELS else 1.0  # the files, and the reads with them
+        changes = each(cpu=left_of(decoding, left), storage=(grown, grown, grown))
+        proposals.append(priced(WAYS[name].at(place), scenario, *changes))
+    if (
+        codec
+    ):  # at worst no gain, likely that of one worker per core without any IPC; decoding in half the time
+        cores = max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
+        threads = Change(workers=cores, ipc=0.0, startup=0.0)
+        snippet = WAYS["dali-pipeline"].fix.snippet.replace("THREADS", str(cores))
+        best = replace(threads, cpu=1 - decoding / 2)
+        dali = WAYS["dali-pipeline"].at(place, snippet)
+        proposals.append(priced(dali, scenario, Change(), threads, best))
+    finished, kept = _finished_bytes(diagnosis), 0.0
+    if codec and inputs.read_bytes and inputs.samples:  # before it is resized
+        kept = CHANNELS * inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec]
+    if not one_epoch(diagnosis) and fits_memory(diagnosis, max(finished, kept)):
+        change = remembering(inputs, finished, inputs.decode)
+        proposals.append(replace(WAYS["cache-decoded-ram"].at(place), change=change))
     return proposals
 
 
-def _ranged(diagnosis: Diagnosis, name: str, left: tuple[float, float, float], slow: bool) -> Proposal:
-    """A remedy whose effect on decoding was measured in other trainings."""
-    size = RAW_BYTES if name == "reencode-offline" and not slow else 1.0
-    low, likely, high = (_costing(diagnosis.inputs, one, size) for one in left)
-    factor = spread(given(diagnosis.scenario), low, likely, high)
-    return replace(WAYS[name].at(place_of(diagnosis)), factor=factor)
-
-
-def _threaded(diagnosis: Diagnosis) -> Proposal:
-    """DALI's threads: at worst no gain, likely that of one worker per core without any IPC, at best decoding
-    also takes half as long."""
-    costs = (_costing(diagnosis.inputs, one) for one in (1.0, 0.5))
-    likely, high = (_in_threads(diagnosis, one) for one in costs)
-    dali = WAYS["dali-pipeline"]
-    snippet = dali.fix.snippet.replace("THREADS", str(_cores(diagnosis)))
-    factor = spread(given(diagnosis.scenario), Change(), likely, high)
-    return replace(dali.at(place_of(diagnosis), snippet), factor=factor)
-
-
-def _in_threads(diagnosis: Diagnosis, change: Change) -> Change:
-    return replace(change, workers=_cores(diagnosis), ipc=0.0, startup=0.0)
-
-
-def _cores(diagnosis: Diagnosis) -> int:
-    return max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
-
-
 # augment-bound
-TRANSFORM_SHARE = 0.3  # of a batch's CPU (chosen)
-NAMED = 3  # transforms that a report names (chosen)
-LISTED = 6  # transforms in the snippet
-AUGMENT_HALF = 0.5  # of their time likely goes when what shrinks a sample comes first (chosen)
-COVERED = 0.95  # of the CPU may be a fetch's, as clocks of two kinds go (chosen)
-SHRINKS = re.compile(r"crop|resize|thumbnail|scale(?!d)|downsample", re.I)
-CONVERTS = re.compile(r"totensor|toimage|pilto|topil|todtype|normali[sz]e|convert|compose|sequential", re.I)
+NAMED = 3  # transforms that a report names
 ON_BATCH = """\
 augment = v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(...), v2.ToDtype(torch.float32, scale=True)])
 x = augment(x.to("cuda", non_blocking=True))          # in the loop, on the whole batch"""
@@ -205,78 +162,37 @@ BATCHED = Proposal(
     risk="one draw for the whole batch in some libraries; the accelerator must have time for it",
     basis="bound",
 )
-REORDER = Proposal(
-    id="aug-reorder",
-    title="transform fewer pixels: crop and resize before colours and blur",
-    fix=Fix(
-        "put what makes a sample smaller first",
-        "Compose([RandomResizedCrop(...), ColorJitter(...)])   # smaller first",
-    ),
-    risk="blur and noise see the edge of the crop; what can be saved depends on the sizes",
-    basis="bound",
-)
 
 
-def augment_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when random transforms take much of a batch's CPU."""
+@finding("input.preprocess", BATCHED, needs=(dataloader_loop,))
+def augment_bound(diagnosis: Diagnosis) -> Finding | None:
+    """Fires when random transforms that an accelerator could do take much of a batch's CPU."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
-    if not held_up(diagnosis):
-        return None
     transforms = making_of(diagnosis.profile, diagnosis.loader).transforms
-    whole = min(sum(transforms.values()), COVERED * inputs.cpu)
-    repeats = repeats_of(diagnosis)
-    fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
-    if whole < TRANSFORM_SHARE * inputs.cpu or fixed:
+    whole = min(sum(transforms.values()), ALL_BUT_NOISE * inputs.cpu)  # the clocks are of two kinds
+    if not diagnosis.host.accelerated or not held_up(diagnosis):
         return None
-    share = min(1.0, whole / inputs.fetching)
-    if gain(scenario, Change(cpu=1 - share)) < WORTH:
+    if whole < LARGE_PART * inputs.cpu or comes_again(diagnosis):
         return None
-    evidence = [
-        Evidence("share of a batch's CPU that transforms take", "transform_share", whole / inputs.cpu,
-                 "hooks on transforms"),
-        *(Evidence(f"CPU time a batch in {name}", "transform_cpu_s", spent, "hooks on transforms")
-          for name, spent in list(transforms.items())[:NAMED]),
-        *line_evidence(diagnosis),
-        *wait_evidence(diagnosis),
-    ]  # fmt: skip
-    place = place_of(diagnosis)
-    proposals = _reordered(scenario, share, transforms, place)
-    if diagnosis.host.accelerated:
-        half, gone = Change(cpu=1 - AUGMENT_HALF * share), Change(cpu=1 - share)
-        proposals.insert(0, replace(BATCHED.at(place), factor=spread(scenario, half, gone, gone)))
+    share, source = whole / inputs.cpu, "hooks on transforms"
+    evidence = [Evidence("share of a batch's CPU that transforms take", "transform_share", share, source)]
+    for name, spent in list(transforms.items())[:NAMED]:
+        evidence.append(Evidence(f"CPU time a batch in {name}", "transform_cpu_s", spent, source))
+    evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
+    place, share = place_of(diagnosis), whole / inputs.fetching
+    proposals = [priced(BATCHED.at(place), scenario, *each(cpu=left_of(share, WHOLLY)))]
     return Finding("augment-bound", "input.preprocess", evidence, proposals, place)
 
 
-def _reordered(
-    scenario: Scenario, share: float, transforms: dict[str, float], place: Location | None
-) -> list[Proposal]:
-    """The remedy of putting transforms that shrink samples first, if there are some and it pays."""
-    smaller = [name for name in transforms if SHRINKS.search(name)]
-    others = [name for name in transforms if not SHRINKS.search(name) and not CONVERTS.search(name)]
-    whole = sum(transforms.values())
-    part = share * sum(transforms[name] for name in others) / whole if whole > 0 else 0.0
-    if not smaller or gain(scenario, Change(cpu=1 - part)) < WORTH:
-        return []
-    names = ", ".join(f"{name}(...)" for name in [*smaller, *others][:LISTED])
-    factor = spread(scenario, Change(), Change(cpu=1 - AUGMENT_HALF * part), Change(cpu=1 - part))
-    snippet = f"Compose([{names}])   # smaller first"
-    return [replace(REORDER.at(place, snippet), factor=factor)]
-
-
 # collate-bound
-COLLATE_SHARE = 0.25  # of a fetch's CPU (chosen)
 VECTORISED = 1.51 / 5.73  # pad_sequence over padding Python lists (measured: ms for 128 sequences)
-CAUTIOUS = 0.6  # of a function of the user's is left at worst (chosen: 0 to 0.56 in three trainings)
-COLLATE_HALF, QUARTER = 0.5, 0.25  # of the bytes: half precision, and one byte instead of float32
+SMALLER_BYTES = (1.0, 0.5, 0.25)  # as they are, half precision, one byte instead of float32
 TORCHS = ("default_collate", "default_convert")
 TOUCH = "in a worker this includes the first touch of shared pages, which the batch needs anyway"
 PADDING = """\
 def collate(batch):
     sequences, labels = zip(*batch)
     return torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True), torch.tensor(labels)"""
-BYTES = """\
-return torch.from_numpy(image), label       # uint8 from __getitem__: a quarter of float32
-x = x.to(device).float().div_(255)          # in the loop, on the whole batch"""
 VECTORISE = Proposal(
     id="collate-vectorise",
     title="put samples together with calls on whole tensors",
@@ -285,44 +201,33 @@ VECTORISE = Proposal(
     risk="check that padding values and types stay the same",
     basis="bound",
 )
-SMALLER = Proposal(
-    id="half-inputs",
-    title="collate smaller samples: bytes or half precision instead of float32",
-    fix=Fix("return the smallest type that holds the data; convert the batch", BYTES),
-    effort="hours",
-    risk="the conversion moves into the loop; half precision rounds; bytes cannot shrink further",
-    basis="bound",
-)
 
 
-def collate_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.collate", VECTORISE, SMALLER, needs=(dataloader_loop,))
+def collate_bound(diagnosis: Diagnosis) -> Finding | None:
     """Fires when collating is a large part of a batch's CPU and it holds the loop up."""
     loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
-    if not held_up(diagnosis):
-        return None
     torchs = loader.collate in TORCHS
-    if inputs.collate <= COLLATE_SHARE * inputs.cpu or (torchs and is_indexing(inputs, loader)):
+    if not held_up(diagnosis) or inputs.collate <= LARGE_PART * inputs.cpu:
         return None
-    least = QUARTER if torchs else _copy_share(diagnosis)
-    if gain(scenario, Change(collate=least)) < WORTH:
+    if torchs and is_indexing(inputs, loader):
         return None
-    share = inputs.collate / inputs.cpu
+    share, least = inputs.collate / inputs.cpu, _copy_share(diagnosis)
     evidence = [
         Evidence("share of a batch's CPU that collating takes", "collate_share", share, BOOKS),
         Evidence("CPU time to collate a batch", "collate_cpu_s", inputs.collate, "hook on collate_fn"),
-        Evidence("share of that for a single copy", "copy_share", _copy_share(diagnosis), "batch bytes"),
+        Evidence("share of that for a single copy", "copy_share", least, "batch bytes"),
         *([Evidence(TOUCH)] if torchs and scenario.workers else []),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
     if torchs:
-        sizes = Change(), Change(collate=COLLATE_HALF), Change(collate=QUARTER)
-        remedy = SMALLER.at(loader.location)
+        lefts, remedy = SMALLER_BYTES, SMALLER.at(loader.location)
     else:
-        sizes = Change(collate=CAUTIOUS), Change(collate=max(least, VECTORISED)), Change(collate=least)
+        lefts = (max(least, MOST), max(least, VECTORISED), least)
         loops = f"replace the loops in {loader.collate or 'the collate function'}"
         remedy = VECTORISE.at(loader.location, text=loops)
-    proposal = replace(remedy, factor=spread(scenario, *sizes))
+    proposal = priced(remedy, scenario, *each(collate=lefts))
     return Finding("collate-bound", "input.collate", evidence, [proposal], loader.location)
 
 
@@ -334,11 +239,7 @@ def _copy_share(diagnosis: Diagnosis) -> float:
 
 
 # batch-time-variance
-VARIATION = 0.5  # of a batch's cost, standard deviation over mean (chosen)
-PAYS = 1.05  # by replay (chosen)
-# times the present depth: measured were 2 and 8 (measured: lognormal batches, four workers, depth 2 11.4 ms,
-# 8 7.3)
-DEEPER = 4
+DEEPER = 4  # times the present depth (measured, lognormal batches, four workers: depth 2 11.4 ms, 8 7.3)
 BATCHES_AT_LEAST = 32  # or their variation is a guess (chosen)
 CAUSES = ("input.preprocess", "input.storage", "input.network", "input.wait")
 DEEPEN = Proposal(
@@ -358,59 +259,30 @@ UNORDER = Proposal(
 )
 
 
-def batch_time_variance(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.wait", DEEPEN, UNORDER, needs=(dataloader_loop,))
+def batch_time_variance(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when batches vary, the loop waits, and order or depth is what makes it wait."""
     loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
-    if loader.num_workers < 2:
-        return None
-    if not waits(diagnosis) or inputs.variation < VARIATION:
+    if loader.num_workers < 2 or not waits(diagnosis) or inputs.variation < MOST:
         return None
     if inputs.batches < BATCHES_AT_LEAST:
-        return Abstention(
-            "batch-time-variance", f"at least {BATCHES_AT_LEAST} timed fetches in the steady window"
-        )
-    proposals = [
-        one for one in _variance_proposals(scenario, loader) if gain(scenario, given(one.change)) >= PAYS
-    ]
-    if not proposals:
-        return None
-    table = fetches_of(diagnosis.profile, loader.key)
-    evidence = [
-        Evidence(
-            "standard deviation of a batch's cost over its mean",
-            "fetch_variation",
-            inputs.variation,
-            "hook on fetch",
-        ),
-        *(
-            [Evidence("longest fetch that was timed", "fetch_longest_s", max(table.wall_s), "hook on fetch")]
-            if table is not None and table.wall_s
-            else []
-        ),
-        *wait_evidence(diagnosis),
-    ]
-    return Finding("batch-time-variance", dearest(diagnosis, CAUSES), evidence, proposals, loader.location)
-
-
-def _variance_proposals(scenario: Scenario, loader: Loader) -> list[Proposal]:
+        return f"at least {BATCHES_AT_LEAST} timed fetches in the steady window"
     depth = DEEPER * scenario.prefetch
     deeper = replace(
-        DEEPEN.at(loader.location, loader_call(loader, prefetch_factor=depth)),
+        on_loader(DEEPEN, loader, prefetch_factor=depth),
         title=f"let each worker be {depth} batches ahead",
         change=Change(prefetch=depth),
-        treatments=(loader_with(loader, prefetch_factor=depth),),
         risk=f"up to {depth * scenario.workers} finished batches lie in shared memory",
     )
-    unordered = replace(
-        UNORDER.at(loader.location, loader_call(loader, in_order=False)),
-        treatments=(loader_with(loader, in_order=False),),
+    unordered = [on_loader(UNORDER, loader, in_order=False)] if scenario.in_order else []
+    proposals = [one for one in (deeper, *unordered) if gain(scenario, given(one.change)) >= PAYS]
+    table = fetches_of(diagnosis.profile, loader.key)
+    longest = max(table.wall_s, default=None) if table is not None else None
+    known = (
+        ("standard deviation of a batch's cost over its mean", "fetch_variation", inputs.variation),
+        ("longest fetch that was timed", "fetch_longest_s", longest),
     )
-    return [deeper, unordered] if scenario.in_order else [deeper]
-
-
-FINDINGS = (
-    Entry("input.preprocess", decode_bound, needs=(dataloader_loop,), remedies=tuple(WAYS.values())),
-    Entry("input.preprocess", augment_bound, needs=(dataloader_loop,), remedies=(REORDER, BATCHED)),
-    Entry("input.collate", collate_bound, needs=(dataloader_loop,), remedies=(VECTORISE, SMALLER)),
-    Entry("input.wait", batch_time_variance, needs=(dataloader_loop,), remedies=(DEEPEN, UNORDER)),
-)
+    evidence = [Evidence(*one, "hook on fetch") for one in known if one[2] is not None]
+    evidence += wait_evidence(diagnosis)
+    cause = dearest(diagnosis, CAUSES)
+    return Finding("batch-time-variance", cause, evidence, proposals, loader.location) if proposals else None

@@ -5,23 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.causes import gain
 from ..analyse.device import runs_ahead
-from ..model.derived import DeviceStepBreakdown
+from ..analyse.predict import TRIFLE
+from ..analyse.shares import MOST, NOTICED
 from ..model.device import DeviceCopy
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import ALLOCATOR, CALLS, CLOCK, beat_of, of_step, place
-from .parts.entry import Entry, device_step, given, spread
-from .parts.facts import payload_of
-from .parts.loader_remedies import loader_with
+from .parts.device import ALLOCATOR, CALLS, CLOCK, beat_of, of_step
+from .parts.entry import device_step, finding, given
+from .parts.facts import payload_of, place
+from .parts.loader_remedies import SMALLER, loader_with
+from .parts.pricing import WHOLLY, each, left_of, priced
 from .parts.rewriting import loader_call
 from .parts.waits import WAIT_SHARE, dearest
 
 # transfer-not-overlapped
-EXPOSED_SHARE = 0.1  # of the device's busy time (chosen)
-AT_WORST = 0.5  # of what copying ahead could hide (chosen)
 WIDE = ("float32", "float64")
 AHEAD = """\
 side, batches = torch.cuda.Stream(), iter(loader)          # the loader with pin_memory=True
@@ -45,65 +44,50 @@ PREFETCH = Proposal(
     risk="one batch more on the device; memory is reused too early without record_stream",
     treatments=(Treatment("device_ahead"),),
 )
-SMALLER = Proposal(
-    id="half-inputs",
-    title="send smaller types to the device: bytes or half precision instead of float32",
-    fix=Fix(
-        "return the smallest type that holds the data; convert on the device",
-        "return torch.from_numpy(image), label       # uint8 from the data set: a quarter of float32\n"
-        "x = x.to(device, non_blocking=True).float().div_(255)      # on the device",
-    ),
-    effort="hours",
-    risk="half precision rounds; the conversion takes time on the device",
-)
 
 
-def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("device.transfer", PREFETCH, SMALLER, needs=(device_step,), device=True)
+def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when kernels wait for copies for a large part of the busy time."""
     beat, copies = beat_of(diagnosis), given(diagnosis.device).facts.copies
-    if beat.transfer_s <= EXPOSED_SHARE * beat.busy_s:
+    scenario = given(diagnosis.scenario)
+    if beat.transfer_s <= NOTICED * beat.busy_s:
         return None
     if not copies:
-        return Abstention("transfer-not-overlapped", "the loop's copies to the device")
+        return "the loop's copies to the device"
     moved, engine = sum(one.bytes for one in copies), sum(one.device_s for one in copies)
     largest = max(copies, key=lambda one: one.bytes)
+    waiting = of_step(diagnosis, beat.transfer_s)
     evidence = [
-        Evidence("share of the step in which kernels wait for copies", "device_transfer_share",
-                 of_step(diagnosis, beat.transfer_s), CLOCK),
+        Evidence(
+            "share of the step in which kernels wait for copies", "device_transfer_share", waiting, CLOCK
+        ),
         Evidence("bytes copied to the device per step", "copied_bytes", moved, CALLS),
         Evidence("time per step in which the copy engine works", "copy_engine_s", engine, CALLS),
-    ]  # fmt: skip
+    ]
     where = place(largest.file, largest.line)
-    aside = sum(one.bytes for one in copies if one.side_stream) > moved / 2  # that was done already
-    proposals = [] if aside else [_ahead(diagnosis, beat, max(engine, beat.transfer_s)).at(where)]
+    proposals = []
+    if sum(one.bytes for one in copies if one.side_stream) <= moved / 2:  # else they are ahead already
+        rest_s = max(engine, beat.transfer_s) - beat.busy_s  # what no kernel is there to hide
+        left = min(1.0, max(0.0, rest_s) / beat.transfer_s)
+        changes = each(copying=left_of(1 - left, WHOLLY))
+        pinning = () if diagnosis.loader is None else (loader_with(diagnosis.loader, pin_memory=True),)
+        ahead = replace(PREFETCH.at(where), treatments=(*pinning, *PREFETCH.treatments))
+        proposals.append(priced(ahead, scenario, *changes))
     wide = sum(one.bytes for one in copies if one.dtype in WIDE) / max(moved, 1e-12)
-    if wide > 0.5:
-        halves, quarters = Change(copying=1 - wide / 2), Change(copying=1 - 3 * wide / 4)
-        factor = spread(given(diagnosis.scenario), Change(), halves, quarters)
-        proposals.append(replace(SMALLER.at(where), factor=factor))
+    if wide > MOST:
+        changes = each(copying=left_of(wide, (1.0, 0.5, 0.25)))  # as it is, halves, single bytes
+        proposals.append(priced(SMALLER.at(where), scenario, *changes, most=changes[-1]))
     return Finding("transfer-not-overlapped", "device.transfer", evidence, proposals, where)
 
 
-def _ahead(diagnosis: Diagnosis, beat: DeviceStepBreakdown, copying_s: float) -> Proposal:
-    """The remedy that hides copies behind kernels; copy time beyond that of the kernels stays."""
-    left = min(1.0, max(0.0, copying_s - beat.busy_s) / beat.transfer_s)
-    worst = Change(copying=1 - AT_WORST * (1 - left))
-    factor = spread(given(diagnosis.scenario), worst, Change(copying=left), Change(copying=left))
-    pinning = () if diagnosis.loader is None else (loader_with(diagnosis.loader, pin_memory=True),)
-    return replace(PREFETCH, factor=factor, treatments=(*pinning, *PREFETCH.treatments))
-
-
 # pageable-copies
-INSIDE_SHARE = 0.03  # of the step inside blocking copies (chosen)
-PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory (chosen)
+PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory: half at best, since it is copied twice
 NO_WAIT = "x = x.to(device, non_blocking=True)"
 PIN = Proposal(
     id="pin-and-nonblocking",
     title="let copies to the device overlap with the loop",
-    fix=Fix(
-        "pin batches in the loader and do not wait for the copy",
-        f"DataLoader(..., pin_memory=True)\n{NO_WAIT}",
-    ),
+    fix=Fix("pin batches, and do not wait for the copy", f"DataLoader(..., pin_memory=True)\n{NO_WAIT}"),
     apply="hook",
     risk="page-locked memory is taken from the rest of the machine",
     basis="bound",
@@ -112,32 +96,31 @@ PIN = Proposal(
 BUILD = Proposal(
     id="build-on-device",
     title="make tensors where they are used",
-    fix=Fix(
-        "name the device where the tensor is made",
-        "noise = torch.randn(shape, device=x.device)     # not torch.randn(shape).to(device)",
-    ),
+    fix=Fix("name the device at once", "noise = torch.randn(shape, device=x.device)     # no .to(device)"),
     risk="random numbers come from the device's own generator",
 )
 
 
-def pageable_copies(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("device.transfer", PIN, BUILD, needs=(device_step,), device=True)
+def pageable_copies(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when blocking copies hold the loop up and leave the device idle."""
     view = given(diagnosis.device)
     if view.facts.copies is None:
-        return Abstention("pageable-copies", "the loop's copies to the device")
+        return "the loop's copies to the device"
     blocking = [one for one in view.facts.copies if one.blocking]
     inside = sum(one.host_s for one in blocking)
-    if of_step(diagnosis, inside) < INSIDE_SHARE:
+    if of_step(diagnosis, inside) < TRIFLE:
         return None
     worst = max(blocking, key=lambda one: one.host_s)
     pageable = sum(one.bytes for one in blocking if not one.pinned)
-    beat = beat_of(diagnosis)
+    waiting = of_step(diagnosis, beat_of(diagnosis).transfer_s)
     evidence = [
         Evidence("time per step inside blocking copies to the device", "blocking_copies_s", inside, CALLS),
         Evidence("bytes per step copied from pageable memory", "pageable_bytes", pageable, CALLS),
-        Evidence("share of the step in which kernels wait for copies", "device_transfer_share",
-                 of_step(diagnosis, beat.transfer_s), CLOCK),
-    ]  # fmt: skip
+        Evidence(
+            "share of the step in which kernels wait for copies", "device_transfer_share", waiting, CLOCK
+        ),
+    ]
     made = [one for one in blocking if one.made]
     moved = [one for one in blocking if not one.made]
     proposals = [_pin(diagnosis, moved)] if moved else []
@@ -164,17 +147,15 @@ def _pin(diagnosis: Diagnosis, blocking: list[DeviceCopy]) -> Proposal:
     if not pinned and loader is not None:
         snippet = f"{loader_call(loader, pin_memory=True)}\n{snippet}"
         treatments = (*treatments, loader_with(loader, pin_memory=True))
-    return replace(
+    pin = replace(
         PIN.at(loader.location if loader is not None else None, snippet),
         title=PIN.title if pinned else f"{PIN.title}, from pinned memory",
-        factor=spread(scenario, *changes),
-        most=gain(scenario, Change(copying=0.0, ahead=ahead)),
         treatments=treatments,
     )
+    return priced(pin, scenario, *changes, most=Change(copying=0.0, ahead=ahead))
 
 
 # small-dataset-on-host
-ROOM_SHARE = 0.4  # of the memory that the peak leaves (chosen)
 GATHER_S = (5e-4, 2e-4, 1e-4)  # host time to index one batch on the device (chosen)
 CAUSES = ("input.indexing", "input.preprocess", "input.collate", "input.ipc", "device.transfer")
 RESIDENT = Proposal(
@@ -191,7 +172,8 @@ RESIDENT = Proposal(
 )
 
 
-def small_dataset_on_host(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("device.transfer", RESIDENT, needs=(device_step,), device=True)
+def small_dataset_on_host(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when a data set of tensors fits the device's memory and the device waits for its batches."""
     view, beat, loader = given(diagnosis.device), beat_of(diagnosis), diagnosis.loader
     waiting = of_step(diagnosis, beat.input_s + beat.transfer_s)
@@ -201,19 +183,12 @@ def small_dataset_on_host(diagnosis: Diagnosis) -> Finding | Abstention | None:
     payload, samples, length = payload_of(diagnosis), loader.batch_size, loader.dataset_length
     peak = allocator.peak_bytes if allocator is not None else 0
     if not (memory and peak and payload is not None and samples and length):
-        return Abstention(
-            "small-dataset-on-host", "the size of a batch, and what the peak leaves of the device's memory"
-        )
+        return "the size of a batch, and what the peak leaves of the device's memory"
     room, size = memory - peak, length * payload.tensor_bytes / samples
-    if size > ROOM_SHARE * room:
+    if size > MOST * room:
         return None
     evidence = [
-        Evidence(
-            "share of the step in which the device waits for batches and copies",
-            "device_wait_share",
-            waiting,
-            CLOCK,
-        ),
+        Evidence("share of the step in which the device waits for data", "device_wait_share", waiting, CLOCK),
         Evidence("size of the whole data set", "dataset_bytes", size, "bytes of a batch"),
         Evidence("device memory that the peak leaves", "device_room_bytes", room, ALLOCATOR),
     ]
@@ -221,18 +196,5 @@ def small_dataset_on_host(diagnosis: Diagnosis) -> Finding | Abstention | None:
     making = max(fmean([work.cpu for work in scenario.works]), 1e-12)
     spared = Change(workers=0, collate=0, storage=0, network=0, wait=0, ipc=0, startup=0, copying=0)
     changes = (replace(spared, cpu=min(1.0, one / making)) for one in GATHER_S)
-    proposal = replace(RESIDENT.at(loader.location), factor=spread(scenario, *changes))
+    proposal = priced(RESIDENT.at(loader.location), scenario, *changes)
     return Finding("small-dataset-on-host", dearest(diagnosis, CAUSES), evidence, [proposal], loader.location)
-
-
-FINDINGS = (
-    Entry(
-        "device.transfer",
-        transfer_not_overlapped,
-        device=True,
-        needs=(device_step,),
-        remedies=(PREFETCH, SMALLER),
-    ),
-    Entry("device.transfer", pageable_copies, device=True, needs=(device_step,), remedies=(PIN, BUILD)),
-    Entry("device.transfer", small_dataset_on_host, device=True, needs=(device_step,), remedies=(RESIDENT,)),
-)

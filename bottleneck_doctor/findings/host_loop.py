@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -13,28 +12,24 @@ from ..analyse.causes import gain
 from ..analyse.inputs import epoch_draws_s, making_of
 from ..analyse.interpreter_lock import lock_wait
 from ..analyse.loop_cpu import is_library, witnessed
-from ..analyse.predict import WORTH
+from ..analyse.predict import TRIFLE
+from ..analyse.shares import NOTICED
 from ..analyse.steps import seconds_in, steps_in
 from ..model.code import Location
-from ..model.computing import ScriptSettings
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from ..source import code
 from ..source.frames import parse_frame
 from ..source.purpose import LOG, MEASURE, TRAINING, UNNEEDED, Purpose, purpose_of
-from .parts.computing import PROFILER, SETTINGS, Factor, operators, own_s, share_of, spared, switches
-from .parts.entry import Entry, cpu_loop, dataloader_loop, given, loader_loop, profiled_cpu_step, spread
+from .parts.computing import PROFILER, SETTINGS, operators, own_s, share_of, spared, switches
+from .parts.entry import cpu_loop, dataloader_loop, finding, given, loader_loop, profiled_cpu_step
 from .parts.facts import operations_of, step_share
 from .parts.lines import STACKS, named, quoted, rarely
+from .parts.pricing import MOSTLY, WHOLLY, Factor, each, left_of, priced, spread
 
 # host-python-hot
 ENDS = "hooks on the loader"
-PYTHON_SHARE = 0.1  # of the step (chosen)
-VECTORISED = (0.67, 0.15, 0.02)  # of the line's time that is left (chosen)
-MEASURED = (0.33, 0.08, 0.02)  # the same of a measure: nothing and 0.1 of two were left (chosen)
-RARELY = (0.67, 0.1, 0.1)  # with nine of ten steps without it (chosen)
 INSTALLED = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/bottleneck_doctor/agent/")
 COUNTED = """\
 right = (logits.argmax(1) == target).sum()     # one operator for the whole batch, no .tolist(), no loop
@@ -42,10 +37,6 @@ total += right                                 # a tensor: read it with .item() 
 ARRAYS = """\
 state = torch.stack(states)                    # once: what the loop goes over, side by side in one tensor
 state = state + rate * change(state)           # and each of its lines works on all of them at once"""
-AVERAGED = """\
-torch._foreach_lerp_(averages, list(model.parameters()), 1 - decay)     # one call for all tensors
-# or torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(decay))"""
-WEIGHTS = re.compile(r"\b(named_)?parameters\(|state_dict\(")
 EVERY_TENTH = "step % 10 == 0"
 METRIC = "measure(output, target)"
 VECTORISE = Proposal(
@@ -85,19 +76,26 @@ class Hot:
         return self.seen / self.total
 
 
-def host_python_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
+def python_or_profile(diagnosis: Diagnosis) -> str | None:
+    """Needs a profiled step, unless stack samples have already shown time in Python."""
+    costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
+    return None if any(cost.python > 0 for cost in costs) else profiled_cpu_step(diagnosis)
+
+
+@finding("host.python", VECTORISE, SELDOM, needs=(python_or_profile,))
+def host_python_hot(diagnosis: Diagnosis) -> Finding | None:
     """Fires when Python between operators takes a visible part of the step."""
     scenario, hot = given(diagnosis.scenario), hottest(diagnosis)
     python = fmean(cost.python for cost in scenario.costs)
     share = 1 - 1 / gain(scenario, Change(python=0))
-    if share < PYTHON_SHARE or (hot is not None and hot.purpose.what == LOG):
+    if share < NOTICED or (hot is not None and hot.purpose.what == LOG):
         return None  # logging-blocking reports it
     evidence = [
         Evidence("share of the step in Python between operators", "python_share", share, PROFILER),
         Evidence("time per step in Python between operators", "python_s", python, PROFILER),
     ]
     ends = epoch_ends(diagnosis.profile, diagnosis.loop).share
-    if ends >= PYTHON_SHARE:
+    if ends >= NOTICED:
         evidence.append(Evidence("share of the time that passes between epochs", "between_share", ends, ENDS))
     if hot is None:
         return Finding("host-python-hot", "host.python", evidence)
@@ -108,12 +106,6 @@ def host_python_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if hot.purpose.repeats:
         evidence.append(Evidence("it runs in a loop within the step"))
     return Finding("host-python-hot", "host.python", evidence, _proposals(diagnosis, scenario, hot), hot.line)
-
-
-def python_or_profile(diagnosis: Diagnosis) -> str | None:
-    """Needs a profiled step, unless stack samples have already shown time in Python."""
-    costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
-    return None if any(cost.python > 0 for cost in costs) else profiled_cpu_step(diagnosis)
 
 
 def hottest(diagnosis: Diagnosis) -> Hot | None:
@@ -134,7 +126,7 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
         lines[frame] += stack.count
     purpose = purpose_of(diagnosis.profile.sources, [stack for _, stack in most])
     total, seen = sum(stack.count for stack in stacks), sum(lines.values())
-    if seen < PYTHON_SHARE * total:
+    if seen < NOTICED * total:
         return None
     frame = lines.most_common(1)[0][0]
     return Hot(parse_frame(frame) or Location("", 0, frame), seen, total, purpose)
@@ -146,37 +138,22 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
     allowed = witnessed(diagnosis.profile, loop) if loop is not None else 1.0
     mine = min(1.0, hot.share / max(allowed, 1e-9))  # of the Python
     measure = hot.purpose.what == MEASURE
-    vectorise = replace(
-        VECTORISE.at(
-            hot.line,
-            COUNTED if measure else AVERAGED if _goes_over_weights(diagnosis, hot) else ARRAYS,
-            f"replace the loop in {hot.line.function} by operators on all elements",
-        ),
-        factor=_factor(scenario, mine, MEASURED if measure else VECTORISED),
-        most=max(gain(scenario, Change(python=1 - mine)), 1 / max(1 - hot.share, 0.01)),
-    )
-    metric = quoted(diagnosis, hot.purpose.caller) or METRIC
-    seldom = replace(
-        SELDOM.at(hot.purpose.caller, rarely(EVERY_TENTH, metric)), factor=_factor(scenario, mine, RARELY)
-    )
-    return [vectorise] * hot.purpose.repeats + [seldom] * measure
-
-
-def _goes_over_weights(diagnosis: Diagnosis, hot: Hot) -> bool:
-    """Whether the line iterates over the model's weights for something other than training, as averaging."""
-    source = code.source_at(diagnosis.profile.sources, hot.line)
-    return hot.purpose.what == UNNEEDED and source is not None and WEIGHTS.search(source.text) is not None
-
-
-def _factor(
-    scenario: Scenario, share: float, lefts: tuple[float, float, float]
-) -> tuple[float, float, float]:
-    return spread(scenario, *(Change(python=1 - share * (1 - left)) for left in lefts))
+    changes = each(python=left_of(mine, MOSTLY))
+    proposals = []
+    if hot.purpose.repeats:
+        snippet = COUNTED if measure else ARRAYS
+        text = f"replace the loop in {hot.line.function} by operators on all elements"
+        vectorise = priced(VECTORISE.at(hot.line, snippet, text), scenario, *changes)
+        most = max(gain(scenario, Change(python=1 - mine)), 1 / max(1 - hot.share, 0.01))
+        proposals.append(replace(vectorise, most=most))
+    if measure:
+        metric = quoted(diagnosis, hot.purpose.caller) or METRIC
+        seldom = SELDOM.at(hot.purpose.caller, rarely(EVERY_TENTH, metric))
+        proposals.append(priced(seldom, scenario, *changes))
+    return proposals
 
 
 # sampler-on-critical-path
-STEP_SHARE = 0.02  # of the step (chosen)
-EPOCH_SHARE = 0.01  # of the epoch (chosen)
 INDEX_S = 1.3e-7  # per index drawn by torch's own samplers (measured: RandomSampler)
 SOURCE = "hook on the loader's sampler"
 DRAWN = """\
@@ -193,54 +170,41 @@ DRAW_ONCE = Proposal(
 )
 
 
-def sampler_on_critical_path(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.indexing", DRAW_ONCE, needs=(dataloader_loop,))
+def sampler_on_critical_path(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when drawing indices takes a noticeable share of the step or of the epoch."""
-    loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
+    loader, epoch = given(diagnosis.loader), given(diagnosis.scenario).epoch
     if loader.kind != "dataloader":
         return None
     making = making_of(diagnosis.profile, loader)
     if making.draw_s is None:
-        return Abstention("sampler-on-critical-path", "timed draws of the loader's sampler")
+        return "timed draws of the loader's sampler"
     start_s = epoch_draws_s(making, diagnosis.loop)
-    step_share = making.draw_s / max(diagnosis.step_s, 1e-12)
-    epoch_share = (
-        start_s / max(scenario.epoch.steps * diagnosis.step_s, 1e-12) if scenario.epoch.steps else 0.0
-    )
-    if step_share < STEP_SHARE and epoch_share < EPOCH_SHARE:
+    begin_s = start_s / epoch.steps if epoch.steps else 0.0  # per step
+    step_share, epoch_share = (one / max(diagnosis.step_s, 1e-12) for one in (making.draw_s, begin_s))
+    if step_share < TRIFLE and epoch_share < TRIFLE:
         return None
-    drawn = making.draw_s + (start_s / scenario.epoch.steps if scenario.epoch.steps else 0.0)
-    gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / max(drawn, 1e-12)))
-    if gain(scenario, gone) < WORTH:
-        return None
-    each = [
+    drawn = max(making.draw_s + begin_s, 1e-12)
+    gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / drawn))
+    evidence = [
         Evidence("share of the step that drawing indices takes", "draw_share", step_share, SOURCE),
         Evidence("time to draw the indices of a batch", "draw_s", making.draw_s, SOURCE),
-    ]
-    begin = [
         Evidence("share of the epoch that it begins with, drawing", "epoch_draw_share", epoch_share, SOURCE),
         Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
+        Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"),
     ]
-    evidence = begin + each if epoch_share > step_share else each + begin
-    evidence.append(Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"))
     proposal = replace(DRAW_ONCE.at(loader.location), change=gone)
     return Finding("sampler-on-critical-path", "input.indexing", evidence, [proposal], loader.location)
 
 
 # gc-pauses
-SHARE = 0.01  # of the step (chosen)
-FROZEN = 0.05  # of full collections' time is left (chosen; measured: they took no time at all)
+EVERY = 1000  # steps (an example; the user chooses)
 SPACED = 0.1  # of the collections are left (assumed; the user chooses)
-EVERY = 1000  # steps (chosen; the user chooses)
 HOOK = "gc.callbacks"
-FULL = ("full",)
-ALL = ("full", "young")
 FREEZE = Proposal(
     id="gc-freeze",
     title="take what lives forever out of the collector's sight",
-    fix=Fix(
-        "freeze the heap once data set and model are built",
-        "import gc; gc.collect(); gc.freeze()     # after data set and model are built, before the loop",
-    ),
+    fix=Fix("before the loop", "gc.collect(); gc.freeze()     # after data set and model are built"),
     apply="hook",
     risk="objects built before the freeze are never collected, if they form cycles",
     treatments=(Treatment("collector"),),
@@ -260,14 +224,15 @@ SPACE = Proposal(
 )
 
 
-def gc_pauses(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("host.gc", FREEZE, SPACE, needs=(loader_loop,))
+def gc_pauses(diagnosis: Diagnosis) -> Finding | None:
     """Fires when collections take a noticeable part of the steady step."""
     share = step_share(diagnosis, "collect")
-    if share <= SHARE:
+    if share <= TRIFLE:
         return None
-    pauses = operations_of(diagnosis, "collection")
-    total_s, full_s = (sum(one.total_s for one in pauses if one.name in names) for names in (ALL, FULL))
-    full = full_s / total_s if total_s > 0 else 1.0
+    pauses = [one for one in operations_of(diagnosis, "collection") if one.name in ("full", "young")]
+    total_s = sum(one.total_s for one in pauses)
+    full = sum(one.total_s for one in pauses if one.name == "full") / total_s if total_s > 0 else 1.0
     evidence = [Evidence("share of the step spent collecting garbage", "collect_share", share, HOOK)]
     if pauses:
         count, longest = sum(one.count for one in pauses), max(one.max_s for one in pauses)
@@ -277,13 +242,11 @@ def gc_pauses(diagnosis: Diagnosis) -> Finding | Abstention | None:
             Evidence("share of their time in full ones, which visit every object", "full_share", full, HOOK),
         ]
     place = diagnosis.loader.location if diagnosis.loader is not None else None
-    freeze = replace(FREEZE.at(place), change=Change(collect=1 - full * (1 - FROZEN)))
+    freeze = replace(FREEZE.at(place), change=Change(collect=1 - full))
     return Finding("gc-pauses", "host.gc", evidence, [freeze, SPACE.at(place)], place)
 
 
 # gil-contention
-HALF = 0.5  # of the wait goes at least: two seconds of samples are few (chosen)
-WAIT_SHARE = 0.1  # of the loop's time (chosen)
 SPAWN = """\
 process = multiprocessing.get_context("spawn").Process(target=work, args=(queue,), daemon=True)
 # a home-made pool of threads that makes batches: DataLoader(dataset, num_workers=4) instead"""
@@ -297,28 +260,26 @@ PROCESS = Proposal(
 )
 
 
-def gil_contention(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("host.python", PROCESS, needs=(loader_loop,))
+def gil_contention(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the loop's thread waits for a lock while another thread of its process runs."""
     scenario = given(diagnosis.scenario)
     seen = lock_wait(diagnosis.profile, diagnosis.loop)
     if seen is None:
-        return Abstention("gil-contention", "stack samples that show which threads ran (py-spy)")
-    if seen.share < WAIT_SHARE:
+        return "stack samples that show which threads ran (py-spy)"
+    if seen.share < NOTICED:
         return None
-    if scenario.feeders.count:  # the replay counts it as time to make batches
-        factor = (1.0, 1 / (1 - HALF * seen.share), 1 / (1 - seen.share))
-    else:
-        factor = spread(scenario, Change(python=HALF), Change(python=0.0), Change(python=0.0))
-    if factor[1] < WORTH:
-        return None
-    where = f", mostly in {named(seen.location)}" if seen.location else ""
-    evidence = [
-        Evidence("share of the loop's samples that wait for the interpreter's lock",
-                 "lock_wait_share", seen.share, STACKS),
-        Evidence(f"share of the time that other threads ran{where}", "other_threads_share", seen.others,
-                 STACKS),
-    ]  # fmt: skip
     cause = "input.preprocess" if scenario.feeders.count else "host.python"
+    if scenario.feeders.count:  # the replay counts it as time to make batches
+        factor = (1.0, 1 / (1 - seen.share / 2), 1 / (1 - seen.share))
+    else:
+        factor = spread(scenario, *each(python=WHOLLY))
+    where = f", mostly in {named(seen.location)}" if seen.location else ""
+    text = f"share of the time that other threads ran{where}"
+    evidence = [
+        Evidence("share of the loop's samples that wait for a lock", "lock_wait_share", seen.share, STACKS),
+        Evidence(text, "other_threads_share", seen.others, STACKS),
+    ]
     most = max(factor[2], gain(scenario, Change(python=0.0, launch=0.0)))
     proposal = replace(PROCESS.at(seen.location), factor=factor, most=most)
     return Finding("gil-contention", cause, evidence, [proposal], seen.location)
@@ -328,17 +289,12 @@ def gil_contention(diagnosis: Diagnosis) -> Finding | Abstention | None:
 TRACEBACK_S = 3e-5  # for each gradient that is checked (measured: 27 and 33 µs)
 CHECKS = ("any", "ne", "isnan", "_is_any_true", "item")
 DROPPED = ("anomaly", "tracer")  # what a trial can do without
-DEBUG_AWAY = (0.5, 1.0, 1.3)  # of what it is reckoned to cost (chosen)
-PROFILED = (1.0, 1.06, 1.14)  # (measured: 6 %, with stacks and shapes 14 %)
-TRACED = (1.0, 1.05, 1.5)  # (chosen)
+PROFILED = (1.0, 1.06, 1.14)  # a profiler (measured: 6 %, with stacks and shapes 14 %), or a trace function
 GUESSED = (1.0, 1.5, 5.0)  # anomaly detection in a step that was not profiled (measured)
 SWITCH_OFF = Proposal(
     id="drop-debug",
     title="switch debugging aids off",
-    fix=Fix(
-        "once the bug is found",
-        "torch.autograd.set_detect_anomaly(False)     # and no `with detect_anomaly()`",
-    ),
+    fix=Fix("once the bug is found", "torch.autograd.set_detect_anomaly(False)   # and no detect_anomaly()"),
     apply="hook",
     risk="what it would have caught goes unseen",
     basis="bound",
@@ -346,72 +302,51 @@ SWITCH_OFF = Proposal(
 )
 
 
-def debug_mode_on(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("host.python", SWITCH_OFF, needs=(cpu_loop,))
+def debug_mode_on(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when a debugging switch that slows down every step is on."""
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None:
-        return Abstention("debug-mode-on", "what the script has set")
-    found = _found(diagnosis, scenario, known)
-    if not found:
+        return "what the script has set"
+    traced = known.tracer or known.profiler
+    every = (  # the dearest first
+        (known.anomaly or "anomaly" in known.noticed, "anomaly", "anomaly detection", SWITCH_OFF.fix.snippet),
+        ("profiler" in known.noticed, "profiler", "a profiler of operators", "give the profiler a schedule"),
+        (traced, "tracer", f"a trace function ({traced})", "run without coverage or a debugger"),
+        (known.development_mode, "development_mode", "Python's development mode", "python without -X dev"),
+    )
+    on = [one for one in every if one[0]]
+    if not on:
         return None
-    text, dropped, factor, how = max(found, key=lambda one: one[2][1])
-    if factor[1] < WORTH:
-        return None
-    evidence = [Evidence(f"{switch} is on", name, 1.0, SETTINGS) for switch, name, _, _ in found]
-    evidence += _checks(diagnosis)
+    _, dropped, text, how = on[0]
+    checks = sum(one.calls for one in operators(diagnosis, lambda name: name == "any"))
+    evidence = [Evidence(f"{switch} is on", name, 1.0, SETTINGS) for _, name, switch, _ in on]
+    if checks:
+        evidence.append(Evidence("searches for NaN in a step", "nan_checks", checks, PROFILER))
+    anomaly, tried = dropped == "anomaly", dropped in DROPPED
     proposal = replace(
         SWITCH_OFF.at(None, how),
         title=f"switch {text} off",
-        factor=factor,
+        factor=_without_checks(diagnosis, scenario, checks) if anomaly else PROFILED,
         most=gain(scenario, spared(scenario, own_s(scenario))),
-        treatments=(Treatment("debug", {"drop": dropped}),),
+        apply=SWITCH_OFF.apply if tried else "manual",
+        treatments=(Treatment("debug", {"drop": dropped}),) if tried else (),
     )
-    if dropped not in DROPPED:
-        proposal = replace(proposal, apply="manual", treatments=())
-    return Finding(
-        "debug-mode-on", "model.compute" if dropped == "anomaly" else "host.python", evidence, [proposal]
-    )
+    cause = "model.compute" if anomaly else "host.python"
+    return Finding("debug-mode-on", cause, evidence, [proposal])
 
 
-def _found(
-    diagnosis: Diagnosis, scenario: Scenario, known: ScriptSettings
-) -> list[tuple[str, str, Factor, str]]:
-    """(what, metric, speedup without it, how to switch it off) for each switch that is on."""
-    live = "leave the profiler's block after a few steps, or give it a schedule"
-    trace = "run without coverage or a debugger; sys.settrace(None)"
-    every = (
-        (known.anomaly or "anomaly" in known.noticed, "anomaly detection", "anomaly",
-         _without_checks(diagnosis, scenario), SWITCH_OFF.fix.snippet),
-        ("profiler" in known.noticed, "a profiler of operators", "profiler", PROFILED, live),
-        (bool(known.tracer), f"a trace function ({known.tracer})", "tracer", TRACED, trace),
-        (bool(known.profiler), f"a profile function ({known.profiler})", "tracer", TRACED, trace),
-        (known.development_mode, "Python's development mode", "development_mode", TRACED,
-         "python train.py                              # without -X dev and PYTHONDEVMODE"),
-    )  # fmt: skip
-    return [(text, name, factor, how) for on, text, name, factor, how in every if on]
-
-
-def _without_checks(diagnosis: Diagnosis, scenario: Scenario) -> Factor:
+def _without_checks(diagnosis: Diagnosis, scenario: Scenario, checks: float) -> Factor:
     """The speedup without anomaly detection, from its checks in the profiled step."""
-    count = sum(one.calls for one in operators(diagnosis, lambda name: name == "any"))
-    if not count:
+    if not checks:
         return GUESSED
-    checks = share_of(diagnosis, lambda name: name in CHECKS) * own_s(scenario)
-    seconds = min(checks + TRACEBACK_S * count, 0.9 * own_s(scenario))
-    low, likely, high = (spared(scenario, part * seconds) for part in DEBUG_AWAY)
-    return spread(scenario, low, likely, high)
-
-
-def _checks(diagnosis: Diagnosis) -> list[Evidence]:
-    checks = operators(diagnosis, lambda name: name == "any")
-    count = sum(one.calls for one in checks)
-    return [Evidence("searches for NaN in a step", "nan_checks", count, PROFILER)] if count else []
+    checking_s = share_of(diagnosis, lambda name: name in CHECKS) * own_s(scenario)
+    seconds = checking_s + TRACEBACK_S * checks
+    return spread(scenario, *(spared(scenario, (1 - left) * seconds) for left in WHOLLY))
 
 
 # recompile-churn
 FRAMES = 3  # compiled in the steady window (chosen)
-COMPILING_SHARE = 0.02  # of the steady window (chosen)
-RECOMPILE_AWAY = (0.5, 0.9, 1.0)  # of the compiling seconds (chosen)
 COUNTERS = "torch._dynamo counters"
 ONE_CODE = """\
 model.compile(dynamic=True)                         # one code for all lengths; or mark_dynamic(x, 0)
@@ -428,53 +363,27 @@ DYNAMIC = Proposal(
 )
 
 
-def recompile_churn(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("host.python", DYNAMIC, needs=(cpu_loop,))
+def recompile_churn(diagnosis: Diagnosis) -> Finding | None:
     """Fires when the steady part of the run keeps compiling."""
-    scenario, steps = given(diagnosis.scenario), diagnosis.steps
-    if not steps:
+    scenario, steps, pid = given(diagnosis.scenario), diagnosis.steps, given(diagnosis.loop).pid
+    mine = next((one for one in diagnosis.profile.computing.compilations if one.pid == pid), None)
+    if not steps or mine is None:
         return None
-    found = _within(diagnosis, steps[0].t - steps[0].wall, steps[-1].t)
-    if found is None:
-        return None
-    frames, breaks, seconds = found
-    count = steps_in(steps)
+    before = [place for place, t in enumerate(mine.t) if t < steps[0].t - steps[0].wall]
+    until = [place for place, t in enumerate(mine.t) if t <= steps[-1].t]
+    if not before:
+        return None  # without an earlier reading, this may be the first compilation
+    frames, breaks, seconds = (
+        column[until[-1]] - column[before[-1]] for column in (mine.frames, mine.breaks, mine.seconds)
+    )
     share = seconds / max(seconds_in(steps), 1e-12)
-    if frames < FRAMES or share < COMPILING_SHARE:
+    if frames < FRAMES or share < TRIFLE:
         return None
-    factor = spread(scenario, *(spared(scenario, part * seconds / count) for part in RECOMPILE_AWAY))
-    if factor[1] < WORTH:
-        return None
+    changes = (spared(scenario, (1 - left) * seconds / steps_in(steps)) for left in MOSTLY)
     evidence = [
         Evidence("frames compiled in the steady window", "compiled_frames", float(frames), COUNTERS),
         Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
         Evidence("graph breaks in the steady window", "graph_breaks", float(breaks), COUNTERS),
     ]
-    return Finding("recompile-churn", "host.python", evidence, [replace(DYNAMIC, factor=factor)])
-
-
-def _within(diagnosis: Diagnosis, begin: float, end: float) -> tuple[int, int, float] | None:
-    """(frames, graph breaks, seconds) added between two instants; None if nothing was compiled."""
-    known, pid = diagnosis.profile.computing.compilations, given(diagnosis.loop).pid
-    mine = next((one for one in known if one.pid == pid), None)
-    if mine is None:
-        return None
-    before = [place for place, t in enumerate(mine.t) if t < begin]
-    inside = [place for place, t in enumerate(mine.t) if begin <= t <= end]
-    if not inside or not before:
-        return None  # without an earlier reading, this may be the first compilation
-    first, last = before[-1], inside[-1]
-    return (
-        mine.frames[last] - mine.frames[first],
-        mine.breaks[last] - mine.breaks[first],
-        mine.seconds[last] - mine.seconds[first],
-    )
-
-
-FINDINGS = (
-    Entry("host.python", host_python_hot, needs=(python_or_profile,), remedies=(VECTORISE, SELDOM)),
-    Entry("input.indexing", sampler_on_critical_path, needs=(dataloader_loop,), remedies=(DRAW_ONCE,)),
-    Entry("host.gc", gc_pauses, needs=(loader_loop,), remedies=(FREEZE, SPACE)),
-    Entry("host.python", gil_contention, needs=(loader_loop,), remedies=(PROCESS,)),
-    Entry("host.python", debug_mode_on, needs=(cpu_loop,), remedies=(SWITCH_OFF,)),
-    Entry("host.python", recompile_churn, needs=(cpu_loop,), remedies=(DYNAMIC,)),
-)
+    return Finding("recompile-churn", "host.python", evidence, [priced(DYNAMIC, scenario, *changes)])

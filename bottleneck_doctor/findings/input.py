@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from dataclasses import replace
 
@@ -12,20 +11,23 @@ from ..analyse.hot_lines import Feeders, find_feeders
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.moving import RECEIVED_S, RECEIVED_TENSOR_S
 from ..analyse.predict import WORTH, best_setting
+from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST, NOTICED
 from ..analyse.verdict import sends
 from ..model.code import Location
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Proposal, Scenario
+from ..model.diagnosis import Change, Diagnosis, Finding, Inputs, Proposal, Scenario
 from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import switches
-from .parts.entry import Entry, dataloader_loop, given, spread, steady_steps, timed_fetches
+from .parts.entry import dataloader_loop, finding, given, steady_steps, timed_fetches
 from .parts.facts import payload_of, place_of
-from .parts.lines import STACKS, hottest_place, line_evidence, statement_of
+from .parts.lines import STACKS, hottest_place, line_evidence
 from .parts.loader_remedies import (
     FEWER,
+    IN_MEMORY,
     RESERVE,
+    STAGE,
     WORKERS,
     as_served,
     meant,
@@ -34,18 +36,11 @@ from .parts.loader_remedies import (
     reserve_cores,
     without_workers,
 )
-from .parts.reading import STAGE
-from .parts.waits import LOOKS_AT_LEAST, lock_share, making_s, starved, takes_turns, wait_evidence, waits
+from .parts.pricing import MOSTLY, PARTLY, each, priced
+from .parts.waits import LOOKS_AT_LEAST, WAIT_SHARE, making_s, starved, takes_turns, wait_evidence, waits
 
 # loader-in-main
-MOSTLY = 0.8  # of a batch's cost asleep, from which a background thread rarely holds the GIL (chosen)
-SLEEPS = 0.3  # of a batch's cost asleep, from which more threads gain; else they compete for the GIL (chosen)
-MORE_THREADS = (2.0, 4.0, 8.0)  # times as many as now, which a disk serves side by side (chosen)
-MORE_SLEEPERS = (2.0, 8.0, 32.0)  # the same where they wait for no disk: as many as it takes (chosen)
-READS = 0.5  # of the time to make a batch, from which remedies for reads are offered (chosen)
-STAGED = (1.0, 0.3, 0.1)  # of the reads' time on a local disk; nothing is spared where it was one (chosen)
-HELD = (0.5, 0.05, 0.02)  # of it with the data in memory (chosen)
-IDLE_SHARE = 0.5  # of the loop's own time asleep, from which a background thread gets the GIL (chosen)
+MORE_THREADS = (2.0, 8.0, 32.0)  # times as many as now: as many as what they wait for serves (chosen)
 GIVE_WORKERS = replace(
     WORKERS,
     fix=Fix("give the loader workers and keep them between epochs", WORKERS.fix.snippet),
@@ -54,10 +49,7 @@ GIVE_WORKERS = replace(
 MOVE_TO_LOADER = Proposal(
     id="workers-auto",
     title="move the making of batches into the data set of a DataLoader with workers",
-    fix=Fix(
-        "make the function the data set's `__getitem__` or `__iter__`",
-        "DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)",
-    ),
+    fix=Fix("make it the data set's `__iter__`", "DataLoader(dataset, batch_size=None, num_workers=2)"),
     effort="hours",
     risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
     "random draws come from other streams; memory grows with each worker",
@@ -75,43 +67,37 @@ MORE_FEEDERS = Proposal(
     effort="hours",
     risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
 )
-MAIN_UNLOCK = Proposal(
-    id="release-lock",
-    title="let the threads that fill the queue wait side by side, not one at a time in a lock",
-    fix=Fix(
-        "hold the lock for what the threads share, not while one of them waits for its answer",
-        "with lock: job = next(jobs)                          # what they share\n"
-        "answer = ask(job)                                    # outside of it: all of them wait at once",
-    ),
-    risk="what the lock protects must bear several threads at once, or each needs its own",
-)
-MAIN_PREFETCH = Proposal(
+AHEAD = 4  # batches that a background thread keeps ready, as two workers would
+THREAD = """\
+def ahead(batches, depth=4):             # for batch in ahead(loader): ..., or of any iterable
+    ready, end = queue.Queue(depth), object()
+    def fill():
+        for batch in batches: ready.put(batch)
+        ready.put(end)
+    threading.Thread(target=fill, daemon=True).start()
+    while (batch := ready.get()) is not end: yield batch"""
+PREFETCH = Proposal(
     id="thread-prefetch",
     title="make the next batches in a background thread",
-    fix=Fix(
-        "fill a bounded queue from a thread and take batches from it",
-        "ready = queue.Queue(4)                              # import queue, threading\n"
-        "def fill():\n"
-        "    while True: ready.put(get_batch())\n"
-        "threading.Thread(target=fill, daemon=True).start()\n"
-        "batch = ready.get()                                 # in the loop",
-    ),
-    risk="the function then runs in another thread, and holds the interpreter's lock while in Python",
+    fix=Fix("wrap the loader, or what makes the batches", THREAD),
+    change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
+    apply="hook",
+    risk="that code then runs in another thread, whose exceptions must be handed over",
 )
-HOLD_BYTES = Proposal(
-    id="cache-bytes-ram",
-    title="read the data into memory once, before training",
-    fix=Fix(
-        "keep the bytes that the function reads, where they fit",
-        "from functools import lru_cache    # @lru_cache(maxsize=None) on the function that reads a file",
-    ),
-    risk="needs memory for all of it; the first pass reads as slowly as today",
-    basis="bound",
-)
-STAGE_LOCALLY = replace(STAGE, title="copy the data to a local disk before training")
 
 
-def loader_in_main(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding(
+    "input.preprocess",
+    GIVE_WORKERS,
+    MOVE_TO_LOADER,
+    MORE_FEEDERS,
+    RESERVE,
+    PREFETCH,
+    IN_MEMORY,
+    STAGE,
+    needs=(steady_steps,),
+)
+def loader_in_main(diagnosis: Diagnosis) -> Finding | None:
     """Fires when a loader without workers makes the loop wait."""
     loader, scenario = diagnosis.loader, given(diagnosis.scenario)
     if diagnosis.without_loader is not None or (loader is not None and loader.kind == "function"):
@@ -121,72 +107,62 @@ def loader_in_main(diagnosis: Diagnosis) -> Finding | Abstention | None:
     if not waits(diagnosis) or is_indexing(diagnosis.inputs, loader):
         return None
     best = best_setting(scenario)
+    setting = {"num_workers": best.workers, "prefetch_factor": best.prefetch, "persistent_workers": True}
     proposal = replace(
-        on_loader(GIVE_WORKERS, loader, num_workers=best.workers, prefetch_factor=best.prefetch,
-                  persistent_workers=True),
+        on_loader(GIVE_WORKERS, loader, "", **setting),
         title=f"make batches in {best.workers} worker process{'es' if best.workers > 1 else ''}",
         change=best.change,
-    )  # fmt: skip
-    evidence = [Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
-                *line_evidence(diagnosis), *wait_evidence(diagnosis)]  # fmt: skip
+    )
+    evidence = [
+        Evidence("the loader has num_workers=0", "num_workers", 0.0, "DataLoader arguments"),
+        *line_evidence(diagnosis),
+        *wait_evidence(diagnosis),
+    ]
     proposals = [*reserve_cores(diagnosis), as_served(diagnosis, proposal)]
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, proposals, loader.location)
 
 
 def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     """The same problem without a DataLoader: a user's function makes each batch between two steps."""
-    if diagnosis.loader is not None and diagnosis.loader.kind == "dataloader":
+    marked, loop = diagnosis.loader, diagnosis.without_loader
+    if not waits(diagnosis) or (marked is not None and marked.kind == "dataloader"):
         return None  # a background thread reads it; the loop does not
-    if not waits(diagnosis):
-        return None
-    loop = diagnosis.without_loader
     feeders = find_feeders(diagnosis.profile, loop.pid if loop is not None else 0)
     if feeders.stacks:
         return _fed(diagnosis, feeders)
     if is_fed_back(diagnosis.profile, loop):
         return None  # the next batch depends on this step
-    scenario, marked = given(diagnosis.scenario), diagnosis.loader
+    scenario = given(diagnosis.scenario)
     place = marked.location if marked is not None else diagnosis.source
     best, one = best_setting(scenario), Change(workers=1, startup=0.0)
     call = f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)"
-    proposal = replace(MOVE_TO_LOADER.at(place, call), factor=spread(scenario, one, best.change, best.change))
-    proposals = [proposal, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
-    function = place.function if place is not None else ""
-    by = f" by {function}" if function else ""
-    text = f"batches are made{by} in the loop's own thread"
-    seen = [*line_evidence(diagnosis), *wait_evidence(diagnosis)]
-    evidence = [Evidence(text, "", None, "stack samples"), *seen]
+    workers = priced(MOVE_TO_LOADER.at(place, call), scenario, one, best.change, best.change)
+    proposals = [workers, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
+    by = f" by {place.function}" if place is not None and place.function else ""
+    evidence = [
+        Evidence(f"batches are made{by} in the loop's own thread", "", None, "stack samples"),
+        *line_evidence(diagnosis),
+        *wait_evidence(diagnosis),
+    ]
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, proposals, place)
 
 
 def _fed(diagnosis: Diagnosis, feeders: Feeders) -> Finding | None:
     """The script's own threads make the batches; if these mostly sleep, more threads overlap their waits."""
-    inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), hottest_place(diagnosis)
-    if _asleep(inputs) < SLEEPS or sends(scenario):
+    scenario, place = given(diagnosis.scenario), hottest_place(diagnosis)
+    if _asleep(diagnosis.inputs) < LARGE_PART or sends(scenario):
         return None  # they compute, and more threads would only compete for the interpreter's lock
     own, threads = max(0.0, diagnosis.step_s - diagnosis.wait_s), feeders.count + feeders.asleep
-    locked = threads > 1 and _waits_for_lock(diagnosis, place)
-    more = MORE_THREADS if inputs.storage > inputs.wait + inputs.network else MORE_SLEEPERS
-    more = (threads / 2, float(threads), float(threads)) if locked else more
-    left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in more]
-    factor = spread(scenario, *(Change(storage=one, network=one, wait=one) for one in left))
-    proposal = replace((MAIN_UNLOCK if locked else MORE_FEEDERS).at(place), factor=factor)
+    left = [max(0.0, (diagnosis.step_s / one - own) / diagnosis.wait_s) for one in MORE_THREADS]
+    proposal = priced(MORE_FEEDERS.at(place), scenario, *each(storage=left, network=left, wait=left))
     text = "threads that make batches for the loop, which waits for them in a queue"
     evidence = [
         Evidence(text, "feeders", float(threads), "stack samples"),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
-    return Finding(
-        "loader-in-main", diagnosis.verdict.cause, evidence, [proposal, *_at_hand(diagnosis, place)], place
-    )
-
-
-def _waits_for_lock(diagnosis: Diagnosis, place: Location | None) -> bool:
-    """Whether the hottest line of the threads that make batches is a ``with lock:`` statement."""
-    found = statement_of(diagnosis, place)
-    items = found[1].items if found is not None and isinstance(found[1], ast.With) else []
-    return any(isinstance(one.context_expr, ast.Name | ast.Attribute) for one in items)
+    proposals = [proposal, *_at_hand(diagnosis, place)]
+    return Finding("loader-in-main", diagnosis.verdict.cause, evidence, proposals, place)
 
 
 def _asleep(inputs: Inputs) -> float:
@@ -198,12 +174,11 @@ def _asleep(inputs: Inputs) -> float:
 def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     """Remedies for reads from storage: the data in memory, or on a local disk."""
     inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
-    if inputs.storage + inputs.reading < READS * making_s(inputs):
+    if inputs.storage + inputs.reading < MOST * making_s(inputs):
         return []
-    ways = ((HOLD_BYTES, place, HELD), (STAGE_LOCALLY, place_of(diagnosis), STAGED))
     return [
-        replace(remedy.at(where), factor=spread(scenario, *(Change(storage=left) for left in lefts)))
-        for remedy, where, lefts in ways
+        priced(replace(IN_MEMORY.at(place), basis="bound"), scenario, *each(storage=MOSTLY)),
+        priced(STAGE.at(place_of(diagnosis)), scenario, *each(storage=PARTLY)),
     ]
 
 
@@ -213,45 +188,12 @@ def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     scenario = given(diagnosis.scenario)
     idle = sum(cost.idle for cost in scenario.costs)
     own = sum(cost.idle + cost.compute for cost in scenario.costs)
-    if idle < IDLE_SHARE * own and _asleep(diagnosis.inputs) < MOSTLY:
+    if idle < MOST * own and _asleep(diagnosis.inputs) < ALL_BUT_NOISE:
         return []
-    ahead = Change(workers=1, prefetch=4)
-    return [replace(MAIN_PREFETCH.at(place), factor=spread(scenario, ahead, ahead, ahead))]
+    return [replace(PREFETCH.at(place), apply="manual")]
 
 
 # waiting-on-something-else
-POOL_SHARE = 0.5  # of the wait, in CPU of the process's other threads: it waits for its own pool (chosen)
-ASLEEP_SHARE = 0.1  # of the step, in which the loop's own lines sleep (chosen)
-AHEAD = 4  # batches that a background thread keeps ready (chosen)
-THREAD = """\
-def ahead(loader, depth=4):              # for batch in ahead(loader): ...
-    ready, end = queue.Queue(depth), object()
-    def fill():
-        for batch in loader: ready.put(batch)
-        ready.put(end)
-    threading.Thread(target=fill, daemon=True).start()
-    while (batch := ready.get()) is not end: yield batch"""
-WAITS_PREFETCH = Proposal(
-    id="thread-prefetch",
-    title="fetch the next batches in a background thread",
-    fix=Fix("wrap the loader", THREAD),
-    change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
-    apply="hook",
-    risk="the data set's code then runs in another thread; an exception in it must be handed over",
-)
-WAITS_UNLOCK = Proposal(
-    id="shorten-lock",
-    title="hold the lock for less, so that workers need not take turns",
-    fix=Fix(
-        "keep only what must not happen twice at once under the lock",
-        "with lock:\n"
-        "    handle = take(index)                 # only what must not happen twice at once\n"
-        "sample = prepare(handle)                 # everything else outside the lock",
-    ),
-    effort="hours",
-    risk="nothing is gained, by this or by workers, where the lock guards what serves one at a time",
-    basis="bound",
-)
 ASK_AHEAD = Proposal(
     id="ask-ahead",
     title="ask in a thread, and let the step go on",
@@ -268,23 +210,21 @@ ASK_AHEAD = Proposal(
 )
 
 
-def waiting_on_something_else(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.wait", WORKERS, PREFETCH, ASK_AHEAD, needs=(steady_steps,))
+def waiting_on_something_else(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the loop sleeps on something other than CPU, disk or network."""
     scenario = given(diagnosis.scenario)
     most = gain(scenario, Change(idle=1 - scenario.shares.resting))
-    asleep = 1 - 1 / most
-    if asleep < ASLEEP_SHARE:
-        missing = timed_fetches(diagnosis)
-        return Abstention("waiting-on-something-else", missing) if missing else _fetching(diagnosis)
+    asleep, fetched = 1 - 1 / most, timed_fetches(diagnosis) or _fetching(diagnosis)
+    if asleep < NOTICED:
+        return fetched
     place = _asleep_at(diagnosis)
-    proposal = replace(ASK_AHEAD.at(place), factor=(1.0, most, most), most=most)
+    proposals = [replace(ASK_AHEAD.at(place), factor=(1.0, most, most), most=most)]
     evidence = [Evidence("share of the step asleep in lines of the loop", "asleep_share", asleep, STACKS)]
-    fetched = _fetching(diagnosis) if timed_fetches(diagnosis) is None else None
     if isinstance(fetched, Finding):
-        return replace(
-            fetched, evidence=[*evidence, *fetched.evidence], proposals=[proposal, *fetched.proposals]
-        )
-    return Finding("waiting-on-something-else", "input.wait", evidence, [proposal], place)
+        proposals, evidence = proposals + fetched.proposals, evidence + fetched.evidence
+        place = fetched.location
+    return Finding("waiting-on-something-else", "input.wait", evidence, proposals, place)
 
 
 def _asleep_at(diagnosis: Diagnosis) -> Location | None:
@@ -297,39 +237,26 @@ def _asleep_at(diagnosis: Diagnosis) -> Location | None:
     return max(seen, key=lambda place: seen[place]) if any(seen.values()) else None
 
 
-def _fetching(diagnosis: Diagnosis) -> Finding | Abstention | None:
+def _fetching(diagnosis: Diagnosis) -> Finding | str | None:
     """The same for sleep inside fetches."""
     inputs, loader, place = diagnosis.inputs, given(diagnosis.loader), place_of(diagnosis)
     if not starved(diagnosis, "input.wait", inputs.wait):
         return None
     if inputs.blocked_samples < LOOKS_AT_LEAST:
-        return Abstention("waiting-on-something-else", "what fetching threads sleep on (wait channels)")
-    if inputs.other_cpu >= POOL_SHARE * inputs.wait:
-        return None
+        return "what fetching threads sleep on (wait channels)"
+    if inputs.other_cpu >= MOST * inputs.wait:
+        return None  # it waits for its own pool of threads
     evidence = wait_evidence(diagnosis)
-    evidence += [
-        Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", value, "wait channels")
-        for kind, value in sorted(inputs.waits.items(), key=lambda item: -item[1])
-    ]
-    if takes_turns(diagnosis):
-        free = Change(wait=1 - lock_share(diagnosis))
-        factor = spread(given(diagnosis.scenario), Change(), free, free)
-        return Finding(
-            "waiting-on-something-else",
-            "input.wait",
-            evidence,
-            [replace(WAITS_UNLOCK.at(place), factor=factor)],
-            place,
-        )
-    proposals = more_workers(diagnosis)
+    for kind, seconds in sorted(inputs.waits.items(), key=lambda item: -item[1]):
+        evidence.append(Evidence(f"of which asleep in: {kind}", f"fetch_{kind}_s", seconds, "wait channels"))
+    proposals = [] if takes_turns(diagnosis) else more_workers(diagnosis)  # which would wait for each other
     if not loader.num_workers:  # a thread sleeps as well as a process does
         ahead = Treatment("ahead", {"where": meant(loader), "depth": AHEAD})
-        proposals.append(replace(WAITS_PREFETCH.at(loader.location), treatments=(ahead,)))
+        proposals.append(replace(PREFETCH.at(loader.location), treatments=(ahead,)))
     return Finding("waiting-on-something-else", "input.wait", evidence, proposals, place)
 
 
 # ipc-overhead
-MOVING_SHARE = 0.05  # of the step (chosen)
 PIPE_BYTES = 1e6  # per batch (chosen)
 PIPE_ROOM = 65_536  # what a pipe holds; smaller batches gain nothing from shared memory
 ENVELOPE = 150  # bytes through the pipe for a tensor that itself is in shared memory (measured: 122)
@@ -341,22 +268,12 @@ TO_TENSORS = """\
 def collate(batch):                                 # arrays become tensors: they travel in shared memory
     return tuple(torch.from_numpy(np.stack(column)) for column in zip(*batch))
 DataLoader(..., collate_fn=collate)"""
-IN_THE_POOL = """\
-from torch import multiprocessing                   # pools of this one send tensors by shared memory
-def make(job): return torch.from_numpy(whole(job)[part(job)].copy())"""
 RETURN_TENSORS = Proposal(
     id="return-tensors",
     title="let batches leave the workers as tensors",
     fix=Fix("turn arrays into tensors in the collate function", TO_TENSORS),
     apply="hook",
     risk="the loop gets tensors where it got arrays",
-)
-SEND_LESS = Proposal(
-    id="return-tensors",
-    title="send less: what the step needs, as tensors in shared memory",
-    fix=Fix("cut, crop and convert in the pool's function, not behind it", IN_THE_POOL),
-    risk="the loop gets tensors where it got arrays; each keeps a file descriptor open",
-    basis="bound",
 )
 PACK = Proposal(
     id="pack-tensors",
@@ -371,70 +288,36 @@ PACK = Proposal(
 SHARE_BY_NAME = Proposal(
     id="sharing-file-system",
     title="share tensors by name instead of by file descriptor",
-    fix=Fix(
-        "choose torch's other way of sharing",
-        'torch.multiprocessing.set_sharing_strategy("file_system")     # at the top of the script',
-    ),
+    fix=Fix("at the top of the script", 'torch.multiprocessing.set_sharing_strategy("file_system")'),
     apply="hook",
     risk="a crash leaves shared memory behind, under /dev/shm/torch_*",
     treatments=(Treatment("sharing", {"strategy": "file_system"}),),
 )
 
 
-def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
-    """Timed fetches, where no pool of the script's own is known to send batches."""
-    return None if _sends(diagnosis) else dataloader_loop(diagnosis)
-
-
-def ipc_overhead(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.ipc", RETURN_TENSORS, PACK, SHARE_BY_NAME, FEWER, needs=(dataloader_loop,))
+def ipc_overhead(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when moving a batch costs much and something in the batch can make it cheaper."""
-    scenario = given(diagnosis.scenario)
-    if _sends(diagnosis):
-        return _pooled(diagnosis, scenario)
+    scenario, payload = given(diagnosis.scenario), payload_of(diagnosis)
     loader = given(diagnosis.loader)
     if not loader.num_workers or gain(scenario, Change(ipc=0.0)) < WORTH:
         return None
-    payload = payload_of(diagnosis)
     if payload is None:
-        return Abstention("ipc-overhead", "the content of a batch: none was inspected")
+        return "the content of a batch: none was inspected"
     share = scenario.transport.hand_over / diagnosis.step_s
-    if share <= MOVING_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
+    if share <= WAIT_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
         return None
     proposals = _proposals(diagnosis, scenario, payload, loader)
     proposals += without_workers(diagnosis, "moving these batches takes longer than making them")
-    if not proposals:
-        return None
+    pickling_s = payload.serialise_cpu_s
     evidence = [
-        Evidence(
-            "share of the step in which the loop receives batches", "hand_over_share", share, "thread CPU"
-        ),
+        Evidence("share of the step in which the loop receives", "hand_over_share", share, "thread CPU"),
         Evidence("tensors in a batch", "batch_tensors", payload.tensors, "inspected batches"),
-        Evidence(
-            "bytes of a batch that go through a pipe", "pipe_bytes", payload.pipe_bytes, "pickling hook"
-        ),
-        Evidence(
-            "CPU time for a worker to pickle a batch", "send_cpu_s", payload.serialise_cpu_s, "thread CPU"
-        ),
+        Evidence("bytes of a batch through a pipe", "pipe_bytes", payload.pipe_bytes, "pickling hook"),
+        Evidence("CPU time for a worker to pickle a batch", "send_cpu_s", pickling_s, "thread CPU"),
         *wait_evidence(diagnosis)[:1],
     ]
-    return Finding("ipc-overhead", "input.ipc", evidence, proposals, loader.location)
-
-
-def _sends(diagnosis: Diagnosis) -> bool:
-    """Whether a pool that feeds a loop without a loader spends its time on sending."""
-    scenario = diagnosis.scenario
-    return diagnosis.loader is None and scenario is not None and sends(scenario)
-
-
-def _pooled(diagnosis: Diagnosis, scenario: Scenario) -> Finding:
-    """A pool of the script's own pickles what it made and sends it through a pipe."""
-    factor = spread(scenario, Change(), Change(cpu=0.5, wait=0.5), Change(cpu=0.0, wait=0.0))
-    proposal = replace(SEND_LESS.at(diagnosis.source), factor=factor)
-    text = "share of the pool's time at work in which it sends"
-    share = Evidence(text, "sending_share", scenario.feeders.sending, "stack samples")
-    return Finding(
-        "ipc-overhead", "input.ipc", [share, *wait_evidence(diagnosis)[:1]], [proposal], diagnosis.source
-    )
+    return Finding("ipc-overhead", "input.ipc", evidence, proposals, loader.location) if proposals else None
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loader: Loader) -> list[Proposal]:
@@ -444,9 +327,8 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loade
     ways: list[tuple[Proposal, float]] = []
     if payload.pipe_bytes - ENVELOPE * payload.tensors > PIPE_ROOM:
         as_arrays = Treatment("arrays", {"where": meant(loader)})
-        left_s = (
-            RECEIVED_S + RECEIVED_TENSOR_S * (payload.tensors + 1) + payload.pipe_bytes * SHARED_S_PER_BYTE
-        )
+        left_s = RECEIVED_S + RECEIVED_TENSOR_S * (payload.tensors + 1)
+        left_s += payload.pipe_bytes * SHARED_S_PER_BYTE
         ways.append((replace(RETURN_TENSORS, treatments=(as_arrays,)), left_s / now_s))
     elif payload.tensors > 2:
         left_s = RECEIVED_S + max(each_s, RECEIVED_TENSOR_S) + payload.tensor_bytes * SHARED_S_PER_BYTE
@@ -458,34 +340,3 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loade
         replace(remedy.at(loader.location), change=Change(ipc=min(1.0, max(0.0, left))))
         for remedy, left in ways
     ]
-
-
-FINDINGS = (
-    Entry(
-        "input.preprocess",
-        loader_in_main,
-        needs=(steady_steps,),
-        remedies=(
-            GIVE_WORKERS,
-            MOVE_TO_LOADER,
-            MORE_FEEDERS,
-            MAIN_UNLOCK,
-            RESERVE,
-            MAIN_PREFETCH,
-            HOLD_BYTES,
-            STAGE_LOCALLY,
-        ),
-    ),
-    Entry(
-        "input.wait",
-        waiting_on_something_else,
-        needs=(steady_steps,),
-        remedies=(WORKERS, WAITS_PREFETCH, WAITS_UNLOCK, ASK_AHEAD),
-    ),
-    Entry(
-        "input.ipc",
-        ipc_overhead,
-        needs=(timed_fetches_or_pool,),
-        remedies=(RETURN_TENSORS, SEND_LESS, PACK, SHARE_BY_NAME, FEWER),
-    ),
-)

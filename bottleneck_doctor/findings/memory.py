@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from statistics import fmean, linear_regression, pstdev
 
 from ..analyse.causes import gain
 from ..analyse.memory import Shortage, fetched_paging_s, is_short, made_paging_s, measure_shortage
-from ..analyse.predict import WORTH
+from ..analyse.predict import TRIFLE, WORTH
+from ..analyse.shares import MOST, NOTICED
 from ..analyse.steps import span_of
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
-from .parts.computing import ALLOCATOR, CLOCK, WINDOW, beat_of, of_step, peak_share, switches
-from .parts.entry import NOTHING, Entry, device_step, given, spread, steady_steps
+from .parts.computing import switches
+from .parts.device import ALLOCATOR, CLOCK, WINDOW, beat_of, of_step, peak_share
+from .parts.entry import device_step, finding, given, steady_steps
 from .parts.facts import payload_of, place_of, readings
-from .parts.memory_room import memory_left
+from .parts.memory_room import MORE_MEMORY, memory_left
+from .parts.pricing import NOTHING, PARTLY, WHOLLY, each, left_of, priced
 
 # memory-pressure
 GROWTH_BYTES = 1 << 20  # of private memory per step (chosen)
 READINGS_AT_LEAST = 6  # of private memory in the steady window: three for each half (chosen)
 STRAIGHT = 12  # times as far as readings stray from a line, or a heap has only settled (chosen)
-DAY_S = 86_400.0  # growth that fills the memory later than this is not worth an alarm (chosen)
-RECLAIM = (0.7, 1.0)  # of the kernel's CPU in such a job is spent on pages that come and go (chosen)
+DAY_S = 86_400.0  # growth that fills the memory later than in a day is not worth an alarm (chosen)
 COUNTERS = "vmstat, task stat"
 PRESSURE_DROP = """\
 del raw, table                           # large temporaries, before the loop
 losses.append(loss.item())               # a number, not a tensor that holds its graph"""
+KEPT = """\
+losses.append(loss.item())                       # a number, not a tensor that holds its graph
+self.paths = numpy.array(paths, dtype="S")       # each worker copies what it touches, and counting touches"""
 LET_GO = Proposal(
     id="release-references",
     title="let go of memory that the training does not need",
@@ -35,67 +41,32 @@ LET_GO = Proposal(
     risk="assumes that enough can be spared",
     basis="bound",
 )
-MORE_MEMORY = Proposal(
-    id="more-ram",
-    title="give the job more memory",
-    fix=Fix(
-        "raise the memory limit of the container, or take a larger machine",
-        "docker run --memory=64g ...    # kubernetes: resources.limits.memory",
-    ),
-    apply="admin",
-    basis="bound",
-)
 # Against growing memory: no step gets faster, but the run does not die.
 FIND_LEAK = Proposal(
     id="release-references",
     title="find what is kept from step to step, and let it go",
-    fix=Fix("keep numbers, not tensors with their graphs", PRESSURE_DROP),
+    fix=Fix("keep numbers, not tensors with their graphs; for workers, arrays and not lists", KEPT),
     factor=NOTHING,
-)
-COLUMNS = Proposal(
-    id="columnar-numpy",
-    title="keep lists of paths and labels in arrays",
-    fix=Fix(
-        "each worker copies what it touches, and counting references touches",
-        "self.paths = numpy.array(paths, dtype='S')     # one buffer instead of a million objects",
-    ),
-    factor=NOTHING,
-    effort="hours",
-)
-SHARE_TABLE = Proposal(
-    id="share-memory-tensor",
-    title="share one copy of large tables with all workers",
-    fix=Fix(
-        "put the table into shared memory before workers start",
-        "self.table = torch.from_numpy(table).share_memory_()     # before the workers start",
-    ),
-    factor=NOTHING,
-    effort="hours",
 )
 
 
-def memory_pressure(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("host.memory", LET_GO, MORE_MEMORY, FIND_LEAK, needs=(steady_steps,))
+def memory_pressure(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when dropped pages are read again, or when memory grows so fast that it is full within a day."""
     begin, end = span_of(diagnosis.steps)
     shortage = measure_shortage(diagnosis.profile, diagnosis.inputs, begin, end, diagnosis.step_s)
     if shortage.again_bytes_per_s is None and shortage.stalled is None:
-        return Abstention("memory-pressure", "the kernel's counters of page-ins and memory pressure")
-    growth = growth_per_step(diagnosis)
-    short, growing = is_short(shortage), growth >= GROWTH_BYTES and _lasts_s(diagnosis, growth) < DAY_S
+        return "the kernel's counters of page-ins and memory pressure"
+    growth, left = growth_per_step(diagnosis), memory_left(diagnosis)
+    lasts_s = left / growth * diagnosis.step_s if left is not None and growth > 0 else inf
+    short, growing = is_short(shortage), growth >= GROWTH_BYTES and lasts_s < DAY_S
     if not short and not growing:
         return None
+    evidence, place = _pressure_evidence(diagnosis, shortage, growth), place_of(diagnosis)
     proposals = _relief(diagnosis, shortage) if short else []
     if growing:
         proposals.append(FIND_LEAK)
-        if diagnosis.loader is not None and diagnosis.loader.num_workers:
-            proposals += [one.at(place_of(diagnosis)) for one in (COLUMNS, SHARE_TABLE)]
-    return Finding(
-        "memory-pressure",
-        "host.memory",
-        _pressure_evidence(diagnosis, shortage, growth),
-        proposals,
-        place_of(diagnosis),
-    )
+    return Finding("memory-pressure", "host.memory", evidence, proposals, place)
 
 
 def growth_per_step(diagnosis: Diagnosis) -> float:
@@ -113,12 +84,6 @@ def growth_per_step(diagnosis: Diagnosis) -> float:
     if line.slope * (within[-1][0] - within[0][0]) < STRAIGHT * off:
         return 0.0
     return max(0.0, min(slopes)) * diagnosis.step_s
-
-
-def _lasts_s(diagnosis: Diagnosis, growth: float) -> float:
-    """Seconds until the memory is full at this growth; infinite if its size is not known."""
-    left = memory_left(diagnosis)
-    return float("inf") if left is None else left / growth * diagnosis.step_s
 
 
 def _pressure_evidence(diagnosis: Diagnosis, shortage: Shortage, growth: float) -> list[Evidence]:
@@ -146,16 +111,18 @@ def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Proposal]:
     again = min(1.0, (shortage.again_bytes_per_s or 0.0) / read) if read > 0 else 0.0
     kernel = shortage.system_share or 0.0
     half, stalls = Change(memory=0.5, storage=1 - again / 2), Change(memory=0.0, storage=1 - again)
-    likely, best = (replace(stalls, compute=1 - part * kernel, cpu=1 - part * kernel) for part in RECLAIM)
-    factor = spread(given(diagnosis.scenario), half, likely, best)
-    return [replace(one, factor=factor, most=factor[2]) for one in (LET_GO, MORE_MEMORY)]
+    best = replace(
+        stalls, compute=1 - kernel, cpu=1 - kernel
+    )  # the kernel's CPU is for pages that come and go
+    return [
+        priced(one, given(diagnosis.scenario), half, best, best, most=best) for one in (LET_GO, MORE_MEMORY)
+    ]
 
 
 # pages-mapped-anew
-LEFT = (0.33, 0.05, 0.0)  # of the kernel's time: some of it may be for other pages (chosen)
+LEFT = 0.05  # of the kernel's time: some of it is for other pages (chosen)
 MAPPED_BYTES = 32 << 20  # of data files, from which faults may be theirs (chosen)
 SOURCE = "getrusage"
-SHARE = 0.1  # of the step in the kernel, from which the cause is the loop's memory (chosen)
 HINT = 1.2  # a smaller predicted speedup is a hint, not a remedy (chosen, measured: pages/memory.md)
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
 VARIABLES = " ".join(f"{name}={value}" for name, value in KEEP.items())
@@ -169,26 +136,29 @@ KEEP_FREED = Proposal(
 )
 
 
-def pages_mapped_anew(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("host.memory", KEEP_FREED, needs=(steady_steps,))
+def pages_mapped_anew(diagnosis: Diagnosis) -> Finding | None:
     """Fires when mapping pages takes a visible part of the step, or of making batches."""
-    scenario = given(diagnosis.scenario)
-    cost_s, batch_s = fmean(cost.paging for cost in scenario.costs), _batch_s(diagnosis)
-    change = _without(scenario, batch_s, 0.0)
-    if gain(scenario, change) < WORTH:
-        return None
-    if not _is_plain(diagnosis):
+    scenario, batch_s = given(diagnosis.scenario), _batch_s(diagnosis)
+    cost_s = fmean(cost.paging for cost in scenario.costs)
+    best, likely = (_without(scenario, batch_s, left) for left in (0.0, LEFT))
+    gained = gain(scenario, likely)
+    if gained < WORTH or not _is_plain(diagnosis):
         return None
     evidence = _pages_evidence(diagnosis, cost_s, batch_s)
-    cause = "input.preprocess" if gain(scenario, replace(change, paging=1.0)) >= WORTH else "model.compute"
-    if diagnosis.verdict.cause == "host.memory" or cost_s >= SHARE * diagnosis.step_s:
+    cause = "input.preprocess" if gain(scenario, replace(best, paging=1.0)) >= WORTH else "model.compute"
+    if diagnosis.verdict.cause == "host.memory" or cost_s >= NOTICED * diagnosis.step_s:
         cause = "host.memory"
-    likely = gain(scenario, _without(scenario, batch_s, LEFT[1]))
-    if likely < HINT:
+    proposals = [replace(KEEP_FREED, change=likely)]
+    data = readings(diagnosis.profile.series, "mapped_data_bytes")
+    if gained < HINT:
         text = f"speedup that {VARIABLES}, set before the start, may bring"
-        return Finding(
-            "pages-mapped-anew", cause, [*evidence, Evidence(text, "keep_freed_speedup", likely, "replay")]
-        )
-    return Finding("pages-mapped-anew", cause, evidence, [_keep(diagnosis, scenario, batch_s)])
+        evidence.append(Evidence(text, "keep_freed_speedup", gained, "replay"))
+        proposals = []
+    elif max((value for _, value in data), default=0.0) > MAPPED_BYTES:
+        half = _without(scenario, batch_s, MOST)
+        proposals = [replace(priced(KEEP_FREED, scenario, half, likely, best, most=best), basis="bound")]
+    return Finding("pages-mapped-anew", cause, evidence, proposals)
 
 
 def _batch_s(diagnosis: Diagnosis) -> float:
@@ -218,70 +188,26 @@ def _is_plain(diagnosis: Diagnosis) -> bool:
 
 
 def _pages_evidence(diagnosis: Diagnosis, cost_s: float, batch_s: float) -> list[Evidence]:
-    inputs, step_s, evidence = diagnosis.inputs, diagnosis.step_s, []
-    if cost_s >= 0.01 * step_s:
-        text = "share of the step in which the kernel maps pages"
-        evidence.append(Evidence(text, "paging_share", cost_s / step_s, SOURCE))
-        faults = [step.faults for step in diagnosis.steps if step.faults is not None]
-        if faults:
-            evidence.append(Evidence("pages newly mapped in a step", "minor_faults", fmean(faults), SOURCE))
-    if batch_s > 0.01 * inputs.cpu:
-        text = "share of a batch's CPU in which the kernel maps pages"
-        evidence.append(Evidence(text, "batch_paging_share", batch_s / inputs.cpu, SOURCE))
-    if batch_s > 0.01 * inputs.cpu and inputs.minor_faults is not None:
-        text = "pages newly mapped for a batch"
-        evidence.append(Evidence(text, "batch_minor_faults", inputs.minor_faults, SOURCE))
-    return evidence
-
-
-def _keep(diagnosis: Diagnosis, scenario: Scenario, batch_s: float) -> Proposal:
-    mapped = max((value for _, value in readings(diagnosis.profile.series, "mapped_data_bytes")), default=0.0)
-    if mapped <= MAPPED_BYTES:
-        return replace(KEEP_FREED, change=_without(scenario, batch_s, LEFT[1]))
-    factor = spread(scenario, *(_without(scenario, batch_s, left) for left in LEFT))
-    return replace(KEEP_FREED, factor=factor, most=factor[2], basis="bound")
-
-
-# step-time-drift
-LINE = "line through the step times"
-BOUNDED = """\
-history = collections.deque(maxlen=1000)     # before: history = [], and every step searched all of it
-losses.append(loss.item())                   # before: losses.append(loss), with its whole graph"""
-BOUND = Proposal(
-    id="bound-what-grows",
-    title="keep what each step adds to and searches from growing",
-    fix=Fix("find what grows with the number of steps", BOUNDED),
-    effort="hours",
-    risk="whatever reads the old entries no longer finds them",
-    basis="amdahl",
-)
-
-
-def step_time_drift(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when the time of steady steps grows linearly."""
-    drift = diagnosis.drift
-    if drift is None:
-        return None
-    evidence = [
-        Evidence("loop's own time where the steady part begins", "drift_first_s", drift.first_s, LINE),
-        Evidence(f"the same {drift.steps} steps later", "drift_last_s", drift.last_s, LINE),
-    ]
-    kept = Change(compute=drift.left, python=drift.left, launch=drift.left, idle=drift.left)
-    proposal = replace(BOUND, factor=spread(given(diagnosis.scenario), Change(), kept, kept))
-    return Finding("step-time-drift", "host.python", evidence, [proposal])
+    inputs, step_s = diagnosis.inputs, diagnosis.step_s
+    faults = [step.faults for step in diagnosis.steps if step.faults is not None]
+    of_step = (
+        ("share of the step in which the kernel maps pages", "paging_share", cost_s / step_s),
+        ("pages newly mapped in a step", "minor_faults", fmean(faults) if faults else None),
+    )
+    of_batch = (
+        ("share of a batch's CPU in which the kernel maps pages", "batch_paging_share",
+         batch_s / max(inputs.cpu, 1e-12)),
+        ("pages newly mapped for a batch", "batch_minor_faults", inputs.minor_faults),
+    )  # fmt: skip
+    known = of_step * (cost_s > TRIFLE * step_s) + of_batch * (batch_s > TRIFLE * inputs.cpu)
+    return [Evidence(*one, SOURCE) for one in known if one[2] is not None]
 
 
 # alloc-churn
-OFTEN = 0.01  # retries or driver allocations per steady step (chosen)
-IDLE_SHARE = 0.01  # of the step idle for the allocator (chosen)
-MENDED = (1.0, 0.5, 0.0)  # of that idleness left with expandable segments (chosen)
 ALLOC_DROP = Proposal(
     id="drop-empty-cache",
     title="leave freed device memory with the allocator",
-    fix=Fix(
-        "delete the call from the loop; dropping references is what frees memory",
-        "torch.cuda.empty_cache()      # delete, except when handling torch.OutOfMemoryError",
-    ),
+    fix=Fix("dropping references is what frees memory", "# delete: torch.cuda.empty_cache()"),
     change=Change(allocating=0.0),
     apply="hook",
     risk="other processes on the device cannot use that memory",
@@ -290,10 +216,7 @@ ALLOC_DROP = Proposal(
 EXPAND = Proposal(
     id="expandable-segments",
     title="let the allocator grow its blocks instead of looking for new ones",
-    fix=Fix(
-        "set before the first use of the device",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
-    ),
+    fix=Fix("before the start", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"),
     basis="bound",
     apply="env",
     risk="does not help where memory is truly short; not on every platform",
@@ -301,38 +224,34 @@ EXPAND = Proposal(
 )
 
 
-def alloc_churn(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("device.memory", ALLOC_DROP, EXPAND, needs=(device_step,), device=True)
+def alloc_churn(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the allocator returns to the driver in steady state and the device idles for it."""
     scenario, allocator = given(diagnosis.scenario), given(diagnosis.device).facts.allocator
     idle = of_step(diagnosis, beat_of(diagnosis).memory_s)
-    if idle < IDLE_SHARE:
+    if idle < TRIFLE:
         return None
     if allocator is None or not allocator.steps:
-        return Abstention("alloc-churn", "the allocator's counters in steady state")
-    often = max(allocator.retries, allocator.device_allocs) > OFTEN * allocator.steps
-    if not often and not allocator.empty_cache_calls:
+        return "the allocator's counters in steady state"
+    counts = allocator.device_allocs, allocator.retries, allocator.empty_cache_calls
+    allocations, retries, emptied = (count / allocator.steps for count in counts)
+    if max(allocations, retries) <= TRIFLE and not emptied:
         return None
+    text = "share of the step in which the device idles for the allocator"
+    again = "retries after giving cached blocks back, per step"
     evidence = [
-        Evidence("share of the step in which the device idles for the allocator", "device_memory_share", idle,
-                 CLOCK),
-        Evidence("allocations through the driver per step", "driver_allocations",
-                 allocator.device_allocs / allocator.steps, ALLOCATOR),
-        Evidence("retries after giving cached blocks back, per step", "allocation_retries",
-                 allocator.retries / allocator.steps, ALLOCATOR),
-        Evidence("calls of empty_cache per step", "empty_cache_calls",
-                 allocator.empty_cache_calls / allocator.steps, "hook on empty_cache"),
-    ]  # fmt: skip
-    if allocator.empty_cache_calls:
-        return Finding("alloc-churn", "device.memory", evidence, [ALLOC_DROP])
-    factor = spread(scenario, *(Change(allocating=left) for left in MENDED))
-    expand = replace(EXPAND, factor=factor, most=gain(scenario, Change(allocating=0.0)))
-    return Finding("alloc-churn", "device.memory", evidence, [expand])
+        Evidence(text, "device_memory_share", idle, CLOCK),
+        Evidence("allocations through the driver per step", "driver_allocations", allocations, ALLOCATOR),
+        Evidence(again, "allocation_retries", retries, ALLOCATOR),
+        Evidence("calls of empty_cache per step", "empty_cache_calls", emptied, "hook on empty_cache"),
+    ]
+    proposal = ALLOC_DROP
+    if not emptied:
+        proposal = priced(EXPAND, scenario, *each(allocating=PARTLY), most=Change(allocating=0.0))
+    return Finding("alloc-churn", "device.memory", evidence, [proposal])
 
 
 # gpu-memory-tradeoff
-PEAK_SHARE = 0.6  # of the device's memory (chosen)
-REPEATED_SHARE = 0.03  # of the step (chosen)
-SOME = 0.5  # of the repetition that goes at worst (chosen)
 KEEP_ACTIVATIONS = Proposal(
     id="checkpointing-off",
     title="keep activations instead of computing them twice",
@@ -347,43 +266,20 @@ KEEP_ACTIVATIONS = Proposal(
 )
 
 
-def gpu_memory_tradeoff(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("device.compute", KEEP_ACTIVATIONS, needs=(device_step,), device=True)
+def gpu_memory_tradeoff(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when activation checkpointing repeats forward work although device memory is free."""
     scenario, view = given(diagnosis.scenario), given(diagnosis.device)
-    repeated = view.facts.recompute_s
-    if repeated is None:
-        return Abstention("gpu-memory-tradeoff", "device time of activation checkpointing")
+    repeated, peak = view.facts.recompute_s, peak_share(view)
+    if repeated is None or peak is None:
+        return "device time of activation checkpointing, and the peak of the device's memory"
     share = of_step(diagnosis, repeated)
-    if share < REPEATED_SHARE:
-        return None
-    peak = peak_share(view)
-    if peak is None:
-        return Abstention("gpu-memory-tradeoff", "the peak of the device's memory")
-    if peak >= PEAK_SHARE:
+    if share < TRIFLE or peak >= MOST:
         return None
     evidence = [
         Evidence("share of the step in which forward work is repeated", "recompute_share", share, WINDOW),
         Evidence("peak of the device's memory", "device_peak_share", peak, ALLOCATOR),
     ]
-    part = min(1.0, repeated / max(beat_of(diagnosis).busy_s, repeated))
-    gone = Change(device=1 - part)
-    factor = spread(scenario, Change(device=1 - SOME * part), gone, gone)
-    return Finding(
-        "gpu-memory-tradeoff", "device.compute", evidence, [replace(KEEP_ACTIVATIONS, factor=factor)]
-    )
-
-
-FINDINGS = (
-    Entry(
-        "host.memory",
-        memory_pressure,
-        needs=(steady_steps,),
-        remedies=(LET_GO, MORE_MEMORY, FIND_LEAK, COLUMNS, SHARE_TABLE),
-    ),
-    Entry("host.memory", pages_mapped_anew, needs=(steady_steps,), remedies=(KEEP_FREED,)),
-    Entry("host.python", step_time_drift, needs=(steady_steps,), remedies=(BOUND,)),
-    Entry("device.memory", alloc_churn, device=True, needs=(device_step,), remedies=(ALLOC_DROP, EXPAND)),
-    Entry(
-        "device.compute", gpu_memory_tradeoff, device=True, needs=(device_step,), remedies=(KEEP_ACTIVATIONS,)
-    ),
-)
+    part = repeated / max(beat_of(diagnosis).busy_s, repeated)
+    proposal = priced(KEEP_ACTIVATIONS, scenario, *each(device=left_of(part, WHOLLY)))
+    return Finding("gpu-memory-tradeoff", "device.compute", evidence, [proposal])

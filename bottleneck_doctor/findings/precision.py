@@ -4,38 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
 from ..analyse.predict import WORTH
-from ..analyse.shares import MOST
+from ..analyse.shares import LARGE_PART, MOST
 from ..analyse.threads import LARGE_S
 from ..model.derived import DeviceView
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import (
-    BANDWIDTH_KINDS,
-    CLOCK,
     PROFILER,
     SETTINGS,
-    TENSOR_KINDS,
-    WINDOW,
     anatomy,
-    beat_of,
-    faster,
     is_product,
-    kernel_share,
-    of_step,
     operators,
     optimizers,
-    saving,
     share_of,
     switches,
 )
-from .parts.entry import Entry, device_step, given, profiled_cpu_step, spread
+from .parts.device import BANDWIDTH_KINDS, CLOCK, TENSOR_KINDS, WINDOW, beat_of, kernel_share, of_step
+from .parts.entry import device_step, finding, given, profiled_cpu_step
+from .parts.pricing import PARTLY, each, left_of, priced
 
 # cpu-bf16-unused
-PRODUCT_SHARE = 0.4  # of the operators' time (chosen)
-WITHOUT_AMX = 2.0  # (chosen)
+WITHOUT_AMX = 2.0  # times as fast at most: half the bytes of each number
 CASTING = """\
 with torch.autocast("cpu", dtype=torch.bfloat16):      # forward pass and loss; backward follows
     loss = loss_fn(model(x), y)"""
@@ -62,37 +53,29 @@ ROUND = replace(
 WAYS = ((CAST, 2.7), (ROUND, 3.5))
 
 
-def cpu_bf16_unused(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("model.compute", CAST, ROUND, needs=(profiled_cpu_step,))
+def cpu_bf16_unused(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when large float32 products run on a processor that could do better."""
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None or known.autocast is None or known.amx is None:
-        return Abstention(
-            "cpu-bf16-unused", "what the processor can do and which precision the script has set"
-        )
+        return "what the processor can do and which precision the script has set"
     able = known.amx or known.avx512_bf16
     weights = {one.dtype for one in optimizers(diagnosis)}
     if not able or known.autocast or known.matmul_precision == "medium" or weights != {"float32"}:
         return None
     share, large = share_of(diagnosis, is_product), _large(diagnosis)
-    if share < PRODUCT_SHARE or large < MOST:
+    if share < LARGE_PART or large < MOST:
         return None
-    most = gain(scenario, Change(compute=1 - share))
-    times = [(remedy, with_amx if known.amx else WITHOUT_AMX) for remedy, with_amx in WAYS]
-    ranges = [(remedy, faster(scenario, share, (1.0, 1.0, one))) for remedy, one in times]
-    proposals = [replace(remedy, factor=one, most=most) for remedy, one in ranges if one[2] >= WORTH]
+    proposals = []
+    for remedy, with_amx in WAYS:
+        times = with_amx if known.amx else WITHOUT_AMX
+        fastest = each(compute=left_of(share, (1.0, 1.0, 1 / times)))
+        proposals.append(priced(remedy, scenario, *fastest, most=Change(compute=1 - share)))
+    proposals = [one for one in proposals if given(one.factor)[2] >= WORTH]
     evidence = [
-        Evidence(
-            "share of the operators' time in products and convolutions", "product_share", share, PROFILER
-        ),
-        Evidence(
-            "share of the operators' time in calls of 0.2 ms and more",
-            "large_operator_share",
-            large,
-            PROFILER,
-        ),
-        Evidence(
-            "the processor has AMX, which multiplies tiles of bfloat16", "amx", float(known.amx), SETTINGS
-        ),
+        Evidence("share of the operators' time in products", "product_share", share, PROFILER),
+        Evidence("share of their time in calls of 0.2 ms and more", "large_operator_share", large, PROFILER),
+        Evidence("the processor has AMX: products of bfloat16 tiles", "amx", float(known.amx), SETTINGS),
     ]
     return Finding("cpu-bf16-unused", "model.compute", evidence, proposals) if proposals else None
 
@@ -107,7 +90,6 @@ def _large(diagnosis: Diagnosis) -> float:
 
 
 # conv-layout
-CONVOLUTION_SHARE = 0.3  # of the operators' time (chosen)
 # times as fast, channels last (measured: 1.01 to 1.08, once 1.35; PyTorch's blog: 1.76)
 LAST = (0.9, 1.15, 1.76)
 SNIPPET = """\
@@ -124,38 +106,28 @@ CHANNELS_LAST = Proposal(
 )
 
 
-def conv_layout(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("model.compute", CHANNELS_LAST, needs=(profiled_cpu_step,))
+def conv_layout(diagnosis: Diagnosis) -> Finding | None:
     """Fires when convolutions take much of the time and none is channels last."""
     scenario, known = given(diagnosis.scenario), optimizers(diagnosis)
     kernels = sum(one.kernels for one in known)
-    share = share_of(diagnosis, is_convolution)
-    if share < CONVOLUTION_SHARE or not kernels or any(one.kernels_channels_last for one in known):
+    share = share_of(diagnosis, lambda name: "conv" in name)
+    if share < LARGE_PART or not kernels or any(one.kernels_channels_last for one in known):
         return None
-    factor, most = faster(scenario, share, LAST), gain(scenario, Change(compute=1 - share))
-    if factor[1] < WORTH:
-        return None
+    changes = each(compute=left_of(share, [1 / times for times in LAST]))
+    proposal = priced(CHANNELS_LAST, scenario, *changes, most=Change(compute=1 - share))
     evidence = [
         Evidence("share of the operators' time in convolutions", "convolution_share", share, PROFILER),
         Evidence("convolution weights that lie channels first", "kernels", float(kernels), "the optimizer"),
     ]
-    return Finding(
-        "conv-layout", "model.compute", evidence, [replace(CHANNELS_LAST, factor=factor, most=most)]
-    )
-
-
-def is_convolution(name: str) -> bool:
-    """``mkldnn_convolution``, ``convolution_backward``, ``_slow_conv2d_forward`` and their like."""
-    return "conv" in name
+    return Finding("conv-layout", "model.compute", evidence, [proposal])
 
 
 # fp32-tensor-cores-idle
 PLAIN = "float32"
-FLOAT32_SHARE = 0.3  # of the kernels' time (chosen)
 FIRST_WITH_TENSOR_CORES = (7, 0)  # compute capability [NVIDIA]
 FIRST_WITH_TF32 = (8, 0)  # and with bfloat16 [NVIDIA]
-TF32_TIMES = (1.5, 3.0, 7.0)  # as fast: chosen, chosen, a large product in PyTorch's CUDA notes
-HALF_TIMES = (2.0, 3.0, 8.0)  # as fast on tensor cores: half the ratio of peaks at best (chosen)
-MEMORY_TIMES = (1.0, 1.5, 2.0)  # as fast for half the bytes: at most twice
+HALF_BYTES = (1.0, 0.75, 0.5)  # of the time of kernels that wait for memory: half the bytes at best
 TF32 = Proposal(
     id="tf32",
     title="let products in float32 use tensor cores (TF32)",
@@ -190,34 +162,34 @@ with torch.autocast("cuda", dtype=torch.float16):
 scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"""
 
 
-def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("device.compute", TF32, MIXED, needs=(device_step,), device=True)
+def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when float32 products take much of the time of a device with tensor cores."""
     scenario, view = given(diagnosis.scenario), given(diagnosis.device)
     if view.facts.capability is None or not view.facts.kernels:
-        return Abstention("fp32-tensor-cores-idle", "compute capability, and kernels by kind and precision")
+        return "compute capability, and kernels by kind and precision"
     share = _plain(view, TENSOR_KINDS)
-    if view.facts.capability < FIRST_WITH_TENSOR_CORES or share < FLOAT32_SHARE:
+    if view.facts.capability < FIRST_WITH_TENSOR_CORES or share < LARGE_PART:
         return None
+    busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
     evidence = [
-        Evidence("share of the kernels' time in float32 products and convolutions", "float32_share", share,
-                 WINDOW),
-        Evidence("share of the step in which the device is busy", "gpu_busy_fraction",
-                 of_step(diagnosis, beat_of(diagnosis).busy_s), CLOCK),
+        Evidence("share of the kernels' time in float32 products", "float32_share", share, WINDOW),
+        Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
         Evidence("compute capability {}.{}".format(*view.facts.capability)),
-    ]  # fmt: skip
+    ]
     known, proposals = view.facts.switches, []
     newer = view.facts.capability >= FIRST_WITH_TF32
     if newer and not (known is not None and known.matmul_precision in ("high", "medium")):
         part = _plain(view, ("matmul", "convolution"))
-        factor = spread(scenario, *(Change(device=saving(part, times)) for times in TF32_TIMES))
-        proposals.append(replace(TF32, factor=factor, most=gain(scenario, Change(device=1 - part))))
+        changes = each(device=left_of(part, PARTLY))
+        proposals.append(priced(TF32, scenario, *changes, most=Change(device=1 - part)))
     if known is None or not known.autocast:
         memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
-        pairs = zip(HALF_TIMES, MEMORY_TIMES, strict=True)
-        changes = [Change(device=saving(share, one) + saving(memory, other) - 1) for one, other in pairs]
+        pairs = zip(left_of(share, PARTLY), left_of(memory, HALF_BYTES), strict=True)
+        changes = [Change(device=max(0.0, one + other - 1)) for one, other in pairs]
         mixed = MIXED if newer else replace(MIXED.at(None, WITH_SCALER), apply="manual", treatments=())
-        most = gain(scenario, Change(device=max(0.0, 1 - share - memory)))
-        proposals.append(replace(mixed, factor=spread(scenario, *changes), most=most))
+        gone = Change(device=max(0.0, 1 - share - memory))
+        proposals.append(priced(mixed, scenario, *changes, most=gone))
     return Finding("fp32-tensor-cores-idle", "device.compute", evidence, proposals)
 
 
@@ -227,12 +199,3 @@ def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
     plain = [one for one in view.facts.kernels or [] if one.kind in kinds and one.precision == PLAIN]
     idle = sum(one.device_s * (1 - min(1.0, one.tensor_core_share or 0.0)) for one in plain)
     return idle / whole if whole > 0 else 0.0
-
-
-FINDINGS = (
-    Entry("model.compute", cpu_bf16_unused, needs=(profiled_cpu_step,), remedies=(CAST, ROUND)),
-    Entry("model.compute", conv_layout, needs=(profiled_cpu_step,), remedies=(CHANNELS_LAST,)),
-    Entry(
-        "device.compute", fp32_tensor_cores_idle, device=True, needs=(device_step,), remedies=(TF32, MIXED)
-    ),
-)

@@ -1,4 +1,4 @@
-"""Training on several ranks: slow ranks, and the time to exchange gradients."""
+"""Training on several ranks or devices: slow ranks, the exchange of gradients, settings of DDP."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.causes import gain
 from ..analyse.loop_parts import training_samples
-from ..analyse.predict import WORTH
+from ..analyse.predict import TRIFLE
 from ..analyse.ranks import Balance, all_ranks, compare, longest_loops, slow_ranks
+from ..analyse.shares import ALL_BUT_NOISE, MOST, NOTICED
 from ..analyse.steps import SAMPLES_AT_LEAST, mean_in
 from ..model.code import Location
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.loops import LATE_FOR, RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import Entry, given, spread
+from .parts.entry import finding, given
 from .parts.facts import step_share
 from .parts.lines import STACKS
+from .parts.pricing import MOSTLY, each, priced
 from .parts.ranks import (
+    BUILT,
     COMPARED,
-    GATHER_HALF,
-    GATHER_ONCE,
-    KEEP_WHOLE,
-    STAGE_0,
+    TIMED,
+    UNSHARDED,
     alone,
     apart,
     compared,
     copying_left,
+    count_of,
     exchange_evidence,
     kinds_of,
     line_of,
@@ -37,23 +38,19 @@ from .parts.ranks import (
     pid_of,
     rank_missing,
     sharded,
-    share_of,
+    turn_share,
     unsharded,
     untimed,
     wrapped,
 )
-from .parts.waits import PAYS
+from .parts.waits import PAYS, WAIT_SHARE
 
 # rank-straggler
 UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)
-ASLEEP = 0.05  # of the step, on average over ranks, spent on waiting for slower ones (chosen)
 SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank (chosen)
 LATE_AT_MOST = 4  # lines of evidence
-QUEUED = 0.05  # of the step without a core, above which ranks that are late in turn are not reported (chosen)
-FOREIGN_CORES = 0.5  # used by other processes, the same (chosen)
-# of the slowest rank's samples computing in one call; if the fastest rank spends less than a tenth of that,
-# the slowest does this work for all ranks (chosen)
-ALONE, SPARED = 0.1, 0.1
+FOREIGN_CORES = 0.5  # used by others: ranks that are then late in turn are not reported (chosen)
+ALONE, SPARED = NOTICED, 1 - ALL_BUT_NOISE  # of a rank's samples in one call: it works for all; it does not
 WRITING = ("checkpoint", "logging")
 EQUAL = """\
 sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch(epoch) every epoch
@@ -85,29 +82,28 @@ BUCKET = Proposal(
 )
 
 
-def rank_straggler(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("comm.straggler", BALANCE, BUCKET)
+def rank_straggler(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when ranks wait in exchanges for slower ranks, whose own work takes longer."""
     if alone(diagnosis):
         return None
     balance = compare(diagnosis.profile)
     if diagnosis.scenario is None or balance is None:
-        return Abstention("rank-straggler", "what two or more ranks sleep in exchanges, step by step")
-    waiting = fmean(balance.behind.values())
-    uneven = balance.uneven >= UNEVEN and waiting >= ASLEEP * diagnosis.step_s
+        return "what two or more ranks sleep in exchanges, step by step"
+    waiting, place = fmean(balance.behind.values()), line_of(diagnosis)
+    uneven = balance.uneven >= UNEVEN and waiting >= WAIT_SHARE * diagnosis.step_s
     steady = balance.slowest is None or balance.slowest >= SAME
     call = _alone_in(diagnosis, balance) if uneven else None
     if not uneven or (not steady and call is None and _crowded(diagnosis, balance)):
         late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one node
-        return Finding("rank-straggler", "comm.straggler", late, [], line_of(diagnosis)) if late else None
+        return Finding("rank-straggler", "comm.straggler", late, [], place) if late else None
     evidence = _evidence(diagnosis, balance)
     if call is not None:
         place, share = call
         text = f"share of the slowest rank's samples in {place.function}, which the fastest rank spares"
         evidence.insert(1, Evidence(text, "alone_share", share, STACKS))
     proposals = _straggler_proposals(diagnosis, balance, steady, call)
-    return Finding(
-        "rank-straggler", "comm.straggler", evidence, proposals, call[0] if call else line_of(diagnosis)
-    )
+    return Finding("rank-straggler", "comm.straggler", evidence, proposals, place)
 
 
 def _alone_in(diagnosis: Diagnosis, balance: Balance) -> tuple[Location, float] | None:
@@ -140,7 +136,7 @@ def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
 def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
     """Whether ranks are late in turn because they lack cores, not because of their batches."""
     foreign = diagnosis.host.foreign_cores or 0.0
-    return balance.queued > QUEUED * diagnosis.step_s or foreign > FOREIGN_CORES
+    return balance.queued > WAIT_SHARE * diagnosis.step_s or foreign > FOREIGN_CORES
 
 
 def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
@@ -148,14 +144,13 @@ def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
     ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
     parts = (("slowest", ranked[0]), ("fastest", ranked[-1]))
     source = compared(balance)
-    said = [
-        Evidence(f"own time per step of the {which} rank ({names.get(pid, f'process {pid}')})",
-                 f"{which}_rank_s", balance.busy[pid], source)
-        for which, pid in parts
-    ]  # fmt: skip
+    said = []
+    for which, pid in parts:
+        text = f"own time per step of the {which} rank ({names.get(pid, f'process {pid}')})"
+        said.append(Evidence(text, f"{which}_rank_s", balance.busy[pid], source))
     if balance.slowest is not None:
-        said.append(Evidence("share of steps in which the same rank is the slowest", "slowest_rank_share",
-                             balance.slowest, source))  # fmt: skip
+        text = "share of steps in which the same rank is the slowest"
+        said.append(Evidence(text, "slowest_rank_share", balance.slowest, source))
     return [*_late(diagnosis), *said, *exchange_evidence(diagnosis)]
 
 
@@ -167,13 +162,15 @@ def _name(one: RankSteps, diagnosis: Diagnosis) -> str:
 def _late(diagnosis: Diagnosis) -> list[Evidence]:
     """Ranks that are late in most steps, and what they spend the time on."""
     late = (slow_ranks(all_ranks(diagnosis.profile)) or [])[:LATE_AT_MOST]
-    said = [
-        f"{_name(one.rank, diagnosis)} comes after the median rank, mostly {LATE_FOR[one.cause]}"
-        for one in late
-    ]
+    text = "time by which {} comes after the median rank, mostly {}"
     return [
-        Evidence(f"time by which {text}", "late_rank_s", one.beyond_s, COMPARED)
-        for one, text in zip(late, said, strict=True)
+        Evidence(
+            text.format(_name(one.rank, diagnosis), LATE_FOR[one.cause]),
+            "late_rank_s",
+            one.beyond_s,
+            COMPARED,
+        )
+        for one in late
     ]
 
 
@@ -182,18 +179,16 @@ def _straggler_proposals(
 ) -> list[Proposal]:
     """Remedies for a rank that waits for slower ones, or for the slowest rank if its data takes longer."""
     mine = balance.behind.get(pid_of(diagnosis) or 0, 0.0)
-    if mine <= 0 or share_of(diagnosis, "straggler") <= 0:
+    if mine <= 0 or turn_share(diagnosis, "straggler") <= 0:
         return _less_data(diagnosis, balance)
-    left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
-    remedy = BALANCE if steady else BUCKET
+    remedy = (BALANCE if steady else BUCKET).at(line_of(diagnosis))
     if call is not None:
         place, name = call[0], call[0].function
         text = f"let each rank do its part of {name}, which one does while all others wait"
-        shared = replace(
-            BALANCE, fix=Fix(text, PARTED.format(call=name.rpartition(".")[2]), place), risk="none"
-        )
-        return [replace(shared, change=Change(straggler=left))]
-    return [replace(remedy.at(line_of(diagnosis)), change=Change(straggler=left))]
+        parted = PARTED.format(call=name.rpartition(".")[2])
+        remedy = replace(BALANCE.at(place, parted, text), risk="none")
+    left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
+    return [replace(remedy, change=Change(straggler=left))]
 
 
 def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
@@ -201,9 +196,9 @@ def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
     ranks run on several machines, since a slower machine may be the reason."""
     pid, wait_s = pid_of(diagnosis), mean_in(diagnosis.steps, "wait")
     late = next(iter(slow_ranks(all_ranks(diagnosis.profile)) or ()), None)
-    if late is None or late.rank.pid != pid or late.cause != "data" or wait_s <= 0:
+    if late is None or late.rank.pid != pid or late.cause != "data":
         return []
-    if diagnosis.profile.elsewhere:
+    if wait_s <= 0 or diagnosis.profile.elsewhere:
         return []
     left = max(0.0, 1 - (balance.busy[pid] - fmean(balance.busy.values())) / wait_s)
     change = Change(cpu=left, collate=left, storage=left, network=left, wait=left)
@@ -211,11 +206,8 @@ def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
 
 
 # comm-bandwidth-bound
-SHARE = 0.1  # of the step (TensorBoard plugin of the PyTorch profiler)
-MOSTLY = 0.5  # of the time in exchanges is the loop's own all_reduce (chosen)
 EVERY_SECOND = 0.5  # of the exchanges are left
-PACKED = (1.0, 0.5, 0.5)  # of the exchange is left with gradients of half the width (chosen; measured: 1.0)
-FASTER = (0.5, 0.2, 0.1)  # of it on a link of ten times the speed (chosen: latency and the last bucket stay)
+PACKED = (1.0, 0.5, 0.5)  # of the exchange, with gradients of half the width (measured: nothing gained)
 EVERY_OTHER = """\
 for place, (x, y) in enumerate(loader):            # exchange after every second batch
     last = place % 2 == 1
@@ -257,8 +249,8 @@ FASTER_NETWORK = Proposal(
     id="faster-network",
     title="link the machines ten times as fast",
     fix=Fix(
-        "10 or 100 Gbit/s Ethernet or InfiniBand between the machines; name it to the backend",
-        "NCCL_SOCKET_IFNAME=eth1 GLOO_SOCKET_IFNAME=eth1 torchrun ... train.py",
+        "10 or 100 Gbit/s, named to the backend",
+        "NCCL_SOCKET_IFNAME=eth1 torchrun ...    # GLOO_SOCKET_IFNAME",
     ),
     apply="admin",
     effort="days",
@@ -267,10 +259,7 @@ FASTER_NETWORK = Proposal(
 ONE_MACHINE = Proposal(
     id="single-node",
     title="train on one machine, where ranks reach each other through memory",
-    fix=Fix(
-        "use all devices of one machine before a second one",
-        "torchrun --standalone --nproc_per_node=8 train.py",
-    ),
+    fix=Fix("all devices of one machine first", "torchrun --standalone --nproc_per_node=8 train.py"),
     apply="admin",
     effort="hours",
     risk="fewer devices compute",
@@ -278,19 +267,19 @@ ONE_MACHINE = Proposal(
 )
 
 
-def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("comm.allreduce", SELDOM, PACK, NCCL, FASTER_NETWORK, ONE_MACHINE, *UNSHARDED)
+def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when even the rank that waits least sleeps a tenth of the step in exchanges."""
     if alone(diagnosis):
         return None
-    if missing := untimed(diagnosis, "comm-bandwidth-bound"):
+    if missing := untimed(diagnosis):
         return missing
-    pays = diagnosis.causes.get("comm.allreduce", 1.0) >= max(WORTH, PAYS)
-    if share_of(diagnosis, "comm") < SHARE or not pays:
+    if turn_share(diagnosis, "comm") < NOTICED or diagnosis.causes.get("comm.allreduce", 1.0) < PAYS:
         return None
-    evidence = exchange_evidence(diagnosis)
-    if compare(diagnosis.profile) is not None and rank_missing(diagnosis):
-        evidence.append(Evidence("ranks not measured: part of this wait may be for them",
-                                 "ranks_unseen", float(rank_missing(diagnosis)), "world size"))  # fmt: skip
+    evidence, missing_ranks = exchange_evidence(diagnosis), rank_missing(diagnosis)
+    if missing_ranks and compare(diagnosis.profile) is not None:
+        text = "ranks not measured: part of this wait may be for them"
+        evidence.append(Evidence(text, "ranks_unseen", float(missing_ranks), "world size"))
     proposals = _comm_proposals(diagnosis, given(diagnosis.scenario))
     return Finding("comm-bandwidth-bound", "comm.allreduce", evidence, proposals, line_of(diagnosis))
 
@@ -302,21 +291,20 @@ def _comm_proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
     if divided is not None:
         code = MICRO_BATCH if divided.kind == "zero" else BATCH
         proposals += [_doubled(diagnosis, code, place), *unsharded(diagnosis, scenario, divided, place)]
-    elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOSTLY:
+    elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOST:
         proposals.append(_doubled(diagnosis, BATCH, place))
     if model is not None:
         proposals.append(_seldom(diagnosis, place))
         far = apart(diagnosis)
         if (far or model.backend == "nccl") and not model.comm_hook:
             hook = "bf16_compress_hook" if model.backend == "nccl" else "fp16_compress_hook"
-            packed = replace(
-                PACK.at(place, HOOK.format(hook)), treatments=(Treatment("ddp", {"hook": hook}),)
-            )
-            proposals.append(_exchanging(scenario, packed, PACKED))
-        if far:
-            proposals += [_exchanging(scenario, one, FASTER) for one in (FASTER_NETWORK, ONE_MACHINE)]
-        if model.backend == "gloo" and diagnosis.host.accelerated:
-            proposals.append(_exchanging(scenario, NCCL, FASTER))
+            treatments = (Treatment("ddp", {"hook": hook}),)
+            packed = replace(PACK.at(place, HOOK.format(hook)), treatments=treatments)
+            proposals.append(priced(packed, scenario, *each(comm=PACKED), most=Change(comm=0.0)))
+        links = [FASTER_NETWORK, ONE_MACHINE] if far else []
+        links += [NCCL] if model.backend == "gloo" and diagnosis.host.accelerated else []
+        faster = each(comm=MOSTLY)
+        proposals += [priced(one, scenario, *faster, most=Change(comm=0.0)) for one in links]
     return proposals
 
 
@@ -338,27 +326,134 @@ def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposa
     return replace(DOUBLE.at(place, code), change=Change(comm=EVERY_SECOND, compute=max(0.0, left)))
 
 
-def _exchanging(scenario: Scenario, remedy: Proposal, left: tuple[float, float, float]) -> Proposal:
-    """The remedy, with the given share of the exchange left."""
-    factor = spread(scenario, *(Change(comm=one) for one in left))
-    return replace(remedy, factor=factor, most=gain(scenario, Change(comm=0.0)))
-
-
-FINDINGS = (
-    Entry("comm.straggler", rank_straggler, remedies=(BALANCE, BUCKET)),
-    Entry(
-        "comm.allreduce",
-        comm_bandwidth_bound,
-        remedies=(
-            SELDOM,
-            GATHER_ONCE,
-            GATHER_HALF,
-            KEEP_WHOLE,
-            STAGE_0,
-            PACK,
-            NCCL,
-            FASTER_NETWORK,
-            ONE_MACHINE,
-        ),
-    ),
+# ddp-accum-sync
+ACCUMULATES = 1.5  # passes per optimizer step, and exchanges per needed one (chosen)
+ACCUM_SNIPPET = """\
+for place, (x, y) in enumerate(loader):
+    last = (place + 1) % {k} == 0
+    with contextlib.nullcontext() if last else model.no_sync():
+        (loss_fn(model(x), y) / {k}).backward()        # forward pass inside the context, too
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()"""
+NO_SYNC = Proposal(
+    id="ddp-no-sync",
+    title="exchange gradients only when the optimizer is about to step",
+    fix=Fix("let gradients add up locally with no_sync()", ACCUM_SNIPPET.format(k=4)),
+    apply="hook~",
+    risk="sums are added in another order: results may differ in the last digits",
+    treatments=(Treatment("no_sync", {"passes": 4}),),
 )
+
+
+@finding("comm.allreduce", NO_SYNC)
+def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | str | None:
+    """Fires when gradients are exchanged more often than the optimizer steps."""
+    shared, local = passes_of(diagnosis, True), passes_of(diagnosis, False)
+    if wrapped(diagnosis) is None or shared is None:
+        return None  # no wrapped model, or no exchange that a backward pass waits for
+    if diagnosis.scenario is None or not shared.per_step:
+        return "steps of a training loop and of its optimizer"
+    every = shared.per_step / count_of(diagnosis)
+    part = shared.count / (shared.count + (local.count if local is not None else 0))
+    needed = shared.in_optimizer > MOST * shared.count  # by an optimizer that calls a closure
+    if every * part < ACCUMULATES or needed:
+        return None
+    left = 1 / (every * part)  # of the exchanges, and of the copying after them
+    copied = shared.exchange_cpu_s * (1 - left)
+    change = Change(comm=left, compute=1 - copied / max(mean_of(diagnosis, "compute"), copied, 1e-12))
+    evidence = [
+        Evidence("backward passes per optimizer step", "passes_per_step", every, "hooks on passes and steps"),
+        Evidence("share of passes that exchange gradients", "exchanged_share", part, TIMED),
+        Evidence("time of a pass before it waits for its exchange", "pass_s", shared.local_s, TIMED),
+        *([Evidence("time of a local pass", "local_pass_s", local.local_s, TIMED)] if local else []),
+        *exchange_evidence(diagnosis),
+    ]
+    place, count = line_of(diagnosis), round(every)
+    proposal = replace(
+        NO_SYNC.at(place, ACCUM_SNIPPET.format(k=count)),
+        title=f"exchange gradients once in {count} passes, when the optimizer is about to step",
+        change=change,
+        treatments=(Treatment("no_sync", {"passes": count}),),
+    )
+    return Finding("ddp-accum-sync", "comm.allreduce", evidence, [proposal], place)
+
+
+# ddp-overhead-flags
+FEW, MANY = 3, 50  # buckets (chosen)
+DEFAULT_BYTES = 25 * 2**20  # of a bucket [torch.nn.parallel.DistributedDataParallel]
+BOTH_WAYS = (1.0, 2.0, 2.0)  # times the copying back: there as well
+VIEW = Proposal(
+    id="ddp-bucket-view",
+    title="let gradients live in the buckets that are exchanged",
+    fix=Fix("where the model is wrapped", "DistributedDataParallel(model, gradient_as_bucket_view=True)"),
+    apply="hook~",
+    risk="gradients are views then: detach_() on them fails; use zero_grad()",
+    basis="bound",
+    treatments=(Treatment("ddp", {"arguments": {"gradient_as_bucket_view": True}}),),
+)
+
+
+@finding("comm.allreduce", VIEW)
+def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | str | None:
+    """Fires when a DDP option has a measured or known cost."""
+    model, passes, scenario = wrapped(diagnosis), passes_of(diagnosis, True), diagnosis.scenario
+    if model is None or scenario is None:
+        return None  # nothing is wrapped, or no step was seen
+    if passes is None:
+        return "backward passes that exchange gradients in the training thread"
+    copying = passes.exchange_cpu_s / max(diagnosis.step_s, 1e-12)
+    evidence, proposals, place = [], [], line_of(diagnosis)
+    if model.arguments.get("gradient_as_bucket_view") == "False" and copying > TRIFLE:
+        text = "share of the step that the thread copies gradients back"
+        evidence.append(Evidence(text, "copy_back_share", copying, TIMED))
+        part = passes.exchange_cpu_s / max(mean_of(diagnosis, "compute"), 1e-12)
+        changes = each(compute=[max(0.0, 1 - times * part) for times in BOTH_WAYS])
+        proposals.append(priced(VIEW.at(place), scenario, *changes, most=changes[-1]))
+    if model.arguments.get("find_unused_parameters") == "True" and model.unused_bytes == 0:
+        text = "find_unused_parameters=True, and bytes of parameters that were unused"
+        evidence.append(Evidence(text, "unused_bytes", 0.0, "DDP logging data"))
+    count = len(model.bucket_bytes or ())
+    few = 0 < count < FEW and model.gradient_bytes > DEFAULT_BYTES
+    if turn_share(diagnosis, "comm") >= NOTICED and (few or count > MANY):
+        text = "buckets in which gradients travel: try others with bucket_cap_mb"
+        evidence.append(Evidence(text, "buckets", float(count), BUILT))
+    return Finding("ddp-overhead-flags", "comm.allreduce", evidence, proposals, place) if evidence else None
+
+
+# dataparallel-used
+DEVICES = 2  # below, it is only a wrapper [TensorBoard plugin of the PyTorch profiler]
+GAIN = (1.0, 1.2, 2.0)  # with two devices, at best twice (chosen)
+DATAPARALLEL_SNIPPET = """\
+torchrun --standalone --nproc_per_node={count} train.py
+# in train.py:
+torch.distributed.init_process_group("nccl")
+device = int(os.environ["LOCAL_RANK"])
+model = DistributedDataParallel(model.to(device), device_ids=[device])
+loader = DataLoader(data, sampler=DistributedSampler(data), batch_size=batch // {count})"""
+USE_DDP = Proposal(
+    id="use-ddp",
+    title="start one process per device: DistributedDataParallel",
+    fix=Fix("wrap the model, and launch with torchrun", DATAPARALLEL_SNIPPET.format(count=2)),
+    factor=GAIN,
+    effort="hours",
+    risk="each rank seeds and logs for itself; batch_size is per rank then",
+    basis="bound",
+)
+
+
+@finding("comm.allreduce", USE_DDP)
+def dataparallel_used(diagnosis: Diagnosis) -> Finding | None:
+    """Fires when one process spreads its model over several devices."""
+    model = wrapped(diagnosis, "dp")
+    if model is None or model.devices < DEVICES:
+        return None
+    place = Location(model.file, model.line, model.function) if model.file else None
+    said, count = "devices that one process drives through nn.DataParallel", model.devices
+    evidence = [Evidence(said, "devices", float(count), "hook on DataParallel")]
+    proposal = replace(
+        USE_DDP.at(place, DATAPARALLEL_SNIPPET.format(count=count)),
+        title=f"{USE_DDP.title} on {count} ranks",
+        most=float(count),
+    )
+    return Finding("dataparallel-used", "comm.allreduce", evidence, [proposal], place)

@@ -1,4 +1,4 @@
-"""All findings and remedies: each family is a module with its FINDINGS, and a page for each of them."""
+"""All findings and remedies: each family is a module with its functions, and a page for each of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..model.diagnosis import Proposal
 from .parts.entry import Entry
 
 FAMILIES = (
-    "containers cpu_compute data_parallel decode device_compute device_health device_transfer host_loop "
-    "input memory precision ranks sample_code saving_logging startup storage threads workers"
+    "containers cpu_compute decode device_compute device_health device_transfer host_loop "
+    "input memory precision ranks sample_code saving_logging storage threads workers"
 ).split()
 HEADING = re.compile(r"^# (.+)\n", re.MULTILINE)
 
@@ -26,7 +26,12 @@ def families() -> dict[str, ModuleType]:
 
 def entries() -> list[Entry]:
     """All findings, by id."""
-    return sorted((one for family in families().values() for one in family.FINDINGS), key=lambda one: one.id)
+    return sorted((one for name in FAMILIES for one in entries_of(name)), key=lambda one: one.id)
+
+
+def entries_of(family: str) -> list[Entry]:
+    """The findings of a family."""
+    return [one for one in vars(families()[family]).values() if isinstance(one, Entry)]
 
 
 def pages() -> dict[str, str]:

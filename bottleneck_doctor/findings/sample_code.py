@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 
 from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
 from ..analyse.inputs import making_of
-from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import WORTH
+from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST
 from ..analyse.verdict import sends
-from ..model.code import Location
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Inputs, Proposal, Scenario
-from ..model.fetches import Repeats
+from ..model.diagnosis import Change, Diagnosis, Finding, Inputs, Proposal, Scenario
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from ..source import code
 from ..source.purpose import is_shrunk_later
-from .parts.entry import Entry, dataloader_loop, given, spread, steady_steps
-from .parts.facts import EQUAL_SHARE, payload_of, place_of, repeats_of
+from .parts.entry import dataloader_loop, finding, given, steady_steps
+from .parts.facts import comes_again, payload_of, place_of, repeats_of
 from .parts.lines import (
-    DRAWS,
     LOOPS,
     PARSES,
     QUERIES,
-    RANDOM,
     SEEN,
     STACKS,
-    TEXTS,
-    WORDS,
     asks_or_parses,
-    called_in,
     crowd_evidence,
     crowded,
     hottest_place,
@@ -40,40 +32,20 @@ from .parts.lines import (
     is_fixed,
     line_evidence,
     lines_of,
-    statement_of,
     what_it_does,
 )
 from .parts.loader_remedies import loader_with, meant
 from .parts.memory_room import fits_memory, keeping, remembering
+from .parts.pricing import MOSTLY, PARTLY, WHOLLY, each, left_of, priced
 from .parts.rewriting import Code, loader_call
 from .parts.waits import BOOKS, held_up, wait_evidence
 
 # python-sample-code-hot
-HOT_SHARE = 0.3  # of a batch's CPU in one line (chosen)
-ELSEWHERE = 0.4  # of a batch's CPU in decoders, unpackers or transforms: other findings report it (chosen)
-COLLATES = 0.25  # of a batch's CPU in the collate function: collate-bound reports it (chosen)
-OUTWEIGHS = 1.5  # times the collate function's share, above which a hot line is reported as well (chosen)
-HELD = 0.8  # of the hottest line's samples in a line, from which it is one of its callers (chosen)
-HALF = 0.5
-# Share of a line's cost that rewriting it saves; of the whole batch if the line is half of it, since the rest
-# then changes too (chosen: 0.78 to 1.02 of the batch in ten measured trainings).
-WRITTEN_ANEW = (HALF, 0.85, 1.0)
-KEPT = (HALF, 1.0, 1.0)  # of the line's own time: what a parser of text finds can be kept, always
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
-OPENING_CALLS = frozenset("open imread imdecode decode_image decode_jpeg read_image".split())
-CHANGED = """\
-# update what the last step has changed, and keep the rest: a sum tree for priorities, sums for means"""
 ROWS = """\
 marks = ",".join("?" * len(indices))                                # once per batch, not per row
 rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
 table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
-RING = """\
-self.states[self.place] = state; self.place = (self.place + 1) % capacity    # arrays, filled in a circle
-chosen = rng.integers(filled, size=batch_size)                               # and a batch is drawn at once
-return self.states[chosen], self.rewards[chosen]"""
-TOKENS = """\
-tokens = tokenizer(texts)["input_ids"]                              # once, before training
-np.save("tokens.npy", np.concatenate(tokens)); np.save("ends.npy", np.cumsum([len(t) for t in tokens]))"""
 PARSED = """\
 self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
 return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
@@ -83,80 +55,41 @@ done = work(values)                                                 # by numpy's
 PREPARED = """\
 torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
 self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
-MOVE = "move the work of this line out of the loop"
-COLUMNS = Proposal(
-    id="columnar-numpy",
-    title="parse once and keep arrays",
-    fix=Fix(MOVE, PARSED),
-    effort="hours",
-    risk="random work stays in the loop",
-    basis="bound",
-)
-ARRAYS = replace(COLUMNS, title="work on whole arrays instead of element by element", fix=Fix(MOVE, WHOLE))
-QUERY = replace(
-    COLUMNS,
-    id="batched-query",
-    title="ask the database once for a whole batch, or keep the table in memory",
-    fix=Fix("ask for all rows of a batch at once, or for the table once", ROWS),
-    risk="rows come in another order; a table in memory must fit there",
-)
-DRAW = replace(
-    COLUMNS,
-    id="ring-buffer",
-    title="draw a batch from arrays at once, not its elements one by one",
-    fix=Fix("indexing a deque takes time in its length: a list, with random.sample as now, is enough", RING),
-    risk="the same seed draws other elements",
-)
-TOKENISE = replace(
-    COLUMNS,
-    id="pretokenize-offline",
-    title="tokenise once, before training",
-    fix=Fix(MOVE, TOKENS),
-    apply="convert",
-)
-CODE_PREPARE = replace(
-    TOKENISE,
-    id="precompute-deterministic",
-    title="do the work of this line once, before training",
-    fix=Fix(MOVE, PREPARED),
-)
-SHRINK = replace(
-    COLUMNS,
-    id="aug-reorder",
-    title="make samples smaller before this line, not after it",
-    fix=Fix(
-        "crop and resize first, then do what this line does",
-        "x = resize(crop(x))              # first\n"
-        "x = colours(blur(x))             # then what costs CPU for each pixel",
-    ),
-    risk="a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
-)
-LESS = replace(
-    COLUMNS,
-    id="cheaper-preprocess",
-    title="spend less CPU in this line, or do its work once",
-    fix=Fix(
-        "spare this line work",
-        "# fewer pixels or tokens; a faster library; or once for all epochs, where nothing in it is random",
-    ),
-)
-CODE_KEEP = replace(
-    LESS,
-    title="keep what this line computes, instead of computing it anew",
-    fix=Fix("spare this line work", CHANGED),
-)
-# Of one that is only given less to do (chosen: of what is cropped first 0.51, 0.53 and 0.96).
-SPARED = {SHRINK.id: (0.25, HALF, 1.0), LESS.id: (0.0, HALF, 1.0)}
 
 
-def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
+def _way(id: str, title: str, snippet: str, risk: str, text: str = "", apply: str = "manual") -> Proposal:
+    text = text or "move the work of this line out of the loop"
+    return Proposal(id, title, Fix(text, snippet), apply=apply, effort="hours", risk=risk, basis="bound")
+
+
+STAYS = "random work stays in the loop"
+COLUMNS = _way("columnar-numpy", "parse once and keep arrays", PARSED, STAYS)
+ARRAYS = _way("columnar-numpy", "work on whole arrays instead of element by element", WHOLE, STAYS)
+PREPARE = _way("precompute-deterministic", "prepare the samples once, before training", PREPARED,
+               "prepare them anew whenever the preparation changes",
+               "write the finished samples to a file once, and load them instead", "convert")  # fmt: skip
+QUERY = _way("batched-query", "ask the database once for a whole batch, or keep the table in memory", ROWS,
+             "rows come in another order; a table in memory must fit there",
+             "ask for all rows of a batch at once, or for the table once")  # fmt: skip
+SHRINK = _way("aug-reorder", "make samples smaller before this line, not after it",
+              "x = resize(crop(x))            # first\nx = colours(blur(x))           # then what costs CPU",
+              "a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
+              "crop and resize first, then do what this line does")  # fmt: skip
+LESS = _way("cheaper-preprocess", "spend less CPU in this line, or keep what it computes",
+            "# fewer pixels or tokens; a faster library; once for all epochs, where nothing is random;\n"
+            "# or update what the last step has changed, and keep the rest: sums for means, a sum tree",
+            STAYS, "spare this line work")  # fmt: skip
+WAYS = (COLUMNS, ARRAYS, QUERY, PREPARE, SHRINK, LESS)
+ANEW = {PARSES: COLUMNS, LOOPS: ARRAYS, QUERIES: QUERY}  # by what the line does
+
+
+@finding("input.preprocess", *WAYS, needs=(steady_steps,))
+def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when one of the user's lines holds much of the CPU of batches that hold the loop up."""
     scenario, inputs, loader = given(diagnosis.scenario), _inputs(diagnosis), diagnosis.loader
-    if sends(scenario):
-        return None
     waited = held_up(diagnosis) or scenario.crowded > 0
     picks = is_indexing(inputs, loader) and not asks_or_parses(diagnosis)
-    if not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
+    if sends(scenario) or not waited or gain(scenario, Change(cpu=0)) < WORTH or picks:
         return None
     reads = inputs.storage + inputs.reading + inputs.network
     if diagnosis.without_loader is not None and reads >= inputs.cpu - inputs.reading:
@@ -164,16 +97,11 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
     lines = lines_of(diagnosis)
     line = lines.hottest
     if line is None:
-        return Abstention(
-            "python-sample-code-hot",
-            "stack samples of the code that makes the batches (py-spy, and some seconds of training)",
-        )
+        return "stack samples of the code that makes the batches (py-spy, and some seconds of training)"
     share = least_cpu_share(line, inputs)
     # Decoding is another finding's, where fetches are timed.
     pictures = lines.library in IMAGES and inputs.batches > 0 and loader is not None
-    if share < HOT_SHARE or pictures or _spoken_for(diagnosis, share) or crowded(diagnosis):
-        return None
-    if gain(scenario, Change(cpu=1 - min(1.0, share))) < WORTH:
+    if share < LARGE_PART or pictures or _spoken_for(diagnosis, share) or crowded(diagnosis):
         return None
     evidence = [
         *crowd_evidence(diagnosis),
@@ -183,13 +111,11 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | Abstention | None:
     ]
     does = what_it_does(diagnosis, line.location, lines.library)
     evidence += [Evidence(SEEN[does])] if does else []
-    ways = _ways(diagnosis, line.location, lines, does)
+    ways = _ways(diagnosis, lines, does)
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
         ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
-    if not ways:
-        ways = [CODE_KEEP if is_fed_back(diagnosis.profile, diagnosis.without_loader) else LESS]
-    shares = {CODE_PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
-    proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways]
+    shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
+    proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways or [LESS]]
     return Finding("python-sample-code-hot", "input.preprocess", evidence, proposals, line.location)
 
 
@@ -206,7 +132,7 @@ def _function_of(line: LineShare, lines: HotLines) -> LineShare:
 def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:
     """Whether a caller of the hottest line crops the result."""
     hottest, sources = given(lines.hottest), diagnosis.profile.sources
-    places = [one.location for one in lines.lines if one.share >= HELD * hottest.share]
+    places = [one.location for one in lines.lines if one.share >= ALL_BUT_NOISE * hottest.share]
     known = [(source, place.line) for place in places if (source := code.source_at(sources, place))]
     return any(is_shrunk_later(source, line) for source, line in known)
 
@@ -224,52 +150,30 @@ def _inputs(diagnosis: Diagnosis) -> Inputs:
 def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
     """Whether decoding, unpacking, transforms or collating takes the time; ``share`` is the line's."""
     inputs, making = diagnosis.inputs, making_of(diagnosis.profile, diagnosis.loader)
-    known = max(inputs.decode, making.unpack_cpu_s, sum(making.transforms.values()))
-    collates = COLLATES * inputs.cpu <= inputs.collate > share * inputs.cpu / OUTWEIGHS
-    return inputs.batches > 0 and (known >= ELSEWHERE * inputs.cpu or collates)
+    transforms = sum(making.transforms.values()) if diagnosis.host.accelerated else 0.0
+    known = max(inputs.decode, making.unpack_cpu_s, transforms)
+    collates = inputs.collate > max(LARGE_PART, share) * inputs.cpu
+    return inputs.batches > 0 and (known >= LARGE_PART * inputs.cpu or collates)
 
 
-def _ways(diagnosis: Diagnosis, place: Location, lines: HotLines, does: str) -> list[Proposal]:
-    """Remedies by what the line does: tokenise once; columns or arrays for parsing and loops; work without a
-    random part is done once, if repeated samples or the function's source show that there is none."""
-    library = lines.library
-    if library in TEXTS:
-        return [TOKENISE]
-    if does in (QUERIES, DRAWS):
-        return [QUERY if does == QUERIES else DRAW]
+def _ways(diagnosis: Diagnosis, lines: HotLines, does: str) -> list[Proposal]:
+    """Remedies by what the line does; work without a random part is done once, if repeated samples or the
+    functions' sources show that there is none."""
     repeats = repeats_of(diagnosis)
-    fixed = repeats is not None and repeats.compared and repeats.equal >= EQUAL_SHARE * repeats.compared
-    unknown = not diagnosis.inputs.batches or _has_no_chance(diagnosis, place, library, does)
     untold = repeats is None or not repeats.compared or is_drawn_later(diagnosis, lines)
-    fixed = fixed or (repeats is None and unknown) or (untold and is_fixed(diagnosis, lines))
-    once = [CODE_PREPARE] * bool(fixed)
-    if does == WORDS:
-        return once or [TOKENISE]
-    if does:
-        return [ARRAYS if does == LOOPS else COLUMNS, *once]
-    return once
-
-
-def _has_no_chance(diagnosis: Diagnosis, place: Location, library: str, does: str) -> bool:
-    """Whether the source shows deterministic work: it opens a picture, or it parses or loops, and nothing in
-    it is random."""
-    found = statement_of(diagnosis, place)
-    if found is None:
-        return False
-    source, statement = found
-    if library in IMAGES:
-        return bool(called_in(statement) & OPENING_CALLS) and RANDOM.search(ast.unparse(statement)) is None
-    return bool(does) and RANDOM.search(source.text) is None
+    fixed = comes_again(diagnosis) or (repeats is None and not diagnosis.inputs.batches)
+    once = [PREPARE] if fixed or (untold and is_fixed(diagnosis, lines)) else []
+    anew = [ANEW[does]] if does else []
+    return anew if does == QUERIES else anew + once
 
 
 def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
-    spared = SPARED.get(remedy.id, KEPT if does == PARSES else WRITTEN_ANEW)
-    part = 1.0 if spared is WRITTEN_ANEW and share >= HALF else min(1.0, share)
-    return replace(
-        remedy.at(line.location),
-        factor=spread(scenario, *(Change(cpu=1 - one * part) for one in spared)),
-        basis="replay" if spared is KEPT else "bound",
-    )
+    """The remedy with its speedups. Where the line is half of the batch, all of the batch is written anew, as
+    the rest then changes too; what a parser of text finds can be kept, always."""
+    lefts = PARTLY if remedy in (SHRINK, LESS) else WHOLLY if does == PARSES else MOSTLY
+    part = 1.0 if lefts is MOSTLY and share >= MOST else share
+    remedy = replace(remedy.at(line.location), basis="replay" if lefts is WHOLLY else "bound")
+    return priced(remedy, scenario, *each(cpu=left_of(part, lefts)))
 
 
 # per-sample-indexing
@@ -278,8 +182,6 @@ ROW_S = 4.5e-6
 GATHER_S = 3.0e-7  # per row in one gather (measured: 0.32, 0.60 and 1.38 µs a row, the line through these)
 GATHER_S_PER_BYTE = 2.64e-10  # for each byte of the row
 SAMPLER_S = 1.6e-7  # more per row where a batch sampler hands over a list of indices (measured)
-STACKED = 0.5  # tensors in a batch over its samples: from here on the samples are kept apart (chosen)
-OWN_SHARE = 0.5  # of a fetch's CPU in the user's collate function: then collating is the problem (chosen)
 FAST_TENSORS = """\
 class FastTensors(torch.utils.data.TensorDataset):
     def __getitems__(self, indices):
@@ -297,9 +199,7 @@ DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
 GATHER = Proposal(
     id="batched-getitems",
     title="take all rows of a batch in one gather",
-    fix=Fix(
-        "let the data set return whole batches", METHOD + "DataLoader(..., collate_fn=lambda batch: batch)"
-    ),
+    fix=Fix("return whole batches", METHOD + "DataLoader(..., collate_fn=lambda batch: batch)"),
     apply="hook",
     risk="transforms must take batches; the values stay the same",
 )
@@ -312,20 +212,24 @@ INDEX = Proposal(
 )
 
 
-def per_sample_indexing(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.indexing", GATHER, INDEX, needs=(dataloader_loop,))
+def per_sample_indexing(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when fetching only indexes rows, and it holds the loop up."""
     loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
-    own = loader.collate != "default_collate" and inputs.collate > OWN_SHARE * inputs.cpu
+    own = (
+        loader.collate != "default_collate" and inputs.collate > MOST * inputs.cpu
+    )  # collating is the problem
     if own or not held_up(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
         return None
     payload = payload_of(diagnosis)
     if payload is None:
-        return Abstention("per-sample-indexing", "the size of a sample: no batch was inspected")
-    row_bytes = (payload.tensor_bytes + payload.other_bytes) / inputs.samples
+        return "the size of a sample: no batch was inspected"
+    if payload.tensors >= MOST * inputs.samples:
+        return None  # samples are kept apart
+    row_s, row_bytes = (
+        one / inputs.samples for one in (inputs.cpu, payload.tensor_bytes + payload.other_bytes)
+    )
     gathered, sampled = (_change(diagnosis, scenario, row_bytes, extra) for extra in (0.0, SAMPLER_S))
-    if payload.tensors >= STACKED * inputs.samples or gain(scenario, gathered) < WORTH:
-        return None
-    row_s = inputs.cpu / inputs.samples
     evidence = [
         Evidence("CPU time per sample, stacking included", "sample_cpu_s", row_s, BOOKS),
         Evidence("bytes of a sample", "sample_bytes", row_bytes, "inspected batches"),
@@ -344,11 +248,8 @@ def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s:
 
     A row of a tensor data set costs what was measured, times this machine's slowness; other rows cost more.
     """
-    row_s = (
-        ROW_S
-        if given(diagnosis.loader).tensor_dataset
-        else max(ROW_S, diagnosis.inputs.cpu / diagnosis.inputs.samples)
-    )
+    tensors, row_s = given(diagnosis.loader).tensor_dataset, diagnosis.inputs.cpu / diagnosis.inputs.samples
+    row_s = ROW_S if tensors else max(ROW_S, row_s)
     left = min(1.0, (GATHER_S + extra_s + row_bytes * GATHER_S_PER_BYTE) / row_s)
     there = Change(cpu=left, collate=left)
     here = replace(there, workers=0, startup=0.0)
@@ -380,19 +281,6 @@ def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Prop
 
 # repeated-deterministic-preprocess
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (chosen)
-WORTH_KEEPING = 0.2  # a kept sample costs at most this share of what making it costs (chosen)
-REPEATS_PREPARE = Proposal(
-    id="precompute-deterministic",
-    title="prepare the samples once, before training",
-    fix=Fix(
-        "write the finished samples to a file once, and load them instead",
-        'torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once\n'
-        'self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__',
-    ),
-    apply="convert",
-    effort="hours",
-    risk="prepare them anew whenever the preparation changes",
-)
 ONCE = """\
 class Once(torch.utils.data.Dataset):
     # built before the loader: workers share its memory
@@ -400,7 +288,7 @@ class Once(torch.utils.data.Dataset):
         self.samples = [base[i] for i in range(len(base))]
     def __len__(self): return len(self.samples)
     def __getitem__(self, i): return self.samples[i]"""
-REPEATS_KEEP = Proposal(
+KEEP = Proposal(
     id="cache-decoded-ram",
     title="prepare the samples once, at the start, and keep them in memory",
     fix=Fix("wrap the data set before it is given to the loader", ONCE),
@@ -409,59 +297,32 @@ REPEATS_KEEP = Proposal(
 )
 
 
-def repeated_deterministic_preprocess(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.preprocess", KEEP, PREPARE, needs=(dataloader_loop,))
+def repeated_deterministic_preprocess(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when samples repeat exactly, cost CPU, and it holds the loop up."""
     loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
     if not held_up(diagnosis) or loader.dataset_kind != "map" or is_indexing(inputs, loader):
         return None
-    repeats = repeats_of(diagnosis)
+    repeats, place = repeats_of(diagnosis), place_of(diagnosis)
     if repeats is None or repeats.compared < COMPARED_AT_LEAST:
-        return Abstention(
-            "repeated-deterministic-preprocess",
-            "the same samples seen in two epochs: let the run go on into its second one",
-        )
+        return "the same samples seen in two epochs: let the run go on into its second one"
     keep = remembering(inputs, repeats.sample_bytes, inputs.cpu)
-    equal = repeats.equal / repeats.compared
-    if equal < EQUAL_SHARE or keep.cpu > WORTH_KEEPING or gain(scenario, keep) < WORTH:
+    if not comes_again(diagnosis) or keep.cpu > MOST:
         return None
     once_s = (inputs.cpu - inputs.collate) / max(inputs.samples, 1.0) * (loader.dataset_length or 0)
-    evidence = [
-        Evidence("share of samples seen again that came out the same", "equal_share", equal, "checksums"),
-        Evidence("samples that were seen again", "compared_samples", float(repeats.compared), "checksums"),
-        Evidence("CPU time to prepare every sample once", "prepare_once_s", once_s or None, BOOKS),
-        *line_evidence(diagnosis),
-        *wait_evidence(diagnosis),
-    ]
-    known = [one for one in evidence if one.value is not None]
-    proposals = _proposals(diagnosis, scenario, repeats, keep)
-    return Finding(
-        "repeated-deterministic-preprocess", "input.preprocess", known, proposals, hottest_place(diagnosis)
+    equal, compared = repeats.equal / repeats.compared, float(repeats.compared)
+    known = (
+        ("share of samples seen again that came out the same", "equal_share", equal, "checksums"),
+        ("samples that were seen again", "compared_samples", compared, "checksums"),
+        ("CPU time to prepare every sample once", "prepare_once_s", once_s or None, BOOKS),
     )
-
-
-def _proposals(diagnosis: Diagnosis, scenario: Scenario, repeats: Repeats, keep: Change) -> list[Proposal]:
-    """Keep samples in memory if all fit; else on disk, whose speed was not measured."""
-    place = place_of(diagnosis)
-    prepare = REPEATS_PREPARE.at(place)
+    evidence = [Evidence(*one) for one in known if one[2] is not None]
+    evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
     if fits_memory(diagnosis, repeats.sample_bytes):
-        in_memory = replace(REPEATS_KEEP.at(place), change=keep, treatments=keeping(diagnosis))
-        return [in_memory, replace(prepare, change=keep)]
-    halfway = replace(keep, storage=1.0, network=1.0, wait=1.0)
-    return [replace(prepare, factor=spread(scenario, Change(), halfway, keep), basis="bound")]
-
-
-FINDINGS = (
-    Entry(
-        "input.preprocess",
-        python_sample_code_hot,
-        needs=(steady_steps,),
-        remedies=(COLUMNS, ARRAYS, QUERY, DRAW, TOKENISE, CODE_PREPARE, SHRINK, LESS, CODE_KEEP),
-    ),
-    Entry("input.indexing", per_sample_indexing, needs=(dataloader_loop,), remedies=(GATHER, INDEX)),
-    Entry(
-        "input.preprocess",
-        repeated_deterministic_preprocess,
-        needs=(dataloader_loop,),
-        remedies=(REPEATS_KEEP, REPEATS_PREPARE),
-    ),
-)
+        in_memory = replace(KEEP.at(place), change=keep, treatments=keeping(diagnosis))
+        proposals = [in_memory, replace(PREPARE.at(place), change=keep, basis="replay")]
+    else:  # on a disk, whose speed was not measured
+        halfway = replace(keep, storage=1.0, network=1.0, wait=1.0)
+        proposals = [priced(PREPARE.at(place), scenario, Change(), halfway, keep)]
+    where = hottest_place(diagnosis)
+    return Finding("repeated-deterministic-preprocess", "input.preprocess", evidence, proposals, where)

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
-from ..analyse.causes import gain, helper_threads, too_many_feeders, without_feeders
+from ..analyse.causes import helper_threads, too_many_feeders, without_feeders
 from ..analyse.host import pool_cpu
 from ..analyse.predict import WORTH, best_setting, doubled
-from ..analyse.shares import PART
+from ..analyse.shares import MOST, NOTICED, PART
 from ..analyse.steps import seconds_in
 from ..analyse.threads import judge_threads
 from ..analyse.verdict import CROWDED
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import PROFILER, threads_set_to
-from .parts.entry import Entry, cpu_loop, dataloader_loop, given, spread
+from .parts.entry import cpu_loop, dataloader_loop, finding, given
 from .parts.facts import place_of
 from .parts.lines import crowd_evidence, crowded, hottest_place, line_evidence
 from .parts.loader_remedies import loader_with
+from .parts.pricing import PARTLY, each, priced, spread
 from .parts.rewriting import Code, loader_call
 from .parts.waits import BOOKS, dearest, wait_evidence, waits
 
@@ -28,38 +29,29 @@ THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # or first: torc
 SET_THREADS = Proposal(
     id="set-threads",
     title="let torch compute with another number of threads",
-    fix=Fix(
-        "in the environment; in the script only where nothing else was handed down",
-        THREADS_SNIPPET.format(count=4),
-    ),
+    fix=Fix("in the environment", THREADS_SNIPPET.format(count=4)),
     apply="env",
     risk="results may differ in the last digits; cores that others take make all threads wait",
     treatments=threads_set_to(4),
 )
 
 
-def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("model.threads", SET_THREADS, needs=(cpu_loop,))
+def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when another number of threads would likely be faster."""
     scenario, held = given(diagnosis.scenario), held_share(diagnosis)
     judged = judge_threads(diagnosis.profile, diagnosis.loop, scenario, diagnosis.host, held)
     if judged.count is None:
-        return Abstention("cpu-threads-misset", "how many threads torch computes with")
-    if judged.count == 1 and judged.large is None and (judged.idle or 0.0) > 0.5:
-        return Abstention(
-            "cpu-threads-misset", "a profiled step: whether operators are large enough to be divided"
-        )
+        return "how many threads torch computes with"
+    if judged.count == 1 and judged.large is None and (judged.idle or 0.0) > MOST:
+        return "a profiled step: whether operators are large enough to be divided"
     if not judged.trouble or judged.factor[2] < WORTH:
         return None
     known = (
         ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
         ("cores that the job may use", "cores", diagnosis.host.cores, "affinity and control group"),
         ("cores that lay idle", "idle_cores", judged.idle, "/proc/stat"),
-        (
-            "share of the profiled CPU in operators of 0.2 ms and more",
-            "large_operator_share",
-            judged.large,
-            PROFILER,
-        ),
+        ("share of CPU in operators of 0.2 ms and more", "large_operator_share", judged.large, PROFILER),
         ("share of the step for which the loop had no core", "held_share", held, "schedstat"),
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
@@ -85,7 +77,6 @@ def held_share(diagnosis: Diagnosis) -> float:
 
 # host-cpu-saturated
 FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9, less CPU time that is charged to no process]
-DATA_SHARE = 0.5  # of the job's CPU goes into batches, or the model is what fills the cores (chosen)
 CAUSES = ("input.preprocess", "input.collate")
 CHEAPER = Proposal(
     id="cheaper-preprocess",
@@ -101,11 +92,8 @@ CHEAPER = Proposal(
 )
 MORE_CORES = Proposal(
     id="more-cores",
-    title="give the job twice the cores",
-    fix=Fix(
-        "raise the container's or the batch system's cores, and the workers with them",
-        "docker run --cpus=4 ...    # and num_workers=4",
-    ),
+    title="give the job more cores",
+    fix=Fix("and the workers with them", "docker run --cpus=4 ...    # kubernetes: resources.limits.cpu"),
     apply="admin",
     effort="hours",
     risk="costs money; two hyperthreads are not two cores",
@@ -120,34 +108,35 @@ MORE_WORKERS = Proposal(
 )
 
 
-def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.preprocess", CHEAPER, MORE_CORES, MORE_WORKERS, needs=(dataloader_loop,))
+def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when workers fill the cores, the loop waits, and twice the workers would not help."""
     loader, scenario, host = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.host
-    if not loader.num_workers or not waits(diagnosis):
+    if not loader.num_workers or not waits(diagnosis) or crowded(diagnosis):
         return None
-    if crowded(diagnosis) or doubled(scenario) >= WORTH:
+    more = doubled(scenario)
+    if more >= WORTH:
         return None
     if host.job_cores is None:
-        return Abstention("host-cpu-saturated", "CPU time of the whole process tree")
+        return "CPU time of the whole process tree"
     making_s = diagnosis.inputs.cpu + diagnosis.inputs.other_cpu
     full = (host.job_cores + (host.foreign_cores or 0.0)) / host.cores
-    if full < FULL_SHARE or making_s < DATA_SHARE * host.job_cores * diagnosis.step_s:
-        return None
-    evidence = [
-        Evidence("share of the cores that is in use", "cores_full_share", full, "process tree, /proc/stat"),
-        Evidence("cores that this job keeps busy", "job_cores", host.job_cores, "process tree"),
-        Evidence("cores that other processes keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
-        Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
-        *line_evidence(diagnosis),
-        *wait_evidence(diagnosis),
-    ]
-    cheaper = spread(scenario, Change(), Change(cpu=0.5), Change(cpu=0.0))
+    if full < FULL_SHARE or making_s < MOST * host.job_cores * diagnosis.step_s:
+        return None  # the cores are not full, or the model is what fills them
+    known = (
+        ("share of the cores that is in use", "cores_full_share", full, "process tree, /proc/stat"),
+        ("cores that this job keeps busy", "job_cores", host.job_cores, "process tree"),
+        ("cores that other processes keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
+        ("what twice the workers would bring", "doubled_speedup", more, "replay"),
+    )
+    evidence = [Evidence(*one) for one in known if one[2] is not None]
+    evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
     twice, stay = 2 * scenario.workers, loader_call(loader, num_workers=loader.num_workers)
     cores = 2 * scenario.cores  # with the number of workers that suits them
     workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
     command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"
     proposals = [
-        replace(CHEAPER.at(place_of(diagnosis)), factor=cheaper),
+        priced(CHEAPER.at(place_of(diagnosis)), scenario, *each(cpu=PARTLY)),
         replace(MORE_CORES.at(None, command), change=Change(cores=cores, workers=workers)),
         replace(
             MORE_WORKERS.at(loader.location, stay),
@@ -155,24 +144,18 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | Abstention | None:
             treatments=(loader_with(loader, num_workers=twice),),
         ),
     ]
-    known = [one for one in evidence if one.value is not None]
-    return Finding(
-        "host-cpu-saturated", dearest(diagnosis, CAUSES), known, proposals, hottest_place(diagnosis)
-    )
+    cause = dearest(diagnosis, CAUSES)
+    return Finding("host-cpu-saturated", cause, evidence, proposals, hottest_place(diagnosis))
 
 
 # cpu-stolen-by-others
 STOLEN_CORES = 0.5  # (chosen)
-STOLEN_LITTLE = 0.25  # if the run queue confirms it (chosen)
-QUEUE_SHARE = 0.15  # of running and waiting to run (chosen)
-ROOM = 0.9  # of its cores, below which the job cannot have caused the queue alone (chosen)
 STOLEN_BOOKS = "/proc/stat less the process tree"
 ISOLATE = Proposal(
     id="isolate-cpus",
     title="give the job cores of its own",
     fix=Fix(
-        "pin the job and the others to different cores, or ask the scheduler for a machine alone",
-        "renice -n 19 -p PID    # for each of the others, or taskset -cp CORES PID",
+        "or ask for a machine alone", "renice -n 19 -p PID    # each of the others; or taskset -cp CORES PID"
     ),
     change=Change(strangers=0.0),
     apply="admin",
@@ -180,31 +163,33 @@ ISOLATE = Proposal(
 )
 
 
-def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.oversubscribed", ISOLATE)
+def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when other processes use cores that the job may use."""
     host, inputs = diagnosis.host, diagnosis.inputs
     if diagnosis.scenario is None or host.foreign_cores is None:
-        return Abstention("cpu-stolen-by-others", "CPU time of the machine and of the job's process tree")
+        return "CPU time of the machine and of the job's process tree"
     out_of_reach = max(0.0, diagnosis.profile.machine.cores_online - host.cores)
-    stolen = host.foreign_cores - out_of_reach
-    running = inputs.cpu + inputs.queue
-    queue = inputs.queue / running if running > 0 else 0.0
-    crowded = queue > QUEUE_SHARE and host.job_cores is not None and host.job_cores < ROOM * host.cores
-    if stolen < STOLEN_CORES and not (stolen >= STOLEN_LITTLE and crowded):
+    if host.foreign_cores - out_of_reach < STOLEN_CORES:
         return None
-    evidence = [Evidence("cores that others used", "foreign_cores", host.foreign_cores, STOLEN_BOOKS),
-                Evidence("cores that the job may use", "cores", host.cores, "affinity, quota")]  # fmt: skip
-    if host.job_cores is not None:
-        evidence.append(Evidence("cores that the job used", "job_cores", host.job_cores, "process tree"))
-    evidence.append(Evidence("share of the fetches' runnable time spent waiting for a core",
-                             "fetch_queue_share", queue, "schedstat"))  # fmt: skip
-    verdict = diagnosis.verdict  # if cores are not the limit, other processes are not the verdict's cause
-    cause = verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"
-    return Finding("cpu-stolen-by-others", cause, evidence, [ISOLATE])
+    queue = inputs.queue / max(inputs.cpu + inputs.queue, 1e-12)
+    known = (
+        ("cores that others used", "foreign_cores", host.foreign_cores, STOLEN_BOOKS),
+        ("cores that the job may use", "cores", host.cores, "affinity, quota"),
+        ("cores that the job used", "job_cores", host.job_cores, "process tree"),
+        ("share of a fetch's runnable time without a core", "fetch_queue_share", queue, "schedstat"),
+    )
+    evidence = [Evidence(*one) for one in known if one[2] is not None]
+    return Finding("cpu-stolen-by-others", _cause(diagnosis), evidence, [ISOLATE])
+
+
+def _cause(diagnosis: Diagnosis) -> str:
+    """The verdict's cause where cores are the limit; else too few cores are not what the verdict is about."""
+    verdict = diagnosis.verdict
+    return verdict.cause if verdict.bound == "cpu" else "input.oversubscribed"
 
 
 # cgroup-cpu-throttled
-THROTTLED = 0.05  # of the periods end early (chosen)
 CPU_LEFT = (1.0, 0.4, 0.06)  # of an operator's CPU when its threads fit: none spared, 0.24 and 0.06 measured
 QUOTA_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # and num_workers at most quota less threads"
 FEWER_THREADS = Proposal(
@@ -215,24 +200,17 @@ FEWER_THREADS = Proposal(
     basis="bound",
     treatments=threads_set_to(2),
 )
-RAISE_QUOTA = Proposal(
-    id="more-cores",
-    title="raise the container's CPU quota",
-    fix=Fix(
-        "ask for the cores that the job sees", "docker run --cpus=8 ...    # kubernetes: resources.limits.cpu"
-    ),
-    apply="admin",
-)
 
 
-def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.oversubscribed", FEWER_THREADS, MORE_CORES)
+def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the CPU quota throttles the job."""
-    machine, host = diagnosis.profile.machine, diagnosis.host
-    if machine.quota_cores is None or diagnosis.scenario is None:
+    machine, host, scenario = diagnosis.profile.machine, diagnosis.host, diagnosis.scenario
+    if machine.quota_cores is None or scenario is None:
         return None
     if host.throttled is None:
-        return Abstention("cgroup-cpu-throttled", "the quota's periods, from the control group's cpu.stat")
-    if host.throttled <= THROTTLED:
+        return "the quota's periods, from the control group's cpu.stat"
+    if host.throttled <= NOTICED:
         return None
     trainers = [one for one in diagnosis.profile.processes if one.role == "trainer"]
     threads = next((one.torch_threads for one in trainers if one.torch_threads), None)
@@ -243,34 +221,22 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | Abstention | None:
         ("threads that the model computes with", "torch_threads", threads, "torch.get_num_threads"),
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
-    cause = diagnosis.verdict.cause if diagnosis.verdict.bound == "cpu" else "input.oversubscribed"
-    proposals = _fewer_threads(diagnosis, threads)
+    proposals, fitting = [], max(1, int(machine.quota_cores))
+    if threads and threads > fitting and scenario.threads > fitting:
+        wide = scenario.threads / fitting  # the same CPU time on fewer threads
+        changes = [Change(threads=float(fitting), compute=wide * left) for left in CPU_LEFT]
+        fewer = FEWER_THREADS.at(None, QUOTA_SNIPPET.format(count=fitting))
+        fewer = replace(fewer, treatments=threads_set_to(fitting))
+        proposals.append(priced(fewer, scenario, *changes, most=changes[-1]))
     cores = float(machine.affinity_cores or machine.cores_online)
     if cores > machine.cores:
         command = f"docker run --cpus={cores:g} ...    # kubernetes: resources.limits.cpu"
-        proposals.append(replace(RAISE_QUOTA.at(None, command), change=Change(cores=cores)))
-    return Finding("cgroup-cpu-throttled", cause, evidence, proposals)
-
-
-def _fewer_threads(diagnosis: Diagnosis, threads: int | None) -> list[Proposal]:
-    """The remedy for a model with more threads than the quota has cores."""
-    scenario, quota = diagnosis.scenario, diagnosis.profile.machine.quota_cores or 1.0
-    fitting = max(1, int(quota))
-    if scenario is None or not threads or threads <= fitting or scenario.threads <= fitting:
-        return []
-    wide = scenario.threads / fitting  # the same CPU time on fewer threads
-    low, likely, high = (Change(threads=float(fitting), compute=wide * left) for left in CPU_LEFT)
-    return [
-        replace(
-            FEWER_THREADS.at(None, QUOTA_SNIPPET.format(count=fitting)),
-            factor=spread(scenario, low, likely, high),
-            most=gain(scenario, high),
-            treatments=threads_set_to(fitting),
-        )
-    ]
+        proposals.append(replace(MORE_CORES.at(None, command), change=Change(cores=cores)))
+    return Finding("cgroup-cpu-throttled", _cause(diagnosis), evidence, proposals)
 
 
 # worker-thread-oversubscription
+OVERSUBSCRIBED, CAUSE = "worker-thread-oversubscription", "input.oversubscribed"
 BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool (measured: NumPy products on two cores)
 ONE_THREAD = """\
 def one_thread(_):                                   # import threadpoolctl, cv2
@@ -280,10 +246,7 @@ def one_thread(_):                                   # import threadpoolctl, cv2
 LIMIT = Proposal(
     id="worker-threads-1",
     title="one thread for the libraries inside each worker",
-    fix=Fix(
-        "limit the pools when a worker starts",
-        ONE_THREAD.format(call="DataLoader(..., worker_init_fn=one_thread)"),
-    ),
+    fix=Fix("when a worker starts", ONE_THREAD.format(call="DataLoader(..., worker_init_fn=one_thread)")),
     apply="hook",
     risk="sums in another order change the last digits",
     treatments=(Treatment("worker_threads"),),
@@ -304,46 +267,32 @@ def timed_fetches_or_pool(diagnosis: Diagnosis) -> str | None:
     return None if _has_crowded_pool(diagnosis) else dataloader_loop(diagnosis)
 
 
-def worker_thread_oversubscription(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.oversubscribed", LIMIT, SHRINK_POOL, needs=(timed_fetches_or_pool,))
+def worker_thread_oversubscription(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when thread pools in several workers oversubscribe the cores and the loop waits."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs
     if _has_crowded_pool(diagnosis):
         return _own_pool(diagnosis, scenario)
     loader = given(diagnosis.loader)
-    if loader.num_workers < 2:
-        return None
     pool = pool_cpu(inputs, scenario.transport.serialise)
-    if not waits(diagnosis) or pool < PART * (inputs.cpu + pool):
+    share = pool / max(inputs.cpu + pool, 1e-12)
+    if loader.num_workers < 2 or not waits(diagnosis) or share < PART:
         return None
     if not inputs.queue and diagnosis.host.job_cores is None:
-        return Abstention("worker-thread-oversubscription", "how long fetches wait for a core (schedstat)")
-    crowd = helper_threads(scenario, inputs, diagnosis.host)
+        return "how long fetches wait for a core (schedstat)"
+    crowd, queue = helper_threads(scenario, inputs, diagnosis.host), inputs.queue / inputs.wall
     if crowd == 1.0:
         return None
-    factor = _alone(scenario, crowd)
-    if factor[1] < WORTH:
-        return None
-    share = pool / (inputs.cpu + pool)
     evidence = [
         Evidence("share of the workers' CPU outside the fetching thread", "pool_share", share, BOOKS),
-        Evidence(
-            "share of a fetch that it waits for a core",
-            "fetch_queue_share",
-            inputs.queue / inputs.wall,
-            "schedstat",
-        ),
+        Evidence("share of a fetch that it waits for a core", "fetch_queue_share", queue, "schedstat"),
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
     call = loader_call(loader, worker_init_fn=Code("one_thread"))
-    proposal = replace(LIMIT.at(loader.location, ONE_THREAD.format(call=call)), factor=factor)
-    return Finding(
-        "worker-thread-oversubscription",
-        "input.oversubscribed",
-        evidence,
-        [proposal],
-        hottest_place(diagnosis),
-    )
+    limit = LIMIT.at(loader.location, ONE_THREAD.format(call=call))
+    proposals = [priced(limit, scenario, *_alone(crowd))]
+    return Finding(OVERSUBSCRIBED, CAUSE, evidence, proposals, hottest_place(diagnosis))
 
 
 def _has_crowded_pool(diagnosis: Diagnosis) -> bool:
@@ -353,55 +302,24 @@ def _has_crowded_pool(diagnosis: Diagnosis) -> bool:
     )
 
 
-def _alone(scenario: Scenario, crowd: float) -> tuple[float, float, float]:
-    """Speedups by replay if the threads that make batches have no pool threads."""
+def _alone(crowd: float) -> list[Change]:
+    """The threads that make batches have no pool threads: a batch's CPU includes spinning for these."""
     best = min(1 / crowd, BEST)
-    likely = Change(cpu=sqrt(best / crowd))  # a batch's CPU includes time spent spinning for the pool
-    return spread(scenario, Change(), likely, Change(cpu=best))
+    return each(cpu=(1.0, sqrt(best / crowd), best))
 
 
 def _own_pool(diagnosis: Diagnosis, scenario: Scenario) -> Finding | None:
     """The same finding for threads and processes that the script itself started."""
     gained, helped = without_feeders(scenario), diagnosis.host.helped
-    factor = (2 * gained / (1 + gained), gained, gained)
-    beside = []
+    factor, evidence = (2 * gained / (1 + gained), gained, gained), crowd_evidence(diagnosis)
     if helped > 1.0:
-        factor = max(factor, _alone(scenario, helped), key=lambda one: one[1])
+        factor = max(factor, spread(scenario, *_alone(helped)), key=lambda one: one[1])
         text = "CPU of the processes that feed the loop over that of their main threads"
-        beside = [Evidence(text, "helped", helped, "schedstat")]
+        evidence.insert(0, Evidence(text, "helped", helped, "schedstat"))
     if factor[1] < CROWDED:
         return None
-    count = max(1, int(scenario.cores))
-    evidence = [
-        *beside,
-        *crowd_evidence(diagnosis),
-        Evidence("cores that the job may use", "cores", scenario.cores, "affinity and control group"),
-        *line_evidence(diagnosis),
-    ]
-    proposal = replace(SHRINK_POOL.at(None, OWN_POOL.format(count=count)), factor=factor)
-    return Finding(
-        "worker-thread-oversubscription",
-        "input.oversubscribed",
-        evidence,
-        [proposal],
-        hottest_place(diagnosis),
-    )
-
-
-FINDINGS = (
-    Entry("model.threads", cpu_threads_misset, needs=(cpu_loop,), remedies=(SET_THREADS,)),
-    Entry(
-        "input.preprocess",
-        host_cpu_saturated,
-        needs=(dataloader_loop,),
-        remedies=(CHEAPER, MORE_CORES, MORE_WORKERS),
-    ),
-    Entry("input.oversubscribed", cpu_stolen_by_others, remedies=(ISOLATE,)),
-    Entry("input.oversubscribed", cgroup_cpu_throttled, remedies=(FEWER_THREADS, RAISE_QUOTA)),
-    Entry(
-        "input.oversubscribed",
-        worker_thread_oversubscription,
-        needs=(timed_fetches_or_pool,),
-        remedies=(LIMIT, SHRINK_POOL),
-    ),
-)
+    cores = Evidence("cores that the job may use", "cores", scenario.cores, "affinity and control group")
+    evidence += [cores, *line_evidence(diagnosis)]
+    pool = SHRINK_POOL.at(None, OWN_POOL.format(count=max(1, int(scenario.cores))))
+    proposals = [replace(pool, factor=factor)]
+    return Finding(OVERSUBSCRIBED, CAUSE, evidence, proposals, hottest_place(diagnosis))

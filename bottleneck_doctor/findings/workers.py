@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from math import floor
-from statistics import fmean
 
 from ..analyse.causes import fewer_workers, gain
-from ..analyse.inputs import fetches_of, making_of
-from ..analyse.predict import WORTH, best_setting, doubled
+from ..analyse.inputs import making_of
+from ..analyse.predict import TRIFLE, WORTH, best_setting, doubled
 from ..analyse.scenario import THREADS_MARK
+from ..analyse.shares import ALL_BUT_NOISE, MOST, NOTICED
 from ..analyse.steps import seconds_in
 from ..analyse.whole_run import life_of
-from ..model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
-from ..model.fetches import FetchTable
-from ..model.loops import Loader, Loop
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import NOTHING, Entry, dataloader_loop, given, spread
+from .parts.entry import dataloader_loop, finding, given
 from .parts.facts import payload_of, place_of, readings
 from .parts.lines import crowded
 from .parts.loader_remedies import (
@@ -30,25 +28,26 @@ from .parts.loader_remedies import (
     reserve_cores,
     without_workers,
 )
+from .parts.pricing import NOTHING
 from .parts.waits import HOOK, dearest, takes_turns, wait_evidence, waits
 
 # workers-too-few
-BUSY_SHARE = 0.8  # of the workers' time in fetches (chosen)
+BUSY = 0.8  # of the workers' time in fetches (chosen)
 CAUSES = ("input.preprocess", "input.collate", "input.storage", "input.network", "input.wait")
 
 
-def workers_too_few(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.preprocess", WORKERS, needs=(dataloader_loop,))
+def workers_too_few(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when workers are busy, the loop waits, and the replay predicts a gain from more workers."""
     loader, scenario, busy = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs.busy
-    if not loader.num_workers:
+    if not loader.num_workers or not waits(diagnosis):
         return None
     best = best_setting(scenario)
-    more = Change(workers=best.workers)
-    if not waits(diagnosis) or best.workers <= scenario.workers or gain(scenario, more) < WORTH:
+    if best.workers <= scenario.workers or gain(scenario, Change(workers=best.workers)) < WORTH:
         return None
     if busy is None:
-        return Abstention("workers-too-few", "how busy the workers are: fewer than two fetches were timed")
-    if busy < BUSY_SHARE or takes_turns(diagnosis) or crowded(diagnosis):
+        return "how busy the workers are: fewer than two fetches were timed"
+    if busy < BUSY or takes_turns(diagnosis) or crowded(diagnosis):
         return None
     count = float(loader.num_workers)
     evidence = [
@@ -62,36 +61,32 @@ def workers_too_few(diagnosis: Diagnosis) -> Finding | Abstention | None:
 
 
 # workers-too-many
-QUEUE_SHARE = 0.1  # of the step in which the loop's thread waits for a core (chosen)
 SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (chosen)
 
 
-def workers_too_many(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.oversubscribed", FEWER, RESERVE, needs=(dataloader_loop,))
+def workers_too_many(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when model threads and workers oversubscribe the cores, and that holds the loop up."""
     loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
-    if not loader.num_workers:
-        return None
     crowd, cores = scenario.workers + scenario.threads, scenario.cores
-    if crowd <= cores + SLACK_CORES:
+    if not loader.num_workers or crowd <= cores + SLACK_CORES:
         return None
     queue, fewer = _queue_share(diagnosis), fewer_workers(scenario)
     wide = scenario.threads >= THREADS_MARK
     if wide and queue is None and fewer < WORTH:
-        return Abstention("workers-too-many", "how long the loop's thread waits for a core (schedstat)")
+        return "how long the loop's thread waits for a core (schedstat)"
     proposals = [_many_fewer(scenario, loader)] if fewer >= WORTH else []
-    if wide and queue is not None and queue >= QUEUE_SHARE:
+    if wide and queue is not None and queue >= NOTICED:
         proposals += reserve_cores(diagnosis)
     if not proposals:
         return None
-    evidence = [
-        Evidence(
-            "workers and threads of the model together", "wanted_cores", crowd, "process and thread CPU"
-        ),
-        Evidence("cores that the job may use", "cores", cores, "affinity and quota"),
-        Evidence("share of the step that the loop waits for a core", "loop_queue_share", queue, "schedstat"),
-    ]
-    known = [one for one in evidence if one.value is not None]
-    return Finding("workers-too-many", "input.oversubscribed", known, proposals, loader.location)
+    known = (
+        ("workers and threads of the model together", "wanted_cores", crowd, "process and thread CPU"),
+        ("cores that the job may use", "cores", cores, "affinity and quota"),
+        ("share of the step that the loop waits for a core", "loop_queue_share", queue, "schedstat"),
+    )
+    evidence = [Evidence(*one) for one in known if one[2] is not None]
+    return Finding("workers-too-many", "input.oversubscribed", evidence, proposals, loader.location)
 
 
 def _queue_share(diagnosis: Diagnosis) -> float | None:
@@ -113,12 +108,7 @@ def _many_fewer(scenario: Scenario, loader: Loader) -> Proposal:
 
 # worker-respawn
 CAUSE = "input.worker_startup"
-START_SHARE = 0.02  # of an epoch (chosen)
-FEW_BATCHES = 10  # from one iterator; with fewer, the script calls next(iter(loader)) (chosen)
-MOST = 0.5  # of the time for starts saved by persistent workers: then fewer workers are not offered (chosen)
-# for an epoch's beginning with persistent workers (measured, two workers; fork 0.07 to 0.28 s, spawn 2.4 to
-# 5)
-PERSISTENT_S = 0.002
+PERSISTENT_S = 0.002  # for an epoch's beginning with persistent workers (measured, two workers)
 KEEP_WORKERS = Proposal(
     id="persistent-workers",
     title="keep the workers between epochs",
@@ -129,33 +119,17 @@ KEEP_WORKERS = Proposal(
 BUILD_ONCE = Proposal(
     id="persistent-workers",
     title="build the loader once, before the loop over epochs",
-    fix=Fix(
-        "a new loader starts new workers",
-        "loader = DataLoader(...)     # before: for epoch in range(epochs):",
-    ),
+    fix=Fix("before the epochs", "loader = DataLoader(...)     # then: for epoch in range(epochs)"),
     risk="workers do not see later changes to the data set",
 )
-NEXT_BATCH = """\
-batches = iter(loader)                              # once, before the loop over steps
-for step in range(steps):
-    try:
-        batch = next(batches)
-    except StopIteration:
-        batches = iter(loader)
-        batch = next(batches)"""
-HOIST = Proposal(
-    id="hoist-iterator",
-    title="make the iterator once, not at every step",
-    fix=Fix("take `iter(loader)` out of the loop over steps", NEXT_BATCH),
-    risk="batches then come from whole shuffled passes instead of always their beginnings",
-)
 
 
-def worker_respawn(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding(CAUSE, KEEP_WORKERS, BUILD_ONCE, FEWER)
+def worker_respawn(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the beginnings of epochs cost a share of them that persistent workers would save, or where
     starting workers is what the run's time goes into."""
     of_run = _in_run(diagnosis) if diagnosis.subject == "run" else None
-    return of_run or _in_steps(diagnosis)
+    return of_run or dataloader_loop(diagnosis) or _in_steps(diagnosis)
 
 
 def _in_run(diagnosis: Diagnosis) -> Finding | None:
@@ -165,13 +139,13 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
     if loader is None or not loader.num_workers or life is None or whole.starting_s <= 0:
         return None
     started = sum(one.role == "worker" for one in diagnosis.profile.processes)
+    share = whole.starting_s / max(whole.run_s, 1e-9)
     known = (
-        ("share of the run that goes into starting workers", "worker_start_share",
-         whole.starting_s / max(whole.run_s, 1e-9)),
+        ("share of the run that goes into starting workers", "worker_start_share", share),
         ("time in which the loop waits for workers to start and to end", "worker_start_s", whole.starting_s),
         ("time in training steps", "training_steps_s", whole.steps_s),
         ("workers started", "workers_started", float(started)),
-    )  # fmt: skip
+    )
     evidence = [Evidence(*one, HOOK) for one in known]
     proposals = []
     again = 1 - 1 / max(1, life.beginnings)  # share of starts after the first
@@ -180,23 +154,22 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
     if life.beginnings > 1 and later_s > 0:
         proposals.append(_of_the_run(_persisting(loader), whole.run_s, later_s, later_s))
     few = max(1, floor(diagnosis.profile.machine.cores))
-    spared = whole.starting_s * (1 - few / loader.num_workers)
-    alone = _spared_by_none(diagnosis, whole.starting_s)
-    if alone > max(spared, later_s):
-        proposals.append(_of_the_run(_respawn_fewer(loader, 0), whole.run_s, alone, whole.starting_s))
-    elif spared > 0 and later_s < MOST * whole.starting_s:
-        proposals.append(_of_the_run(_respawn_fewer(loader, few), whole.run_s, spared, whole.starting_s))
+    spared_s = whole.starting_s * (1 - few / loader.num_workers)
+    alone_s = _spared_by_none(diagnosis, whole.starting_s)
+    if alone_s > max(spared_s, later_s):
+        few, spared_s = 0, alone_s
+    if spared_s > 0 and (few == 0 or later_s < MOST * whole.starting_s):
+        proposals.append(_of_the_run(_respawn_fewer(loader, few), whole.run_s, spared_s, whole.starting_s))
     return Finding("worker-respawn", CAUSE, evidence, proposals, loader.location)
 
 
 def _of_the_run(proposal: Proposal, run_s: float, spared_s: float, most_s: float) -> Proposal:
-    """The remedy with its speedup of the whole run."""
-    spared = (0.7 * spared_s, spared_s, most_s)
-    low, likely, high = (run_s / max(run_s - one, 1e-2 * run_s) for one in spared)
-    return replace(
-        proposal, title=f"{proposal.title} (gain of the whole run)", change=None, factor=(low, likely, high),
-        basis="amdahl", scope="run",
-    )  # fmt: skip
+    """The remedy with its speedup of the whole run; at worst it spares half of that."""
+    low, likely, high = (
+        run_s / max(run_s - one, 1e-2 * run_s) for one in (MOST * spared_s, spared_s, most_s)
+    )
+    title = f"{proposal.title} (gain of the whole run)"
+    return replace(proposal, title=title, factor=(low, likely, high), basis="amdahl", scope="run")
 
 
 def _spared_by_none(diagnosis: Diagnosis, starting_s: float) -> float:
@@ -213,49 +186,33 @@ def _respawn_fewer(loader: Loader, few: int) -> Proposal:
     return replace(fewer, title=f"start fewer workers: {few or 'none'} instead of {loader.num_workers}")
 
 
-def _in_steps(diagnosis: Diagnosis) -> Finding | Abstention | None:
+def _in_steps(diagnosis: Diagnosis) -> Finding | str | None:
     """The finding for steady steps."""
-    if missing := dataloader_loop(diagnosis):
-        return Abstention("worker-respawn", missing)
-    loader, loop, scenario = given(diagnosis.loader), given(diagnosis.loop), given(diagnosis.scenario)
+    loader, scenario = given(diagnosis.loader), given(diagnosis.scenario)
     if not loader.num_workers:
         return None
     started = sum(one.role == "worker" and one.loader == loader.key for one in diagnosis.profile.processes)
     if loader.persistent_workers and started <= loader.num_workers:
         return None
     if not scenario.epoch.steps:
-        return Abstention("worker-respawn", "the beginning of a second epoch: this run had one")
+        return "the beginning of a second epoch: this run had one"
     start_s = scenario.epoch.seconds
     share = start_s / (scenario.epoch.steps * diagnosis.step_s)
-    if share <= START_SHARE:
+    if share <= TRIFLE:
         return None
-    evidence = [
-        Evidence("share of an epoch that its beginning takes", "epoch_start_share", share, HOOK),
-        Evidence("wait at an epoch's beginning, beyond one batch", "epoch_start_s", start_s, HOOK),
-        Evidence("batches from one iterator", "epoch_batches", float(scenario.epoch.steps), HOOK),
-        *(
-            [Evidence("workers started for this loader", "workers_started", started, "agents")]
-            if started
-            else []
-        ),
-    ]
-    once = Change(startup=min(1.0, PERSISTENT_S / max(start_s, 1e-12)))
-    proposals = [replace(HOIST.at(loader.location), change=once)] if _abandoned(loop, loader) else []
-    proposals.append(replace(_persisting(loader), change=once))
-    # without workers nothing starts, which the replay of steps does not count
-    proposals += without_workers(
-        diagnosis, "the loop makes these batches faster than workers start", gain=1.0
+    known = (
+        ("share of an epoch that its beginning takes", "epoch_start_share", share),
+        ("wait at an epoch's beginning, beyond one batch", "epoch_start_s", start_s),
+        ("batches from one iterator", "epoch_batches", float(scenario.epoch.steps)),
+        ("workers started for this loader", "workers_started", float(started) or None),
     )
+    evidence = [Evidence(*one, HOOK) for one in known if one[2] is not None]
+    once = Change(startup=min(1.0, PERSISTENT_S / max(start_s, 1e-12)))
+    proposals = [replace(_persisting(loader), change=once)]
+    # without workers nothing starts, which the replay of steps does not count
+    why = "the loop makes these batches faster than workers start"
+    proposals += without_workers(diagnosis, why, gain=1.0)
     return Finding("worker-respawn", CAUSE, evidence, proposals, loader.location)
-
-
-def _abandoned(loop: Loop, loader: Loader) -> bool:
-    """Whether iterators are dropped after a few batches of a longer data set."""
-    if not loop.epochs.batches:
-        return False
-    taken = fmean(loop.epochs.batches)
-    whole = (loader.dataset_length or 0) / (loader.batch_size or 1)
-    return taken < FEW_BATCHES and (not loader.dataset_length or taken < whole - 1)
 
 
 def _persisting(loader: Loader) -> Proposal:
@@ -266,15 +223,10 @@ def _persisting(loader: Loader) -> Proposal:
 
 
 # shm-exhaustion
-ROOM = 2.0  # times what the slots hold: batches vary, and are freed late (chosen)
-DESCRIPTORS = 0.8  # of the limit in use (chosen)
 MORE_ROOM = Proposal(
     id="grow-shm",
     title="give the container more shared memory",
-    fix=Fix(
-        "raise its size; kubernetes: an emptyDir of medium Memory at /dev/shm",
-        "docker run --shm-size=8g ...    # or --ipc=host",
-    ),
+    fix=Fix("kubernetes: an emptyDir of medium Memory", "docker run --shm-size=8g ...    # or --ipc=host"),
     factor=NOTHING,
     apply="admin",
     risk="it counts as memory of the container",
@@ -282,10 +234,7 @@ MORE_ROOM = Proposal(
 MORE_FILES = Proposal(
     id="raise-descriptor-limit",
     title="allow more open files, or share tensors by name",
-    fix=Fix(
-        "raise the limit before the training starts",
-        "ulimit -n 65536    # or torch.multiprocessing.set_sharing_strategy('file_system')",
-    ),
+    fix=Fix("before the start", "ulimit -n 65536    # or set_sharing_strategy('file_system')"),
     factor=NOTHING,
     apply="env",
     treatments=(Treatment("descriptors", {}),),
@@ -300,27 +249,27 @@ FEWER_IN_FLIGHT = Proposal(
 )
 
 
-def shm_exhaustion(diagnosis: Diagnosis) -> Finding | Abstention | None:
+@finding("input.ipc", MORE_ROOM, MORE_FILES, FEWER_IN_FLIGHT, needs=(dataloader_loop,))
+def shm_exhaustion(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when shared memory or descriptors may not suffice."""
     loader = given(diagnosis.loader)
     if not loader.num_workers:
         return None
     payload, room = payload_of(diagnosis), _room(diagnosis)
     if payload is None or room is None:
-        return Abstention("shm-exhaustion", "the size of a batch, and the room in /dev/shm")
+        return "the size of a batch, and the room in /dev/shm"
     slots = loader.num_workers * (loader.prefetch_factor or 2) + 1
     need = slots * payload.tensor_bytes
-    used, limit = _descriptors(diagnosis)
-    tight, crowded = ROOM * need > room, limit > 0 and used >= DESCRIPTORS * limit
+    used = _descriptors(diagnosis)
+    tight, crowded = need > MOST * room, used >= ALL_BUT_NOISE  # batches vary, and are freed late
     if not tight and not crowded:
         return None
-    evidence = [
-        Evidence("bytes that the loader's batches can hold at once", "batches_bytes", need, "batches seen"),
-        Evidence("bytes of room in /dev/shm at the start", "shm_free_bytes", room, "statvfs"),
-    ]
-    if limit > 0:
-        evidence.append(Evidence("share of its descriptors that a process used", "descriptor_share",
-                                 used / limit, "/proc/PID/fd"))  # fmt: skip
+    known = (
+        ("bytes that the loader's batches can hold at once", "batches_bytes", need, "batches seen"),
+        ("bytes of room in /dev/shm at the start", "shm_free_bytes", room, "statvfs"),
+        ("share of its descriptors that a process used", "descriptor_share", used or None, "/proc/PID/fd"),
+    )
+    evidence = [Evidence(*one) for one in known if one[2] is not None]
     proposals = [MORE_ROOM] * tight + [MORE_FILES] * crowded
     if (loader.prefetch_factor or 2) > 1:
         proposals.append(on_loader(FEWER_IN_FLIGHT, loader, prefetch_factor=1))
@@ -333,19 +282,16 @@ def _room(diagnosis: Diagnosis) -> float | None:
     return max((value for _, value in seen), default=diagnosis.profile.machine.shm_free_bytes)
 
 
-def _descriptors(diagnosis: Diagnosis) -> tuple[float, float]:
-    """(descriptors in use, limit) at the fullest reading; zeros without readings."""
+def _descriptors(diagnosis: Diagnosis) -> float:
+    """The largest share of its descriptors that a process used; 0 without readings."""
     series = diagnosis.profile.series
     used, limits = (readings(series, name) for name in ("descriptors", "descriptor_limit"))
-    pairs = [(one, most) for (_, one), (_, most) in zip(used, limits, strict=False) if most > 0]
-    return max(pairs, key=lambda pair: pair[0] / pair[1], default=(0.0, 0.0))
+    pairs = zip(used, limits, strict=False)
+    return max((one / most for (_, one), (_, most) in pairs if most > 0), default=0.0)
 
 
 # iterable-sharding
 COMPARED_AT_LEAST = 4  # pairs of batches (chosen)
-EQUAL_SHARE = 0.9  # of them: one may be torn by a worker that was restarted (chosen)
-IDLE_SHARE = 0.05  # of the busiest worker's fetches (chosen)
-FETCHES_AT_LEAST = 40  # of the busiest worker, or an idle worker looks like a late one (chosen)
 SHARD = Proposal(
     id="shard-by-worker",
     title="give each worker its own part",
@@ -358,67 +304,24 @@ SHARD = Proposal(
     risk="losses change, since each sample comes once; steps themselves are as long as before",
     basis="bound",
 )
-MORE_SHARDS = "split the data set into {count} files or more, so that each worker has as many as any other"
-RESHARD = Proposal(
-    id="more-shards",
-    title="cut the data set into enough shards for all workers",
-    fix=Fix("re-shard the data set", MORE_SHARDS.format(count=4)),
-    apply="convert",
-    effort="hours",
-    risk="samples come in another order",
-)
 
 
-def iterable_sharding(diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """Fires when two workers gave the same batches, or when one gave none."""
+@finding("input.preprocess", SHARD, needs=(dataloader_loop,))
+def iterable_sharding(diagnosis: Diagnosis) -> Finding | str | None:
+    """Fires when two workers gave the same batches."""
     loader, place = given(diagnosis.loader), place_of(diagnosis)
-    workers = loader.num_workers
-    if loader.dataset_kind != "iterable" or workers < 2:
+    if loader.dataset_kind != "iterable" or loader.num_workers < 2:
         return None
     compared, equal = making_of(diagnosis.profile, loader).firstlings
-    working = _working(fetches_of(diagnosis.profile, loader.key))
-    evidence: list[Evidence] = []
-    proposals: list[Proposal] = []
-    if compared >= COMPARED_AT_LEAST and equal >= EQUAL_SHARE * compared:
-        text = "share of the workers' first batches that equal another worker's"
-        evidence.append(Evidence(text, "equal_batches_share", equal / compared, "checksums"))
-        evidence.append(
-            Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums")
-        )
-        title = f"give each worker its own part: an epoch then has 1/{workers} of the steps"
-        most = float(workers)
-        proposals.append(replace(SHARD.at(place), title=title, factor=(1.0, 1.0, most), most=most))
-    if working and working < workers and waits(diagnosis):
-        text = f"workers of {workers} that fetched batches"
-        evidence.append(Evidence(text, "working_workers", float(working), "hook on fetch"))
-        few, every = replace(given(diagnosis.scenario), workers=working), Change(workers=workers)
-        factor = spread(few, Change(), every, every)
-        proposals.append(replace(RESHARD.at(place, MORE_SHARDS.format(count=workers)), factor=factor))
-    if evidence:
-        return Finding("iterable-sharding", "input.preprocess", evidence, proposals, place)
-    return (
-        None
-        if compared
-        else Abstention("iterable-sharding", "comparable first batches from at least two workers")
-    )
-
-
-def _working(table: FetchTable | None) -> int:
-    """Number of workers that are not idle (IDLE_SHARE); 0 if too few fetches were seen."""
-    counts = Counter(table.worker) if table is not None else Counter[int]()
-    most = max(counts.values(), default=0)
-    return sum(count >= IDLE_SHARE * most for count in counts.values()) if most >= FETCHES_AT_LEAST else 0
-
-
-FINDINGS = (
-    Entry("input.preprocess", workers_too_few, needs=(dataloader_loop,), remedies=(WORKERS,)),
-    Entry("input.oversubscribed", workers_too_many, needs=(dataloader_loop,), remedies=(FEWER, RESERVE)),
-    Entry(CAUSE, worker_respawn, remedies=(KEEP_WORKERS, BUILD_ONCE, HOIST, FEWER)),
-    Entry(
-        "input.ipc",
-        shm_exhaustion,
-        needs=(dataloader_loop,),
-        remedies=(MORE_ROOM, MORE_FILES, FEWER_IN_FLIGHT),
-    ),
-    Entry("input.preprocess", iterable_sharding, needs=(dataloader_loop,), remedies=(SHARD, RESHARD)),
-)
+    if not compared:
+        return "comparable first batches from at least two workers"
+    if compared < COMPARED_AT_LEAST or equal < ALL_BUT_NOISE * compared:
+        return None
+    text, most = "share of the workers' first batches that equal another worker's", float(loader.num_workers)
+    evidence = [
+        Evidence(text, "equal_batches_share", equal / compared, "checksums"),
+        Evidence("pairs of batches compared", "compared_batches", float(compared), "checksums"),
+    ]
+    title = f"give each worker its own part: an epoch then has 1/{loader.num_workers} of the steps"
+    proposal = replace(SHARD.at(place), title=title, factor=(1.0, 1.0, most), most=most)
+    return Finding("iterable-sharding", "input.preprocess", evidence, [proposal], place)

@@ -28,7 +28,26 @@ class Case:
     name: str
     diagnosis: Diagnosis
     outcome: str
-    remedy: str = ""
+    remedies: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+def fires(name: str, diagnosis: Diagnosis, remedies: str = "") -> Case:
+    """A run in which the finding is made, and proposes these remedies, and not those with a minus; ``none``
+    is no remedy at all."""
+    named = remedies.split()
+    wanted, others = ([one for one in named if one.startswith("-") is minus] for minus in (False, True))
+    return Case(name, diagnosis, "fires", tuple(wanted), tuple(one[1:] for one in others))
+
+
+def silent(name: str, diagnosis: Diagnosis) -> Case:
+    """A run in which it is not made."""
+    return Case(name, diagnosis, "silent")
+
+
+def abstains(name: str, diagnosis: Diagnosis) -> Case:
+    """A run in which the finding itself lacks something; what its needs ask for is not shown for each."""
+    return Case(name, diagnosis, "abstains")
 
 
 PLACE = Location("train.py", 12, "main")
@@ -43,9 +62,6 @@ def steady_run(
     loader: Loader | None = None,
     scenario: Scenario | None = None,
     operations: tuple[Operation, ...] = (),
-    step: Step | None = None,
-    profile: Profile | None = None,
-    steps: int = 400,
 ) -> Diagnosis:
     """A steady run whose every step is the same; what is not given follows from ``work`` and ``cost``."""
     scene = scenario or Scenario((work,), (cost,), workers=workers, cores=cores)
@@ -53,7 +69,7 @@ def steady_run(
     own = sum(astuple(cost))
     cpu = cost.compute + cost.python + cost.launch
     wait = max(0.0, step_s - own)
-    row = step or Step(
+    row = Step(
         t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=cost.checkpoint,
         logging=cost.logging, collect=cost.collect, copy=0.0, compute=cpu + cost.idle,
         exchange=cost.comm + cost.straggler,
@@ -63,17 +79,16 @@ def steady_run(
     source = loader or photos
     source = replace(source, num_workers=workers, prefetch_factor=2 if workers else None)
     made = inputs or inputs_of(work, workers, step_s)
-    verdict, causes = decide(scene, made, source, HostLoad(cores), Trust(steps, steps * step_s, 0.05, 100))
+    verdict, causes = decide(scene, made, source, HostLoad(cores), Trust(400, 400 * step_s, 0.05, 100))
     run = Run(["python", "train.py"], "train.py", "/", "", 60.0, 0)
-    facts = profile or Profile(run, Machine("", "", "", int(cores), cores))
-    processes = facts.processes or [Process(1, 0, "trainer", 0.0)]
-    facts = replace(facts, operations=list(operations), loaders=[source], processes=processes)
+    facts = Profile(run, Machine("", "", "", int(cores), cores), processes=[Process(1, 0, "trainer", 0.0)])
+    facts = replace(facts, operations=list(operations), loaders=[source])
     return Diagnosis(
-        profile=facts, loop=loop_of(steps), source=None, loader=source, steps=[row] * steps,
+        profile=facts, loop=loop_of(400), source=None, loader=source, steps=[row] * 400,
         inputs=made, host=HostLoad(cores=cores, job_cores=1.0, foreign_cores=0.0), scenario=scene,
         step_s=step_s, wait_s=wait,
         model_error=0.05, metrics={"data_wait_fraction": data_wait([row])}, budget=[],
-        quality=Quality(steps, 10, 0.02, Overhead(None, None, None)),
+        quality=Quality(400, 10, 0.02, Overhead(None, None, None)),
         verdict=verdict, causes=causes,
     )  # fmt: skip
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from statistics import fmean
 from types import ModuleType
 
 import pytest
@@ -16,21 +15,17 @@ import pytest
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.analyse.causes import gain, side_of
 from bottleneck_doctor.analyse.predict import WORTH
-from bottleneck_doctor.analyse.replay import apply
 from bottleneck_doctor.findings.parts.entry import Entry
 from bottleneck_doctor.findings.ranking import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
 from bottleneck_doctor.findings.registry import entries, families, pages
 from bottleneck_doctor.model.diagnosis import (
     Abstention,
-    BatchCost,
     Change,
     Diagnosis,
     Finding,
     HostLoad,
     Inputs,
     Proposal,
-    Scenario,
-    StepCost,
 )
 from bottleneck_doctor.model.run import ENVIRONMENT
 from bottleneck_doctor.render.glossary import CAUSES
@@ -47,10 +42,8 @@ SECTIONS = [
     "Remedies",
     "References",
 ]
-OUTCOMES = {"fires", "silent", "abstains"}
 APPLIED = {"env", "hook", "hook~"}
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-LOOSE = 1.1  # the replay may lie this far above the closed form: parties that nearly tie hold each other up
 
 # A test is of a finding, not of a case: these are replayed, which would be done when tests are collected.
 SHELF = {entry.id: entry for entry in entries()}
@@ -63,10 +56,6 @@ def entry(request: pytest.FixtureRequest) -> Entry:
     return request.param
 
 
-def test_the_shelf_is_not_empty() -> None:
-    assert "loader-in-main" in SHELF
-
-
 def test_a_page_has_its_sections_in_order_and_none_is_empty(entry: Entry) -> None:
     first, *rest = re.split(r"^## (.+)$", pages()[entry.id], flags=re.MULTILINE)
     assert rest[0::2] == SECTIONS
@@ -75,21 +64,14 @@ def test_a_page_has_its_sections_in_order_and_none_is_empty(entry: Entry) -> Non
     assert rest[-1].strip(), "the references name something"
 
 
-def test_a_page_names_every_remedy_that_the_finding_offers(entry: Entry) -> None:
-    offered = {proposal.id for _, proposal in proposed(entry)}
-    assert offered <= {one.id for one in entry.remedies}
-
-
 def test_a_cause_is_a_word_of_the_contract(entry: Entry) -> None:
     assert entry.cause in CAUSES.keys() - {"none"}
 
 
 def test_a_finding_shows_when_it_fires_when_not_and_when_it_cannot_say(entry: Entry) -> None:
-    outcomes = [case.outcome for case in cases_of(entry.id)]
-    assert set(outcomes) <= OUTCOMES
-    assert len(outcomes) >= 3
-    assert set(outcomes) >= {"fires", "silent"}
-    assert "abstains" in outcomes or not _can_abstain(entry), "it can abstain, and no case shows it"
+    outcomes = {case.outcome for case in cases_of(entry.id)}
+    own = {"abstains"} if "str" in entry.examine.__annotations__["return"] else set()
+    assert outcomes == {"fires", "silent"} | own
 
 
 @pytest.mark.parametrize("family", families().values(), ids=families().keys())
@@ -107,7 +89,9 @@ def test_a_case_comes_out_as_it_says(entry: Entry) -> None:
         assert kind == case.outcome, f"{case.name}: {outcome}"
         if isinstance(outcome, Finding):
             offered = {proposal.id for proposal in outcome.proposals}
-            assert not case.remedy or case.remedy in offered, f"{case.name}: {offered}"
+            assert set(case.remedies) - {"none"} <= offered, f"{case.name}: {offered}"
+            assert not offered or case.remedies != ("none",), f"{case.name}: {offered}"
+            assert not offered.intersection(case.never), f"{case.name}: {offered}"
         if isinstance(outcome, Abstention):
             assert outcome.finding == entry.id
             assert re.match(r"\S", outcome.missing), f"{case.name}: an abstention names what was missing"
@@ -165,21 +149,10 @@ def test_a_proposal_is_a_remedy_that_the_finding_declares(entry: Entry) -> None:
 
 def test_the_cure_that_a_case_names_would_be_reported(entry: Entry) -> None:
     for case, proposal in proposed(entry):
-        if proposal.id == case.remedy:
+        if proposal.id in case.remedies:
             likely = _likely(case.diagnosis, proposal)
             said = likely >= WORTH or likely <= HURTS or promises_nothing(proposal)
             assert said, f"{case.name}: {proposal.id} is predicted to bring ×{likely:.2f}"
-
-
-def test_a_prediction_is_what_the_pipelines_arithmetic_says(entry: Entry) -> None:
-    for case, proposal in proposed(entry):
-        scenario = case.diagnosis.scenario
-        if proposal.change is None or scenario is None or len(set(scenario.works)) > 1:
-            continue  # where batches vary, means say nothing about order and depth
-        before, after = between(scenario), between(apply(proposal.change, scenario))
-        likely = _likely(case.diagnosis, proposal)
-        said = f"{case.name}: {proposal.id}: {before} {after}"
-        assert before[0] / after[1] <= likely <= before[1] / after[0], said
 
 
 def test_a_finding_can_look_at_the_runs_of_all_others(entry: Entry) -> None:
@@ -191,74 +164,9 @@ def test_a_finding_can_look_at_the_runs_of_all_others(entry: Entry) -> None:
 
 def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(entry: Entry) -> None:
     for case in cases_of(entry.id):
-        assert not isinstance(entry.ask(_unseen(case.diagnosis)), Finding)
-
-
-@pytest.mark.parametrize(
-    ("work", "cost", "workers", "cores", "seconds"),
-    [
-        (BatchCost(0.01), StepCost(0.0, 0.004), 0, 2.0, 0.014),
-        (BatchCost(0.01), StepCost(0.0, 0.004), 2, 2.0, 0.005),
-        (BatchCost(0.01), StepCost(0.0, 0.004), 4, 1.0, 0.010),
-        (BatchCost(0.002, wait=0.018), StepCost(0.0, 0.004), 2, 2.0, 0.010),
-        (BatchCost(0.002), StepCost(0.009, 0.0), 2, 2.0, 0.009),
-    ],
-)
-def test_the_arithmetic_itself_names_the_slowest_party(
-    work: BatchCost, cost: StepCost, workers: int, cores: float, seconds: float
-) -> None:
-    least, most = limits(Scenario((work,), (cost,), workers=workers, cores=cores))
-    assert least == pytest.approx(seconds)
-    assert most <= LOOSE * seconds * (1 + 1e-9)
-
-
-def between(scenario: Scenario) -> tuple[float, float]:
-    """Among strangers the job gets something between what they leave and all of the cores."""
-    left = replace(scenario, cores=max(0.5, scenario.cores - scenario.strangers))
-    return limits(scenario)[0], limits(left)[1]
-
-
-def limits(scenario: Scenario) -> tuple[float, float]:
-    """The least and the most seconds per step in closed form: the slowest of loop, workers, cores, storage.
-
-    Sums of means, no events and no queues: what the replay must agree with where nothing varies.
-    """
-    works, costs = scenario.works, scenario.costs
-    cpu = fmean(work.cpu + work.collate for work in works)
-    stored = fmean(work.storage for work in works)
-    asleep = fmean(work.network + work.wait for work in works)
-    compute = fmean(cost.compute for cost in costs)
-    idle = fmean(cost.idle + cost.comm + cost.straggler + cost.allocating for cost in costs)
-    collect = fmean(cost.collect + cost.launch + cost.lead_in + cost.paging for cost in costs)
-    collect += scenario.sampling
-    writing = fmean(cost.checkpoint + cost.logging for cost in costs)
-    cores, threads = scenario.cores, scenario.threads
-    if not scenario.workers:
-        crowded = max(1.0, 1 / cores)
-        own = compute * max(1.0, threads / cores) + collect * crowded + idle + writing
-        making = cpu * crowded + stored + asleep
-        return _epochs(scenario, _beside_device(scenario, making, own), 0.0)
-    loop = _beside_device(scenario, 0.0, compute + idle + collect + writing + scenario.transport.hand_over)
-    batch = cpu + stored + asleep + scenario.transport.serialise + scenario.transport.delay
-    on_cpu = compute + collect + scenario.transport.hand_over + writing * (1 - scenario.shares.stored)
-    crowd = (cpu + scenario.transport.serialise + threads * on_cpu) / cores
-    reading = stored / scenario.streams if scenario.streams else 0.0
-    return _epochs(scenario, max(loop, batch / scenario.workers, crowd, reading), batch)
-
-
-def _beside_device(scenario: Scenario, wait: float, own: float) -> float:
-    """The slower of loop and accelerator where the loop runs ahead of it; else one after the other."""
-    costs = scenario.costs
-    device = fmean(cost.device + cost.copying for cost in costs)
-    before = fmean(cost.lead_in + cost.allocating for cost in costs)
-    return max(wait + own, device) if scenario.ahead else wait + max(own, before + device)
-
-
-def _epochs(scenario: Scenario, step: float, fill: float) -> tuple[float, float]:
-    """Each epoch begins with its start, and with an empty pipeline that takes up to a batch to fill."""
-    count = scenario.epoch.steps
-    start, filling = (scenario.epoch.seconds / count, fill / count) if count else (0.0, 0.0)
-    return step + start, LOOSE * step + start + filling
+        outcome = entry.ask(_unseen(case.diagnosis))
+        assert not isinstance(outcome, Finding)
+        assert isinstance(outcome, Abstention) or not entry.needs or entry.device
 
 
 @cache
@@ -311,10 +219,6 @@ def _unseen(diagnosis: Diagnosis) -> Diagnosis:
         diagnosis, profile=profile, loop=None, loader=None, steps=[], inputs=Inputs(),
         host=HostLoad(cores=2.0), scenario=None, step_s=0.0, wait_s=0.0, metrics={}, causes={},
     )  # fmt: skip
-
-
-def _can_abstain(entry: Entry) -> bool:
-    return bool(entry.needs) or "Abstention(" in inspect.getsource(entry.examine)
 
 
 def _thresholds(family: ModuleType) -> Iterator[tuple[str, str]]:

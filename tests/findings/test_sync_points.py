@@ -21,7 +21,7 @@ def test_no_step_gets_shorter_than_the_loops_own_work(host_s: float, copies: lis
     beat = DeviceStepBreakdown(400, busy_s + host_s + input_s, busy_s, input_s, sync_s=host_s, host_s=host_s)
     read = DeviceSync("item", 1.0, 0.003, host_s, "train.py", 4)
     diagnosis = accelerator_run(beat, DeviceFacts(syncs=[read], copies=copies), wait_s=input_s)
-    found = sync_points(diagnosis)
+    found = sync_points.ask(diagnosis)
     assert isinstance(found, Finding)
     assert diagnosis.scenario is not None
     change = found.proposals[0].change

@@ -51,7 +51,7 @@ PATIENTS = (
           "120 batches are evaluated after every 30 steps", scope="run"),
     _sick("plain-convolutions", "gpu", "device.compute", "amp channels-last cudnn-benchmark tf32", "amp",
           "convolutions in float32, channels first, not autotuned"),
-    _sick("optimizer-for-loop", "cpu", "host.launch", "optimizer-fused optimizer-foreach", "optimizer-fused",
+    _sick("optimizer-for-loop", "cpu", "host.launch", "optimizer-fused", "optimizer-fused",
           "AdamW steps through 200 tensors of 64 by 64 in a for-loop"),
     _sick("attention-unfused", "gpu", "device.compute", "sdpa-attention", "sdpa-attention",
           "scores of 2048 by 2048 for 64 heads go through memory"),

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from bottleneck_doctor.findings.registry import entries
+from bottleneck_doctor.findings.registry import FAMILIES, entries
 from tests.house.law import EXEMPT, LAWS, imports, unlawful
 from tests.house.source import PACKAGE, ROOT, Broken, Source, python_sources, require_none, room_of, tree
 
@@ -40,7 +40,7 @@ CASES = [
     ("analyse/steps.py", "from time import monotonic", False),
     ("analyse/steps.py", "def go():\n    import_module('bottleneck_doctor.sense')", False),
     ("findings/decode.py", "from . import input", False),
-    ("findings/decode.py", "from .input import FINDINGS", False),
+    ("findings/decode.py", "from .input import loader_in_main", False),
     ("findings/decode.py", "from ..analyse.replay import replay", True),
     ("export/carriers.py", "from opentelemetry.sdk import trace", True),
     ("export/data.py", "from ..analyse import verdict", False),
@@ -110,13 +110,4 @@ def test_ranking_and_report_name_no_finding() -> None:
 @cache
 def _shelf() -> frozenset[str]:
     """The dotted names of the families of findings."""
-    return frozenset(
-        source.file[: -len(".py")].replace("/", ".")
-        for source in python_sources(f"{PACKAGE}/findings/")
-        if any(_assigns_findings(node) for node in tree(source).body)
-    )
-
-
-def _assigns_findings(node: ast.stmt) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return any(isinstance(target, ast.Name) and target.id == "FINDINGS" for target in targets)
+    return frozenset(f"{PACKAGE}.findings.{name}" for name in FAMILIES)

@@ -6,70 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
 
-from ...analyse.causes import gain
 from ...analyse.loop_cpu import anatomy_of
-from ...analyse.predict import WORTH
 from ...analyse.steps import seconds_in, steps_in
 from ...model.code import Location
 from ...model.computing import DispatchBreakdown, Optimizer, ScriptSettings
-from ...model.derived import DeviceStepBreakdown, DeviceView
-from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
+from ...model.diagnosis import Change, Diagnosis, Scenario
 from ...model.instruments import Operator
-from ...model.report import Fix
 from ...model.run import ENVIRONMENT, Treatment
-from .entry import given, spread
-from .facts import readings
-from .memory_room import memory_left
-
-CLOCK = "the accelerator's own clock"
-DRIVER = "NVML, while busy"
-WINDOW = "torch.profiler window"
-CALLS = "hooks on copies and waits, in sampled steps"
-ACTIVE = "torch.profiler window, or NVML's performance monitors"
-ALLOCATOR = "torch.cuda.memory_stats"
-TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cores can do
-BANDWIDTH_KINDS = ("elementwise", "reduction")  # kernels that wait for the device's memory
-
-
-def beat_of(diagnosis: Diagnosis) -> DeviceStepBreakdown:
-    """The device's mean step, for findings that need ``device_step``."""
-    return given(given(diagnosis.device).beat)
-
-
-def of_step(diagnosis: Diagnosis, seconds: float) -> float:
-    """Seconds of the device's mean step as a share of it."""
-    return seconds / max(beat_of(diagnosis).wall_s, 1e-12)
-
-
-def kernel_share(view: DeviceView, kinds: tuple[str, ...], precision: str = "") -> float:
-    """The share of all kernels' device time that kernels of these kinds (in one precision) take."""
-    kernels = view.facts.kernels or []
-    whole = sum(one.device_s for one in kernels)
-    mine = [one for one in kernels if one.kind in kinds and precision in ("", one.precision)]
-    return sum(one.device_s for one in mine) / whole if whole > 0 else 0.0
-
-
-def peak_share(view: DeviceView) -> float | None:
-    """The allocator's peak over the device's memory."""
-    whole = view.facts.memory_bytes or view.driver.memory_bytes
-    allocator = view.facts.allocator
-    return allocator.peak_bytes / whole if allocator is not None and allocator.peak_bytes and whole else None
-
-
-def saving(share: float, times_faster: float) -> float:
-    """The share of the device's time that is left if a part of it runs that many times as fast."""
-    return 1 - share * (1 - 1 / times_faster)
-
-
-def place(file: str, line: int) -> Location | None:
-    """A line of the user's code, where one is known."""
-    return Location(file, line) if file else None
-
+from .facts import place
 
 PROFILER = "torch.profiler window"
-SETTINGS = "read when the training began to move"
 MOST_SPARED = 0.95  # of the loop's own work, at most: nothing vanishes (chosen)
-Factor = tuple[float, float, float]
+SETTINGS = "read when the training began to move"
 
 
 def anatomy(diagnosis: Diagnosis) -> DispatchBreakdown | None:
@@ -134,53 +82,6 @@ def spared(scenario: Scenario, seconds: float) -> Change:
     """The change that saves this many seconds per step of the loop's computing and calling."""
     left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(own_s(scenario), 1e-12))
     return Change(compute=left, launch=left)
-
-
-def faster(scenario: Scenario, share: float, factors: Factor) -> Factor:
-    """Speedups if ``share`` of computing runs ``factors`` times as fast: cautious, likely, hopeful."""
-    low, likely, high = (Change(compute=1 - share * (1 - 1 / one)) for one in factors)
-    return spread(scenario, low, likely, high)
-
-
-UPDATES_AT_LEAST = 4  # optimizer steps, in the shortest stretches of steps that show so many (chosen)
-STRETCHES = (1, 2, 4, 8, 16)
-DENSER = 0.7  # of computing that is left at best: larger products use a core better (chosen)
-WHOLE = Proposal(
-    id="bigger-batch",
-    title="take the batches of one optimizer step as one",
-    fix=Fix(
-        "the same gradients, where the loss is a mean; it is divided by their number no more",
-        "DataLoader(dataset, batch_size=k * batch_size, ...)     # for the k batches that were added up",
-    ),
-    risk="all of it has to fit into memory; batch normalisation sees more samples at a time",
-)
-
-
-def batches_added_up(diagnosis: Diagnosis) -> int:
-    """Batches whose gradients are accumulated for one optimizer step; 1 if none are, or if not known."""
-    for most in STRETCHES:
-        rows = [step for step in diagnosis.steps if step.steps <= most]
-        updates = sum(step.optimizer > 0 for step in rows)
-        if updates >= UPDATES_AT_LEAST:
-            count = steps_in(rows) / updates
-            return round(count) if most == 1 or count > 2 * most else 1  # else a stretch may have two
-    return 1
-
-
-def as_one(diagnosis: Diagnosis, scenario: Scenario, count: int, spared: Change) -> Proposal | None:
-    """Merge ``count`` batches into one, which saves operator calls in addition to ``spared``; None where that
-    adds little, or where memory may not suffice: each batch is assumed to need the job's whole memory again.
-    """
-    private = readings(diagnosis.profile.series, "job_private_bytes")
-    left, used = memory_left(diagnosis), max((value for _, value in private), default=None)
-    fits = left is not None and used is not None and used * (count - 1) <= left
-    if count < 2 or not fits or diagnosis.host.accelerated:
-        return None
-    half, all_of = (replace(spared, launch=one) for one in ((1 + 1 / count) / 2, 1 / count))
-    if gain(scenario, all_of) < WORTH * gain(scenario, spared):
-        return None
-    factor = spread(scenario, half, all_of, replace(all_of, compute=DENSER * spared.compute))
-    return replace(WHOLE.at(diagnosis.loader.location if diagnosis.loader else None), factor=factor)
 
 
 def built_at(optimizer: Optimizer) -> Location | None:

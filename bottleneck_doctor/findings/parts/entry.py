@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ...analyse.causes import gain
 from ...analyse.loop_cpu import anatomy_of
-from ...model.diagnosis import Abstention, Change, Diagnosis, Finding, Proposal, Scenario
+from ...model.diagnosis import Abstention, Diagnosis, Finding, Proposal
 
 Known = TypeVar("Known")
 Need = Callable[[Diagnosis], "str | None"]  # what a run lacks, None if nothing
-Examine = Callable[[Diagnosis], "Finding | Abstention | None"]
+Examine = Callable[[Diagnosis], "Finding | str | None"]  # a text says what a run lacks, as a need does
 LOOP = "a training loop over a loader"
 DEVICE_CLOCK = "the accelerator's own clock in a steady training loop"
 
@@ -39,7 +38,15 @@ class Entry:
         if self.device and diagnosis.device is None:
             return None
         missing = next((lack for need in self.needs if (lack := need(diagnosis))), None)
-        return Abstention(self.id, missing) if missing else self.examine(diagnosis)
+        outcome = missing or self.examine(diagnosis)
+        return Abstention(self.id, outcome) if isinstance(outcome, str) else outcome
+
+
+def finding(
+    cause: str, *remedies: Proposal, needs: tuple[Need, ...] = (), device: bool = False
+) -> Callable[[Examine], Entry]:
+    """Declares that a function examines runs for a finding, which then stands under the function's name."""
+    return lambda examine: Entry(cause, examine, device, needs, remedies)
 
 
 def given(value: Known | None) -> Known:
@@ -96,12 +103,3 @@ def device_step(diagnosis: Diagnosis) -> str | None:
     if view.beat is None or view.beat.wall_s <= 0:
         return "a profiler's window of the accelerator's kernels"
     return None
-
-
-def spread(scenario: Scenario, low: Change, likely: Change, high: Change) -> tuple[float, float, float]:
-    """Speedups of one remedy under a cautious, a likely and a hopeful assumption of what it changes."""
-    first, *rest = sorted(gain(scenario, change) for change in (low, likely, high))
-    return first, rest[0], rest[1]
-
-
-NOTHING = (1.0, 1.0, 1.0)  # a remedy that makes no step faster: it averts a failure, or shortens the run

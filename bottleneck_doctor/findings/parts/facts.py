@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...analyse.shares import ALL_BUT_NOISE
 from ...analyse.steps import share_in
 from ...model.code import Location
 from ...model.diagnosis import Diagnosis
@@ -9,7 +10,7 @@ from ...model.fetches import HotFiles, Payload, Repeats
 from ...model.instruments import Operation, Series
 from ...source.frames import is_users
 
-EQUAL_SHARE = 0.9  # of samples that came again: what makes them has no random part (chosen)
+TASK_IO = "io counters of the task"
 
 
 def place_of(diagnosis: Diagnosis) -> Location | None:
@@ -20,6 +21,11 @@ def place_of(diagnosis: Diagnosis) -> Location | None:
         return None
     known = [one for one in (loader.dataset_location, loader.location) if one is not None]
     return next((one for one in known if is_users(one.file)), known[-1] if known else None)
+
+
+def place(file: str, line: int) -> Location | None:
+    """A line of the user's code, where one is known."""
+    return Location(file, line) if file else None
 
 
 def one_epoch(diagnosis: Diagnosis) -> bool:
@@ -48,6 +54,12 @@ def payload_of(diagnosis: Diagnosis) -> Payload | None:
 def repeats_of(diagnosis: Diagnosis) -> Repeats | None:
     """Whether the training loader's samples come out the same again, when some were followed."""
     return next((one for one in diagnosis.profile.repeats if one.loader == key_of(diagnosis)), None)
+
+
+def comes_again(diagnosis: Diagnosis) -> bool:
+    """Whether samples that were seen again came out the same: what makes them has no random part."""
+    repeats = repeats_of(diagnosis)
+    return repeats is not None and repeats.compared > 0 and repeats.equal >= ALL_BUT_NOISE * repeats.compared
 
 
 def step_share(diagnosis: Diagnosis, part: str) -> float:

@@ -18,17 +18,13 @@ from .waits import waits
 STACKS = "stack samples"
 LONGEST_QUOTE = 90  # letters of a statement in a snippet
 PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
-WORD_CALLS = frozenset("findall finditer lower tokenize".split())  # of text, word by word
 DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
 PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
-DRAWING_CALLS = frozenset("sample choice choices".split())
-PARSES, WORDS, LOOPS, QUERIES, DRAWS = "parses", "words", "loops", "queries", "draws"
+PARSES, LOOPS, QUERIES = "parses", "loops", "queries"
 SEEN = {
     PARSES: "it parses text",
-    WORDS: "it takes text apart, word by word",
     LOOPS: "it runs in a loop, for one element after the other",
     QUERIES: "it asks a database",
-    DRAWS: "it draws elements of a store at random, one by one",
 }
 PLAIN = ("numpy", "torch", "scipy", "zlib")  # they draw random numbers only if the user's source asks for it
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
@@ -75,10 +71,6 @@ def what_it_does(diagnosis: Diagnosis, place: Location, library: str) -> str:
         return QUERIES
     if called & PARSING_CALLS:
         return PARSES
-    if called & WORD_CALLS:
-        return WORDS
-    if library == "random" and called & DRAWING_CALLS and "range" not in called:
-        return DRAWS
     return LOOPS if code.is_repeated(source, place.line) else ""
 
 

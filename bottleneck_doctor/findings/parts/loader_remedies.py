@@ -8,31 +8,56 @@ from ...analyse.causes import gain
 from ...analyse.predict import WORTH, best_setting, best_split, split_change, step_after
 from ...analyse.replay import one_thread_longer, step_seconds
 from ...analyse.scenario import THREADS_MARK
+from ...analyse.shares import MOST
 from ...analyse.threads import large_share
 from ...model.diagnosis import Change, Diagnosis, Proposal
 from ...model.loops import Loader
 from ...model.report import Fix
 from ...model.run import Treatment
-from .entry import spread
+from .pricing import spread
 from .rewriting import loader_call
-from .waits import MOST, PAYS, making_s
+from .waits import PAYS, making_s
 
 WORKERS = Proposal(
     id="workers-auto",
     title="make batches in worker processes",
-    fix=Fix(
-        "let more workers wait at the same time",
-        "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)",
-    ),
+    fix=Fix("start workers", "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)"),
     apply="hook",
     risk="memory grows with each worker; random augmentations draw from other streams",
 )
+IN_MEMORY = Proposal(
+    id="cache-bytes-ram",
+    title="read the data into memory once, before training",
+    fix=Fix("all workers share it", 'shutil.copytree(data, "/dev/shm/data")      # then read from there'),
+    risk="needs memory for all of it; the start takes as long as reading everything once",
+)
+STAGE = Proposal(
+    id="stage-to-fast-storage",
+    title="copy the data set to a local disk before training",
+    fix=Fix("copy it once and read the copy", "rsync -a --info=progress2 /slow/dataset/ /fast/dataset/"),
+    apply="convert",
+    effort="hours",
+    risk="needs the room, and the time of one copy; a container's own layer may be the slow disk again",
+    basis="bound",
+)
+BYTES = """\
+return torch.from_numpy(image), label       # uint8 from __getitem__: a quarter of float32
+x = x.to(device).float().div_(255)          # in the loop, on the whole batch"""
+SMALLER = Proposal(
+    id="half-inputs",
+    title="send smaller samples: bytes or half precision instead of float32",
+    fix=Fix("return the smallest type that holds the data; convert the batch", BYTES),
+    effort="hours",
+    risk="the conversion moves into the loop, or onto the device; half precision rounds",
+    basis="bound",
+)
+
 SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (chosen)
 MORE_AT_ONCE = 2.0  # times the requests at once that were measured; beyond that, nothing is known (chosen)
 PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it builds the loader
 
 
-def on_loader(remedy: Proposal, loader: Loader, text: str = "", **arguments: object) -> Proposal:
+def on_loader(remedy: Proposal, loader: Loader, text: str = "", /, **arguments: object) -> Proposal:
     """The remedy for a loader that is built with other arguments: the call to write, and the treatment."""
     return replace(
         remedy.at(loader.location, loader_call(loader, **arguments), text),

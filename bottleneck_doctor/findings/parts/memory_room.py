@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...model.diagnosis import Change, Diagnosis, Inputs
+from ...model.diagnosis import Change, Diagnosis, Inputs, Proposal
+from ...model.report import Fix
 from ...model.run import Treatment
 from .facts import readings
 from .loader_remedies import meant
@@ -16,6 +17,15 @@ def keeping(diagnosis: Diagnosis) -> tuple[Treatment, ...]:
     return (Treatment("cache", {"where": meant(loader), "bytes": int(room)}),)
 
 
+MORE_MEMORY = Proposal(
+    id="more-ram",
+    title="give the job more memory",
+    fix=Fix(
+        "raise the container's limit", "docker run --memory=64g ...  # kubernetes: resources.limits.memory"
+    ),
+    apply="admin",
+    basis="bound",
+)
 KEEP_SHARE = 0.5  # of the memory allowed, at most, for samples kept in it (chosen)
 COPY_S_PER_BYTE = 1 / 3e9  # CPU to take a sample that lies in memory (chosen: a third of what a core copies)
 TAKE_S = 5e-6  # and per sample for Python to find it (measured: indexing a tensor)

@@ -7,16 +7,16 @@ from statistics import fmean
 
 from ...analyse.causes import gain
 from ...analyse.ranks import Balance, compare, world_size
+from ...analyse.shares import MOST
 from ...model.code import Location
-from ...model.diagnosis import Abstention, Change, Diagnosis, Proposal, Scenario
+from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
 from ...model.loops import Parallel, Passes
 from ...model.report import Evidence, Fix
 from .computing import operators
 from .facts import operations_of
+from .waits import WAIT_SHARE
 
-ROOM = 0.5  # of a rank's memory, below which the whole model is taken to fit (chosen)
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
-COPYING = 0.5  # of the loop's computing at most, as only one step is profiled, and steps differ (chosen)
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
 HALVED = """\
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
@@ -24,10 +24,7 @@ fully_shard(module, mp_policy=policy)   # FSDP1: MixedPrecision(...)"""
 GATHER_ONCE = Proposal(
     id="fsdp-no-reshard",
     title="gather parameters once a step: keep them from the forward to the backward pass",
-    fix=Fix(
-        "do not shard them again after the forward pass",
-        "fully_shard(module, reshard_after_forward=False)   # FSDP1: ShardingStrategy.SHARD_GRAD_OP",
-    ),
+    fix=Fix("FSDP1: ShardingStrategy.SHARD_GRAD_OP", "fully_shard(module, reshard_after_forward=False)"),
     risk="each rank holds all parameters between the two passes",
 )
 GATHER_HALF = Proposal(
@@ -50,6 +47,7 @@ STAGE_0 = replace(
     title="keep all parameters and the optimizer's whole state on each rank: they fit",
     fix=Fix("in DeepSpeed's configuration", '"zero_optimization": {"stage": 0}'),
 )
+UNSHARDED = (GATHER_ONCE, GATHER_HALF, KEEP_WHOLE, STAGE_0)
 
 
 def unsharded(
@@ -69,7 +67,7 @@ def unsharded(
     memory = diagnosis.profile.machine.memory_bytes
     taken = STATES * model.gradient_bytes * diagnosis.host.trainers
     divided = model.arguments.get("stage") != "0"
-    if divided and memory and not diagnosis.host.accelerated and taken < ROOM * memory:
+    if divided and memory and not diagnosis.host.accelerated and taken < MOST * memory:
         none = Change(comm=0.0, compute=copying_left(diagnosis, 0.0))
         whole = STAGE_0 if model.kind == "zero" else KEEP_WHOLE
         found.append(_at_most(whole.at(place), gain(scenario, none)))
@@ -85,14 +83,13 @@ def copying_left(diagnosis: Diagnosis, left: float) -> float:
     """Share of the loop's computing that is left if ``left`` of the copying for exchanges is."""
     compute = mean_of(diagnosis, "compute")
     copied = sum(one.self_cpu_s for one in operators(diagnosis, COPIES.__contains__))
-    return 1 - (1 - left) * min(COPYING, copied / compute) if compute > 0 else 1.0
+    return 1 - (1 - left) * min(MOST, copied / compute) if compute > 0 else 1.0
 
 
 TIMED = "hook on the backward pass, schedstat"
 BUILT = "hook on DistributedDataParallel"
 SHARDED = "hook on the sharding call"
 COMPARED = "exchanges of all ranks, step by step"
-WORTH_NAMING = 0.05  # of the time in exchanges
 
 
 def pid_of(diagnosis: Diagnosis) -> int | None:
@@ -131,15 +128,15 @@ def alone(diagnosis: Diagnosis) -> bool:
     return world_size(diagnosis.profile) < 2 and not ranks.parallel
 
 
-def untimed(diagnosis: Diagnosis, finding: str) -> Abstention | None:
-    """Abstain if no exchange was timed: the accelerator may run it without the training thread."""
+def untimed(diagnosis: Diagnosis) -> str | None:
+    """What is missing if no exchange was timed: the accelerator may run it without the training thread."""
     if diagnosis.scenario is None:
-        return Abstention(finding, "steps of a training loop")
-    timed = passes_of(diagnosis, True) is not None or share_of(diagnosis, "comm", "straggler") > 0
-    return None if timed else Abstention(finding, "exchanges that the training thread waits for")
+        return "steps of a training loop"
+    timed = passes_of(diagnosis, True) is not None or turn_share(diagnosis, "comm", "straggler") > 0
+    return None if timed else "exchanges that the training thread waits for"
 
 
-def share_of(diagnosis: Diagnosis, *parts: str) -> float:
+def turn_share(diagnosis: Diagnosis, *parts: str) -> float:
     """The share of the step that parts of the loop's turn take."""
     scenario = diagnosis.scenario
     if scenario is None or diagnosis.step_s <= 0:
@@ -166,33 +163,32 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """What is exchanged, and how long a rank waits for it."""
     model, passes = wrapped(diagnosis), passes_of(diagnosis, True)
     balance = compare(diagnosis.profile)
-    source, share = compared(balance), share_of(diagnosis, "comm")
-    said = [
-        Evidence("share of the step in exchanges, of the rank that waits least",
-                 "exchange_share", share, source),
-        *_by_kind(diagnosis),
-        Evidence("share of the step that this rank waits for slower ranks", "straggler_share",
-                 share_of(diagnosis, "straggler"), source),
-    ]  # fmt: skip
+    source, share = compared(balance), turn_share(diagnosis, "comm")
+    what = "share of the step in exchanges, of the rank that waits least"
+    said = [Evidence(what, "exchange_share", share, source), *_by_kind(diagnosis)]
     if balance is None and (missing := rank_missing(diagnosis)):
         what = "share of the step that this rank waits in exchanges, or for ranks not measured"
-        unseen = Evidence("ranks not measured", "ranks_unseen", float(missing), "world size")
-        said = [Evidence(what, "exchange_share", share, TIMED), unseen, *_by_kind(diagnosis)]
+        said[0] = Evidence(what, "exchange_share", share, TIMED)
+        said.append(Evidence("ranks not measured", "ranks_unseen", float(missing), "world size"))
+    else:
+        what = "share of the step that this rank waits for slower ranks"
+        said.append(Evidence(what, "straggler_share", turn_share(diagnosis, "straggler"), source))
     if passes is not None:
-        said.append(Evidence("time asleep after a pass's own gradients are finished", "exchange_s",
-                             passes.exchange_s, TIMED))  # fmt: skip
+        what = "time asleep after a pass's own gradients are finished"
+        said.append(Evidence(what, "exchange_s", passes.exchange_s, TIMED))
     divided = sharded(diagnosis)
     if divided is not None:
-        what = f"ZeRO stage {stage}" if (stage := divided.arguments.get("stage")) else "each rank has a part"
-        said.append(Evidence(f"parameters of the model ({what})", "gradient_bytes",
-                             float(divided.gradient_bytes), SHARDED))  # fmt: skip
+        stage = divided.arguments.get("stage")
+        what = f"ZeRO stage {stage}" if stage else "each rank has a part"
+        size = float(divided.gradient_bytes)
+        said.append(Evidence(f"parameters of the model ({what})", "gradient_bytes", size, SHARDED))
     if model is not None:
         said.append(Evidence("gradients of one pass", "gradient_bytes", float(model.gradient_bytes), BUILT))
     for call in operations_of(diagnosis, "exchange")[:1]:
         where = f"{call.location.file}:{call.location.line}" if call.location else "an unknown line"
-        each = call.total_s / max(1, call.count)
         named = f"{call.name} for module {call.module}" if call.module else call.name
-        said.append(Evidence(f"time of each {named} at {where}", "collective_s", each, "hook on it"))
+        each_s = call.total_s / max(1, call.count)
+        said.append(Evidence(f"time of each {named} at {where}", "collective_s", each_s, "hook on it"))
     return said
 
 
@@ -209,7 +205,7 @@ def _by_kind(diagnosis: Diagnosis) -> list[Evidence]:
     return [
         Evidence(f"of the time in exchanges, {name}", "collective_share", share, "hooks on collectives")
         for name, share in sorted(shares.items(), key=lambda one: -one[1])
-        if share >= WORTH_NAMING
+        if share >= WAIT_SHARE
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...analyse.shares import MOST
 from ...model.diagnosis import Diagnosis, Inputs
 from ...model.report import Evidence
 
@@ -9,7 +10,6 @@ HOOK = "hook on the loader's next"
 BOOKS = "thread CPU clock, schedstat"
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
-MOST = 0.5  # of the time to make a batch (chosen)
 LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (chosen)
 LOOKS_AT_LEAST = 5  # samples of sleeping threads, or kinds of wait are not separated [analyse/inputs.py]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from bottleneck_doctor.findings.registry import families
+from bottleneck_doctor.findings.registry import FAMILIES, entries_of
 from tests.findings.builders import Case
 
 
 @cache
 def cases_of(finding: str) -> tuple[Case, ...]:
     """The cases of a finding; built on demand, since most are replayed."""
-    (family,) = (name for name, module in families().items() if finding in {e.id for e in module.FINDINGS})
+    (family,) = (name for name in FAMILIES if finding in {one.id for one in entries_of(name)})
     found: tuple[Case, ...] = getattr(import_module(f"{__name__}.{family}"), finding.replace("-", "_"))()
     return found

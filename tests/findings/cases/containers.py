@@ -8,7 +8,7 @@ from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Inputs, Step
 from bottleneck_doctor.model.fetches import HotFiles, Making, Payload
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.run import Machine, Process
-from tests.findings.builders import Case, inputs_of, steady_run
+from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 
 # container-format-misuse
 WORK = BatchCost(0.02)
@@ -39,19 +39,14 @@ def _unpacked() -> Diagnosis:
 
 
 def container_format_misuse() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("opened for each sample", _container_case(REOPENED), "fires", "open-once-per-worker"),
-        Case("chunks of 64 rows", _container_case(CHUNKED, COLD), "fires", "rechunk"),
-        Case("rows unpacked out of large chunks", _unpacked(), "fires", "rechunk"),
-        Case(
-            "opened for each sample, at no cost",
-            _container_case(replace(REOPENED, container=0.001)),
-            "silent",
-        ),
-        Case("opened once a batch", _container_case(replace(REOPENED, containers=1.0)), "silent"),
-        Case("as much read as used", _container_case(replace(CHUNKED, storage_bytes=2e6), COLD), "silent"),
-        Case("an older profile", _container_case(replace(REOPENED, containers=None)), "abstains"),
+        fires("opened for each sample", _container_case(REOPENED), "open-once-per-worker"),
+        fires("chunks of 64 rows", _container_case(CHUNKED, COLD), "rechunk"),
+        fires("rows unpacked out of large chunks", _unpacked(), "rechunk"),
+        silent("opened for each sample, at no cost", _container_case(replace(REOPENED, container=0.001))),
+        silent("opened once a batch", _container_case(replace(REOPENED, containers=1.0))),
+        silent("as much read as used", _container_case(replace(CHUNKED, storage_bytes=2e6), COLD)),
+        abstains("an older profile", _container_case(replace(REOPENED, containers=None))),
     )
 
 
@@ -68,11 +63,9 @@ def _decompress_case(unpack_s: float, memory: int | None = 64 << 30, cost: StepC
 
 
 def decompression_bound() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("gzip files in the page cache", _decompress_case(0.016), "fires", "reencode-offline"),
-        Case("no memory for them unpacked", _decompress_case(0.016, None), "fires", "reencode-offline"),
-        Case("another preparation dominates", _decompress_case(0.003), "silent"),
-        Case("the workers keep up", _decompress_case(0.016, cost=StepCost(0.0, 0.03)), "silent"),
-        Case("no fetch was timed", replace(_decompress_case(0.016), inputs=Inputs()), "abstains"),
+        fires("gzip files in the page cache", _decompress_case(0.016), "reencode-offline"),
+        fires("no memory for them unpacked", _decompress_case(0.016, None), "reencode-offline"),
+        silent("another preparation dominates", _decompress_case(0.003)),
+        silent("the workers keep up", _decompress_case(0.016, cost=StepCost(0.0, 0.03))),
     )

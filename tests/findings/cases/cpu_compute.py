@@ -7,15 +7,14 @@ from dataclasses import replace
 from bottleneck_doctor.model.computing import (
     Compilation,
     Computing,
-    DispatchBreakdown,
     GradientRows,
     Optimizer,
     Padding,
     ScriptSettings,
 )
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
-from bottleneck_doctor.model.instruments import Operator, Series
-from tests.findings.builders import Case, cpu_run, dispatch_like
+from bottleneck_doctor.model.instruments import Operator
+from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent
 
 # dispatch-bound
 TINY = StepCost(0.0005, launch=0.0015)
@@ -23,15 +22,15 @@ LARGE = StepCost(0.02, launch=0.001)
 DISPATCH_TABLE = [Operator("aten::addmm", 30.0, 2e-4), Operator("aten::add_", 60.0, 1e-4)]
 
 
-def _dispatch_case(
-    cost: StepCost, optimizer: float = 0.0, found: DispatchBreakdown | None = None
-) -> Diagnosis:
-    """A loop that takes ``cost``; ``optimizer`` is the optimizer's share of it."""
-    seen = found or dispatch_like(cost, 1500, 0.0)
-    sick = cpu_run(cost, Computing(anatomies=[seen]), DISPATCH_TABLE)
-    own = cost.compute + cost.launch
-    steps = [replace(step, optimizer=optimizer * own, compute=(1 - optimizer) * own) for step in sick.steps]
+def _optimizing(sick: Diagnosis, share: float) -> Diagnosis:
+    """The same, the optimizer taking a share of the step."""
+    steps = [replace(one, optimizer=share * one.wall, compute=(1 - share) * one.wall) for one in sick.steps]
     return replace(sick, steps=steps)
+
+
+def _dispatch_case(cost: StepCost, optimizer: float = 0.0) -> Diagnosis:
+    seen = dispatch_like(cost, 1500, 0.0)
+    return _optimizing(cpu_run(cost, Computing(anatomies=[seen]), DISPATCH_TABLE), optimizer)
 
 
 def _compiled() -> Diagnosis:
@@ -40,29 +39,12 @@ def _compiled() -> Diagnosis:
     return replace(sick, profile=replace(sick.profile, computing=facts))
 
 
-def _adds_up(used: float) -> Diagnosis:
-    """Four batches for each optimizer step, in so many bytes of ten gigabytes."""
-    sick = _dispatch_case(TINY, optimizer=0.05)
-    steps = [
-        replace(step, optimizer=step.optimizer if place % 4 == 3 else 0.0)
-        for place, step in enumerate(sick.steps)
-    ]
-    memory = Series([1.0], {"job_private_bytes": [used], "memory_available_bytes": [1e10]})
-    return replace(sick, steps=steps, profile=replace(sick.profile, series=memory))
-
-
 def dispatch_bound() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
-    bare = replace(_dispatch_case(TINY).profile, operators=[])
     return (
-        Case("thirty layers of width 64", _dispatch_case(TINY), "fires", "torch-compile"),
-        Case("loops over small tensors", _dispatch_case(TINY), "fires", "fuse-operators"),
-        Case("compiled already, in pieces", _compiled(), "fires", "fuse-operators"),
-        Case("gradients of four small batches add up", _adds_up(1e9), "fires", "bigger-batch"),
-        Case("so they do, and memory holds no four", _adds_up(5e9), "fires", "torch-compile"),
-        Case("large products", _dispatch_case(LARGE), "silent"),
-        Case("it is the optimizer that loops", _dispatch_case(TINY, optimizer=0.7), "silent"),
-        Case("no step was profiled", replace(_dispatch_case(TINY), profile=bare), "abstains"),
+        fires("thirty layers of width 64", _dispatch_case(TINY), "torch-compile fuse-operators"),
+        fires("compiled already, in pieces", _compiled(), "fuse-operators"),
+        silent("large products", _dispatch_case(LARGE)),
+        silent("it is the optimizer that loops", _dispatch_case(TINY, optimizer=0.7)),
     )
 
 
@@ -73,40 +55,17 @@ OPTIMIZER_ADAM = Optimizer(
 OPTIMIZER_COST = StepCost(0.006, launch=0.004)
 
 
-def _optimizer_case(one: Optimizer | None, share: float = 0.4, cost: StepCost = OPTIMIZER_COST) -> Diagnosis:
-    """A step of 10 ms, of which the optimizer takes a share."""
-    sick = cpu_run(cost, Computing(optimizers=[one] if one else []))
-    steps = [
-        replace(step, optimizer=share * step.wall, compute=step.compute - share * step.wall)
-        for step in sick.steps
-    ]
-    return replace(sick, steps=steps)
+def _optimizer_case(one: Optimizer | None, share: float = 0.4) -> Diagnosis:
+    return _optimizing(cpu_run(OPTIMIZER_COST, Computing(optimizers=[one] if one else [])), share)
 
 
 def optimizer_step_slow() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     return (
-        Case("AdamW loops over 200 tensors", _optimizer_case(OPTIMIZER_ADAM), "fires", "optimizer-fused"),
-        Case(
-            "RMSprop has no fused form, and small tensors",
-            _optimizer_case(replace(OPTIMIZER_ADAM, name="RMSprop", fusible=False, elements=20_000)),
-            "fires",
-            "optimizer-foreach",
-        ),
-        Case(
-            "RMSprop with large tensors",
-            _optimizer_case(replace(OPTIMIZER_ADAM, name="RMSprop", fusible=False)),
-            "silent",
-        ),
-        Case("plain SGD with large tensors", _optimizer_case(replace(OPTIMIZER_ADAM, name="SGD")), "silent"),
-        Case("it is fused already", _optimizer_case(replace(OPTIMIZER_ADAM, fused=True)), "silent"),
-        Case(
-            "a closure runs the model inside of it",
-            _optimizer_case(replace(OPTIMIZER_ADAM, closure=True)),
-            "silent",
-        ),
-        Case("it takes a twentieth of the step", _optimizer_case(OPTIMIZER_ADAM, 0.05), "silent"),
-        Case("nothing is known of the optimizer", _optimizer_case(None), "abstains"),
+        fires("AdamW loops over 200 tensors", _optimizer_case(OPTIMIZER_ADAM), "optimizer-fused"),
+        silent("it is fused already", _optimizer_case(replace(OPTIMIZER_ADAM, fused=True))),
+        silent("a closure runs the model", _optimizer_case(replace(OPTIMIZER_ADAM, closure=True))),
+        silent("it takes a twentieth of the step", _optimizer_case(OPTIMIZER_ADAM, 0.05)),
+        abstains("nothing is known of the optimizer", _optimizer_case(None)),
     )
 
 
@@ -124,16 +83,15 @@ def _padding_case(
 
 
 def padding_waste() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     half = Padding("1:1", 20, 100_000, 52_000)
     packed = [*PADDING_TABLE, Operator("aten::_pack_padded_sequence", 1.0, 1e-4)]
     return (
-        Case("half of the places are padding", _padding_case(half), "fires", "bucket-by-cost"),
-        Case("a tenth is padding", _padding_case(replace(half, padded=10_000)), "silent"),
-        Case("the padding is packed away", _padding_case(half, packed), "silent"),
-        Case("no rows of tokens", _padding_case(None), "silent"),
-        Case("the model hardly computes", _padding_case(half, cost=StepCost(0.001, 0.02)), "silent"),
-        Case("no step was profiled", _padding_case(half, []), "abstains"),
+        fires("half of the places are padding", _padding_case(half), "bucket-by-cost"),
+        silent("a tenth is padding", _padding_case(replace(half, padded=10_000))),
+        silent("the padding is packed away", _padding_case(half, packed)),
+        silent("no rows of tokens", _padding_case(None)),
+        abstains("no step was profiled", _padding_case(half, [])),
+        silent("the model hardly computes", _padding_case(half, cost=StepCost(0.001, 0.02))),
     )
 
 
@@ -158,12 +116,10 @@ def _attention_case(table: list[Operator]) -> Diagnosis:
 
 
 def attention_unfused() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     return (
-        Case("attention by hand over long sequences", _attention_case(BY_HAND), "fires", "sdpa-attention"),
-        Case("fused already", _attention_case(FUSED_TABLE), "silent"),
-        Case("experts are chosen by a small softmax", _attention_case(ROUTER), "silent"),
-        Case("no step was profiled", _attention_case([]), "abstains"),
+        fires("attention by hand over long sequences", _attention_case(BY_HAND), "sdpa-attention"),
+        silent("fused already", _attention_case(FUSED_TABLE)),
+        silent("experts are chosen by a small softmax", _attention_case(ROUTER)),
     )
 
 
@@ -175,28 +131,18 @@ EMBEDDING_ADAM = Optimizer(
 FEW = GradientRows(1, 20_000_000, 1_250_000, 1000, 4)
 
 
-def _embedding_case(rows: GradientRows | None, share: float = 0.6) -> Diagnosis:
-    """A step of 20 ms, of which the optimizer takes a share."""
+def _embedding_case(rows: GradientRows | None) -> Diagnosis:
     facts = Computing(optimizers=[EMBEDDING_ADAM], gradient_rows=[rows] if rows else [])
-    sick = cpu_run(EMBEDDING_COST, facts, [Operator("aten::fill_", 4.0, 0.001)])
-    steps = [
-        replace(step, optimizer=share * step.wall, compute=step.compute - share * step.wall)
-        for step in sick.steps
-    ]
-    return replace(sick, steps=steps)
+    return _optimizing(cpu_run(EMBEDDING_COST, facts, [Operator("aten::fill_", 4.0, 0.001)]), 0.6)
 
 
 def embedding_gradients_dense() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     return (
-        Case("a table of a million rows, of which a batch has some thousand", _embedding_case(FEW), "fires",
-             "sparse-gradients"),
-        Case("the output is tied to it", _embedding_case(replace(FEW, touched=1000)), "silent"),
-        Case("a small table in a large model", _embedding_case(replace(FEW, elements=80_000)), "silent"),
-        Case("too few rows were sampled", _embedding_case(replace(FEW, looked=100)), "silent"),
-        Case("no such table", _embedding_case(None), "silent"),
-        Case("no loop", replace(_embedding_case(FEW), loop=None), "abstains"),
-    )  # fmt: skip
+        fires("a batch has few rows of a table", _embedding_case(FEW), "sparse-gradients"),
+        silent("the output is tied to it", _embedding_case(replace(FEW, touched=1000))),
+        silent("too few rows were sampled", _embedding_case(replace(FEW, looked=100))),
+        silent("no such table", _embedding_case(None)),
+        )  # fmt: skip
 
 
 # gradients-unused
@@ -208,13 +154,11 @@ def _unused_case(share: float | None, backward: float = 0.6, dropped: float | No
 
 
 def gradients_unused() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     return (
-        Case("a large teacher runs with gradients", _unused_case(0.9), "fires", "no-grad"),
-        Case("the teacher is small", _unused_case(0.05), "silent"),
-        Case("the backward pass is short", _unused_case(0.9, 0.02), "silent"),
-        Case("all that is computed is trained", _unused_case(0.0), "silent"),
-        Case("a generator in its discriminator's step", _unused_case(0.0, dropped=0.4), "fires", "no-grad"),
-        Case("a small one", _unused_case(0.0, dropped=0.05), "silent"),
-        Case("no optimizer was seen", _unused_case(None), "abstains"),
+        fires("a large teacher runs with gradients", _unused_case(0.9), "no-grad"),
+        silent("the teacher is small", _unused_case(0.05)),
+        silent("all that is computed is trained", _unused_case(0.0)),
+        fires("a generator in its discriminator's step", _unused_case(0.0, dropped=0.4), "no-grad"),
+        silent("a small one", _unused_case(0.0, dropped=0.05)),
+        abstains("no optimizer was seen", _unused_case(None)),
     )

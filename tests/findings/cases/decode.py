@@ -9,7 +9,7 @@ from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Inputs, Scen
 from bottleneck_doctor.model.fetches import HotFiles, Making, Payload, Repeats
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.run import Machine
-from tests.findings.builders import PLACE, Case, inputs_of, steady_run
+from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, loop_of, silent, steady_run
 
 # decode-bound
 DECODE_WORK, DECODE_COST = BatchCost(0.03), StepCost(0.0, 0.003)
@@ -31,53 +31,43 @@ def _augmented() -> Diagnosis:
     return replace(base, profile=replace(base.profile, repeats=[], payloads=[payload]))
 
 
+def _one_epoch() -> Diagnosis:
+    """A run that went over its data once, and ended by itself."""
+    base = _decode_case(".jpg", memory=512 << 30)
+    return replace(base, loop=loop_of(400, 1))
+
+
 def decode_bound() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("large JPEG files", _decode_case(".jpg"), "fires", "resize-offline"),
-        Case("large JPEG files, decoded in full", _decode_case(".jpg"), "fires", "decode-scaled"),
-        Case("large JPEG files, augmented", _augmented(), "fires", "resize-offline"),
-        Case("pictures that another pipeline may decode", _decode_case(".png"), "fires", "dali-pipeline"),
-        Case("PNG files", _decode_case(".png"), "fires", "reencode-offline"),
-        Case("memory for all of them", _decode_case(".jpg", memory=512 << 30), "fires", "cache-decoded-ram"),
-        Case("memory for none but finished samples", _decode_case(".jpg", memory=64 << 30), "fires"),
-        Case("another preparation dominates", _decode_case(".jpg", replace(PHOTOS, decode=0.005)), "silent"),
-        Case(
-            "the workers keep up",
-            steady_run(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS),
-            "silent",
-        ),
-        Case("no fetch was timed", _decode_case(".jpg", Inputs()), "abstains"),
+        fires("large JPEG files", _decode_case(".jpg"), "resize-offline decode-scaled"),
+        fires("large JPEG files, augmented", _augmented(), "resize-offline"),
+        fires("PNG files", _decode_case(".png"), "reencode-offline dali-pipeline"),
+        fires("memory for all of them", _decode_case(".jpg", memory=512 << 30), "cache-decoded-ram"),
+        fires("memory for finished samples", _decode_case(".jpg", memory=64 << 30), "-cache-decoded-ram"),
+        fires("no second epoch ever comes", _one_epoch(), "resize-offline -cache-decoded-ram"),
+        silent("another preparation dominates", _decode_case(".jpg", replace(PHOTOS, decode=0.005))),
+        silent("the workers keep up", steady_run(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS)),
     )
 
 
 # augment-bound
 def _augment_case(
-    colour_s: float,
-    equal: int = 0,
-    accelerated: bool = False,
-    own_s: float = 0.002,
-    name: str = "ColorJitter",
+    colour_s: float, equal: int = 0, accelerated: bool = True, own_s: float = 0.002
 ) -> Diagnosis:
     """Two workers, 20 ms of CPU a batch, ``colour_s`` in one transform; half of 64 samples were compared."""
     base = steady_run(BatchCost(0.02), StepCost(0.0, own_s), workers=2)
-    makings = [Making("1:1", 400, transforms={name: colour_s, "RandomCrop": 0.0004})]
+    makings = [Making("1:1", 400, transforms={"ColorJitter": colour_s, "RandomCrop": 0.0004})]
     facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 64, 32, equal, 6144.0)])
     return replace(base, profile=facts, host=replace(base.host, accelerated=accelerated))
 
 
 def augment_bound() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("colours before the crop", _augment_case(0.015), "fires", "aug-reorder"),
-        Case(
-            "the same with an accelerator", _augment_case(0.015, accelerated=True), "fires", "aug-gpu-batch"
-        ),
-        Case("it is conversions", _augment_case(0.015, name="ToTensor"), "fires"),
-        Case("samples come out the same", _augment_case(0.015, equal=32), "silent"),
-        Case("decoding dominates", _augment_case(0.003), "silent"),
-        Case("the workers keep up", _augment_case(0.015, own_s=0.03), "silent"),
-        Case("no fetch was timed", replace(_augment_case(0.015), inputs=Inputs()), "abstains"),
+        fires("colours", _augment_case(0.015), "aug-gpu-batch"),
+        silent("no accelerator", _augment_case(0.015, accelerated=False)),
+        silent("samples come out the same", _augment_case(0.015, equal=32)),
+        silent("decoding dominates", _augment_case(0.003)),
+        silent("the workers keep up", _augment_case(0.015, own_s=0.03)),
     )
 
 
@@ -89,29 +79,21 @@ SIZE = 4e5
 
 
 def _collate_case(
-    work: BatchCost = COLLATE_WORK, loader: Loader = OWN, cost: StepCost = COLLATE_COST, size: float = SIZE
+    work: BatchCost = COLLATE_WORK, loader: Loader = OWN, cost: StepCost = COLLATE_COST
 ) -> Diagnosis:
     """Two workers; padding 128 sentences takes 10 ms, the loop 1 ms."""
     inputs = inputs_of(work, 2, 0.006, samples=128.0)
     base = steady_run(work, cost, workers=2, inputs=inputs, loader=loader)
-    return replace(base, profile=replace(base.profile, payloads=[Payload("1:1", 8, 2.0, size)]))
+    return replace(base, profile=replace(base.profile, payloads=[Payload("1:1", 8, 2.0, SIZE)]))
 
 
 def collate_bound() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("sentences are padded as lists", _collate_case(), "fires", "collate-vectorise"),
-        Case(
-            "large samples are stacked by torch",
-            _collate_case(BatchCost(0.008, 0.01), PICTURES),
-            "fires",
-            "half-inputs",
-        ),
-        Case("collating is a tenth of the work", _collate_case(BatchCost(0.01, 0.001)), "silent"),
-        Case("one copy is all that it does", _collate_case(size=3e7), "silent"),
-        Case("rows of memory are stacked", _collate_case(BatchCost(0.001, 0.001), PICTURES), "silent"),
-        Case("the loop has other things to do", _collate_case(cost=StepCost(0.0, 0.05)), "silent"),
-        Case("no fetch was timed", replace(_collate_case(), inputs=Inputs()), "abstains"),
+        fires("sentences are padded as lists", _collate_case(), "collate-vectorise"),
+        fires("torch stacks large samples", _collate_case(BatchCost(0.008, 0.01), PICTURES), "half-inputs"),
+        silent("collating is a tenth of the work", _collate_case(BatchCost(0.01, 0.001))),
+        silent("rows of memory are stacked", _collate_case(BatchCost(0.001, 0.001), PICTURES)),
+        silent("the loop has other things to do", _collate_case(cost=StepCost(0.0, 0.05))),
     )
 
 
@@ -139,12 +121,9 @@ def _variance_case(spread: float, workers: int = 4, batches: int = 400) -> Diagn
 
 
 def batch_time_variance() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("requests of very different length", _variance_case(1.1), "fires", "prefetch-deeper"),
-        Case("the same, taken as they come", _variance_case(1.1), "fires", "unordered-batches"),
-        Case("batches alike", _variance_case(0.1), "silent"),
-        Case("one worker is not overtaken", _variance_case(1.1, 1), "silent"),
-        Case("a handful of batches", _variance_case(1.1, batches=12), "abstains"),
-        Case("no fetch was timed", replace(_variance_case(1.1), inputs=Inputs()), "abstains"),
+        fires("requests of any length", _variance_case(1.1), "prefetch-deeper unordered-batches"),
+        silent("batches alike", _variance_case(0.1)),
+        silent("one worker is not overtaken", _variance_case(1.1, 1)),
+        abstains("a handful of batches", _variance_case(1.1, batches=12)),
     )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from bottleneck_doctor.model.derived import DeviceStepBreakdown
-from bottleneck_doctor.model.device import (
-    Allocator,
-    DeviceCopy,
-    DeviceFacts,
-    DeviceSync,
-    Kernels,
-    TorchSettings,
-)
+from bottleneck_doctor.model.device import Allocator, DeviceFacts, DeviceSync, Kernels, TorchSettings
 from bottleneck_doctor.model.diagnosis import Diagnosis
-from tests.findings.builders import LAUNCHING, SATURATED, STARVED, SYNCING, Case, accelerator_run, kernels
+from tests.findings.builders import (
+    LAUNCHING,
+    SATURATED,
+    STARVED,
+    SYNCING,
+    Case,
+    abstains,
+    accelerator_run,
+    fires,
+    kernels,
+    silent,
+)
 
 # launch-bound
 SHORT = [Kernels("elementwise", 0.003, 600.0, 4e-6), Kernels("matmul", 0.003, 200.0, 1.2e-5)]
@@ -20,52 +24,34 @@ LONG = [Kernels("matmul", 0.006, 12.0, 5e-4)]
 STALLED = DeviceStepBreakdown(400, 0.02, 0.012, launch_s=0.001, input_s=0.007, host_s=0.005)
 
 
-def _launch_case(
-    beat: DeviceStepBreakdown | None, kernels: list[Kernels] | None, compiled: bool = False
+def _kernels_case(
+    beat: DeviceStepBreakdown, found: list[Kernels] | None, compiled: bool | None = False
 ) -> Diagnosis:
-    return accelerator_run(beat, DeviceFacts(kernels=kernels, switches=TorchSettings(compiled=compiled)))
+    return accelerator_run(beat, DeviceFacts(kernels=found, switches=TorchSettings(compiled=compiled)))
 
 
 def launch_bound() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case("800 kernels of a few microseconds", _launch_case(LAUNCHING, SHORT), "fires", "torch-compile"),
-        Case("compiled already", _launch_case(LAUNCHING, SHORT, True), "fires", "cuda-graphs"),
-        Case("few large kernels, and a slow loop", _launch_case(LAUNCHING, LONG), "silent"),
-        Case("the device is kept busy", _launch_case(SATURATED, SHORT), "silent"),
-        Case("the queue is emptied by readbacks", _launch_case(SYNCING, SHORT), "silent"),
-        Case("no batch is there", _launch_case(STALLED, SHORT), "silent"),
-        Case("no window of the profiler", _launch_case(LAUNCHING, None), "abstains"),
-        Case("only the driver was asked", _launch_case(None, SHORT), "abstains"),
+        fires("800 kernels of a few microseconds", _kernels_case(LAUNCHING, SHORT), "torch-compile"),
+        fires("compiled already", _kernels_case(LAUNCHING, SHORT, True), "cuda-graphs"),
+        silent("few large kernels, and a slow loop", _kernels_case(LAUNCHING, LONG)),
+        silent("the device is kept busy", _kernels_case(SATURATED, SHORT)),
+        silent("no batch is there", _kernels_case(STALLED, SHORT)),
+        abstains("no window of the profiler", _kernels_case(LAUNCHING, None)),
     )
 
 
 # pointwise-unfused
 CHAINS = [kernels("elementwise", 0.4), kernels("reduction", 0.15), kernels("matmul", 0.4)]
-TINY = [kernels("elementwise", 0.2, median_s=4e-6), kernels("matmul", 0.1)]
 PRODUCTS = [kernels("elementwise", 0.1), kernels("matmul", 0.85)]
 
 
-def _pointwise_case(
-    beat: DeviceStepBreakdown | None, found: list[Kernels], compiled: bool | None = False
-) -> Diagnosis:
-    return accelerator_run(beat, DeviceFacts(kernels=found, switches=TorchSettings(compiled=compiled)))
-
-
 def pointwise_unfused() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case(
-            "norms and activations in their own kernels",
-            _pointwise_case(SATURATED, CHAINS),
-            "fires",
-            "torch-compile",
-        ),
-        Case("compiled already", _pointwise_case(SATURATED, CHAINS, True), "silent"),
-        Case("tiny kernels are another matter", _pointwise_case(LAUNCHING, TINY), "silent"),
-        Case("products take the time", _pointwise_case(SATURATED, PRODUCTS), "silent"),
-        Case("whether it is compiled is not known", _pointwise_case(SATURATED, CHAINS, None), "abstains"),
-        Case("only the driver was asked", _pointwise_case(None, CHAINS), "abstains"),
+        fires("norms in their own kernels", _kernels_case(SATURATED, CHAINS), "torch-compile"),
+        silent("compiled already", _kernels_case(SATURATED, CHAINS, True)),
+        silent("products take the time", _kernels_case(SATURATED, PRODUCTS)),
+        abstains("whether it is compiled is not known", _kernels_case(SATURATED, CHAINS, None)),
     )
 
 
@@ -81,32 +67,14 @@ def _batch_facts(peak: int = 10 * GIB, filled: float | None = 0.2) -> DeviceFact
 
 
 def batch_too_small() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case(
-            "busy with a fifth of the multiprocessors",
-            accelerator_run(SMALL_KERNELS, _batch_facts()),
-            "fires",
-            "bigger-batch",
-        ),
-        Case(
-            "the loop issues tiny steps",
-            accelerator_run(LAUNCHING, _batch_facts(filled=None)),
-            "fires",
-            "bigger-batch",
-        ),
-        Case("memory is full", accelerator_run(LAUNCHING, _batch_facts(peak=70 * GIB)), "silent"),
-        Case(
-            "large kernels fill the device", accelerator_run(SATURATED, _batch_facts(filled=0.95)), "silent"
-        ),
-        Case("no batch is there", accelerator_run(STARVED, _batch_facts()), "silent"),
-        Case(
-            "busy, but how full is not known",
-            accelerator_run(SATURATED, _batch_facts(filled=None)),
-            "abstains",
-        ),
-        Case("the allocator was not asked", accelerator_run(LAUNCHING), "abstains"),
-        Case("only the driver was asked", accelerator_run(None, _batch_facts()), "abstains"),
+        fires("few multiprocessors", accelerator_run(SMALL_KERNELS, _batch_facts()), "bigger-batch"),
+        fires("tiny steps", accelerator_run(LAUNCHING, _batch_facts(filled=None)), "bigger-batch"),
+        silent("memory is full", accelerator_run(LAUNCHING, _batch_facts(peak=70 * GIB))),
+        silent("large kernels fill the device", accelerator_run(SATURATED, _batch_facts(filled=0.95))),
+        silent("no batch is there", accelerator_run(STARVED, _batch_facts())),
+        abstains("busy, but how full is not known", accelerator_run(SATURATED, _batch_facts(filled=None))),
+        abstains("the allocator was not asked", accelerator_run(LAUNCHING)),
     )
 
 
@@ -123,30 +91,18 @@ def _cudnn_case(
 
 
 def cudnn_autotune_off() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case(
-            "images of one size, by heuristic", _cudnn_case(SATURATED, False, 1.0), "fires", "cudnn-benchmark"
-        ),
-        Case(
-            "images of any size, timed each",
-            _cudnn_case(SATURATED, True, 60.0),
-            "fires",
-            "cudnn-benchmark-off",
-        ),
-        Case("one size, timed once", _cudnn_case(SATURATED, True, 1.0), "silent"),
-        Case("any size, by heuristic", _cudnn_case(SATURATED, False, 60.0), "silent"),
-        Case("no convolutions", _cudnn_case(LAUNCHING, False, 0.0, False), "silent"),
-        Case("the switch was not read", _cudnn_case(SATURATED, None, 1.0), "abstains"),
-        Case("only the driver was asked", _cudnn_case(None, False, 1.0), "abstains"),
+        fires("images of one size, by heuristic", _cudnn_case(SATURATED, False, 1.0), "cudnn-benchmark"),
+        fires("images of any size, timed each", _cudnn_case(SATURATED, True, 60.0), "cudnn-benchmark-off"),
+        silent("any size, by heuristic", _cudnn_case(SATURATED, False, 60.0)),
+        silent("no convolutions", _cudnn_case(LAUNCHING, False, 0.0, False)),
+        abstains("the switch was not read", _cudnn_case(SATURATED, None, 1.0)),
     )
 
 
 # sync-points
-def _sync_facts(
-    idle_s: float = 0.006, file: str = "train.py", copies: list[DeviceCopy] | None = None
-) -> DeviceFacts:
-    return DeviceFacts(syncs=[DeviceSync("item", 2.0, 0.011, idle_s, file, 40)], copies=copies)
+def _sync_facts(idle_s: float = 0.006, file: str = "train.py") -> DeviceFacts:
+    return DeviceFacts(syncs=[DeviceSync("item", 2.0, 0.011, idle_s, file, 40)])
 
 
 SCALER = "torch/amp/grad_scaler.py"
@@ -154,17 +110,9 @@ ENDING = DeviceStepBreakdown(400, 0.02, 0.0195, sync_s=0.0003, host_s=0.008)
 
 
 def sync_points() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case(
-            "the loss is printed every step",
-            accelerator_run(SYNCING, _sync_facts()),
-            "fires",
-            "defer-readback",
-        ),
-        Case("long waits that end just in time", accelerator_run(ENDING, _sync_facts(0.0003)), "silent"),
-        Case("the gradient scaler's own flag", accelerator_run(SYNCING, _sync_facts(file=SCALER)), "silent"),
-        Case("nothing is read back", accelerator_run(SATURATED, DeviceFacts(syncs=[])), "silent"),
-        Case("idle, and no calls were watched", accelerator_run(SYNCING), "abstains"),
-        Case("only the driver was asked", accelerator_run(None), "abstains"),
+        fires("the loss is printed every step", accelerator_run(SYNCING, _sync_facts()), "defer-readback"),
+        silent("long waits that end just in time", accelerator_run(ENDING, _sync_facts(0.0003))),
+        silent("the gradient scaler's own flag", accelerator_run(SYNCING, _sync_facts(file=SCALER))),
+        abstains("idle, and no calls were watched", accelerator_run(SYNCING)),
     )

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from bottleneck_doctor.model.derived import DeviceStepBreakdown, DriverView
 from bottleneck_doctor.model.diagnosis import Diagnosis
-from tests.findings.builders import COPYING, SATURATED, Case, accelerator_run
+from tests.findings.builders import COPYING, SATURATED, Case, abstains, accelerator_run, fires, silent
 
 # gpu-hw-degraded
 WELL = DriverView(
     100, 0.99, 0.93, {"power_cap": 0.9}, power_limit_w=700.0, power_default_w=700.0, link_share=1.0
 )
 HOT = DriverView(100, 0.99, 0.5, {"sw_thermal": 0.8}, link_share=1.0)
-CAPPED = DriverView(100, 0.99, 0.6, {"power_cap": 1.0}, power_limit_w=250.0, power_default_w=700.0)
 AS_BUILT = DriverView(100, 0.99, 0.75, {"power_cap": 1.0}, power_limit_w=700.0, power_default_w=700.0)
 NARROW = DriverView(100, 0.7, 0.95, link_share=0.25, link_gen=3.0, link_gen_max=4.0, link_width=8.0,
                     link_width_max=16.0)  # fmt: skip
 BRIEF = DriverView(4, 0.99, 0.5, {"sw_thermal": 1.0})
 
 
-def _degraded_case(beat: DeviceStepBreakdown | None, driver: DriverView) -> Diagnosis:
-    return accelerator_run(beat, driver=driver)
-
-
 def gpu_hw_degraded() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case("hot, at half its clock", _degraded_case(SATURATED, HOT), "fires", "cooling-or-power"),
-        Case("a power limit set to a third", _degraded_case(SATURATED, CAPPED), "fires", "cooling-or-power"),
-        Case("hot, by the driver's word alone", _degraded_case(None, HOT), "fires", "cooling-or-power"),
-        Case("eight lanes of an older generation", _degraded_case(COPYING, NARROW), "fires", "reseat-pcie"),
-        Case("at its power limit as designed", _degraded_case(SATURATED, AS_BUILT), "silent"),
-        Case("a healthy device", _degraded_case(SATURATED, WELL), "silent"),
-        Case("two seconds of readings", _degraded_case(SATURATED, BRIEF), "abstains"),
-        Case("no driver was asked", _degraded_case(SATURATED, DriverView()), "abstains"),
+        fires("hot, at half its clock", accelerator_run(SATURATED, driver=HOT), "cooling-or-power"),
+        fires("hot, by the driver's word alone", accelerator_run(None, driver=HOT), "cooling-or-power"),
+        fires("eight lanes of an older generation", accelerator_run(COPYING, driver=NARROW), "reseat-pcie"),
+        silent("at its power limit as designed", accelerator_run(SATURATED, driver=AS_BUILT)),
+        silent("a healthy device", accelerator_run(SATURATED, driver=WELL)),
+        abstains("two seconds of readings", accelerator_run(SATURATED, driver=BRIEF)),
+        abstains("no driver was asked", accelerator_run(SATURATED, driver=DriverView())),
     )
 
 
@@ -49,22 +42,11 @@ def _shared_case(
 
 
 def gpu_shared() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case(
-            "a neighbour takes half of the time",
-            _shared_case(SATURATED, 0.5, 1.0, 9 * GIB),
-            "fires",
-            "exclusive-gpu",
-        ),
-        Case(
-            "the same, known from the driver alone",
-            _shared_case(None, 0.5, 1.0, 9 * GIB),
-            "fires",
-            "exclusive-gpu",
-        ),
-        Case("an open notebook holds memory", _shared_case(SATURATED, None, 1.0, 20 * GIB), "fires"),
-        Case("no other process", _shared_case(SATURATED, 1.0, 0.0), "silent"),
-        Case("a display", _shared_case(SATURATED, 0.99, 1.0, GIB), "silent"),
-        Case("process numbers of the host", _shared_case(SATURATED, None, None), "abstains"),
+        fires("a neighbour takes half of it", _shared_case(SATURATED, 0.5, 1.0, 9 * GIB), "exclusive-gpu"),
+        fires("known from the driver alone", _shared_case(None, 0.5, 1.0, 9 * GIB), "exclusive-gpu"),
+        fires("an open notebook holds memory", _shared_case(SATURATED, None, 1.0, 20 * GIB)),
+        silent("no other process", _shared_case(SATURATED, 1.0, 0.0)),
+        silent("a display", _shared_case(SATURATED, 0.99, 1.0, GIB)),
+        abstains("process numbers of the host", _shared_case(SATURATED, None, None)),
     )

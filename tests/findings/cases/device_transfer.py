@@ -9,7 +9,17 @@ from bottleneck_doctor.model.device import Allocator, DeviceCopy, DeviceFacts, D
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis
 from bottleneck_doctor.model.fetches import Payload
 from bottleneck_doctor.model.loops import Loader
-from tests.findings.builders import COPYING, PLACE, SATURATED, STARVED, Case, accelerator_run
+from tests.findings.builders import (
+    COPYING,
+    PLACE,
+    SATURATED,
+    STARVED,
+    Case,
+    abstains,
+    accelerator_run,
+    fires,
+    silent,
+)
 
 
 # transfer-not-overlapped
@@ -22,20 +32,15 @@ FLOODED = DeviceStepBreakdown(400, 0.02, 0.004, transfer_s=0.016, host_s=0.003)
 
 
 def transfer_not_overlapped() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
+    long, aside = _copies(engine_s=0.016), _copies(engine_s=0.016, aside=True)
     return (
-        Case("100 MB a step before the kernels", accelerator_run(COPYING, _copies()), "fires",
-             "device-prefetcher"),
-        Case("copies longer than all kernels", accelerator_run(FLOODED, _copies(engine_s=0.016)), "fires",
-             "half-inputs"),
-        Case("bytes already, on one stream", accelerator_run(COPYING, _copies("uint8")), "fires",
-             "device-prefetcher"),
-        Case("on a stream of their own already, and still too long",
-             accelerator_run(FLOODED, _copies(engine_s=0.016, aside=True)), "fires", "half-inputs"),
-        Case("copies are hidden behind kernels", accelerator_run(SATURATED, _copies()), "silent"),
-        Case("copies were not watched", accelerator_run(COPYING), "abstains"),
-        Case("only the driver was asked", accelerator_run(None), "abstains"),
-    )  # fmt: skip
+        fires("100 MB a step before the kernels", accelerator_run(COPYING, _copies()), "device-prefetcher"),
+        fires("longer than all kernels", accelerator_run(FLOODED, long), "half-inputs"),
+        fires("bytes, on one stream", accelerator_run(COPYING, _copies("uint8")), "device-prefetcher"),
+        fires("on a stream of their own already", accelerator_run(FLOODED, aside), "half-inputs"),
+        silent("copies are hidden behind kernels", accelerator_run(SATURATED, _copies())),
+        abstains("copies were not watched", accelerator_run(COPYING)),
+    )
 
 
 # pageable-copies
@@ -52,37 +57,17 @@ PLAIN = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=5
 
 
 def pageable_copies() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     paged, quiet, few = _copy(), _copy(True, False), _copy(host_s=1e-4)
+    read = DeviceFacts(copies=paged, syncs=READS)
+    alone = DeviceFacts(copies=paged, syncs=[])
     return (
-        Case(
-            "40 MB a step from pageable memory",
-            accelerator_run(COPYING, DeviceFacts(copies=paged)),
-            "fires",
-            "pin-and-nonblocking",
-        ),
-        Case(
-            "the queue is empty after each",
-            accelerator_run(EMPTIED, DeviceFacts(copies=paged, syncs=[])),
-            "fires",
-            "pin-and-nonblocking",
-        ),
-        Case(
-            "the same, and the loss is read every step",
-            accelerator_run(COPYING, DeviceFacts(copies=paged, syncs=READS), loader=PLAIN),
-            "fires",
-            "pin-and-nonblocking",
-        ),
-        Case(
-            "noise is made on the host, and copied",
-            accelerator_run(COPYING, DeviceFacts(copies=MADE)),
-            "fires",
-            "build-on-device",
-        ),
-        Case("no copy blocks", accelerator_run(COPYING, DeviceFacts(copies=quiet)), "silent"),
-        Case("a few labels", accelerator_run(SATURATED, DeviceFacts(copies=few)), "silent"),
-        Case("copies were not watched", accelerator_run(COPYING), "abstains"),
-        Case("only the driver was asked", accelerator_run(None), "abstains"),
+        fires("from pageable", accelerator_run(COPYING, DeviceFacts(copies=paged)), "pin-and-nonblocking"),
+        fires("the queue is empty", accelerator_run(EMPTIED, alone), "pin-and-nonblocking"),
+        fires("the loss is read", accelerator_run(COPYING, read, loader=PLAIN), "pin-and-nonblocking"),
+        fires("noise made there", accelerator_run(COPYING, DeviceFacts(copies=MADE)), "build-on-device"),
+        silent("no copy blocks", accelerator_run(COPYING, DeviceFacts(copies=quiet))),
+        silent("a few labels", accelerator_run(SATURATED, DeviceFacts(copies=few))),
+        abstains("copies were not watched", accelerator_run(COPYING)),
     )
 
 
@@ -103,19 +88,12 @@ def _case(
 
 
 def small_dataset_on_host() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     unseen = replace(_case(STARVED, SLOW_ROWS), device=DeviceView(DeviceFacts(), DriverView(), STARVED))
     return (
-        Case("188 MB of rows, picked one by one", _case(STARVED, SLOW_ROWS), "fires", "gpu-resident-dataset"),
-        Case(
-            "the same rows, held up by copies",
-            _case(COPYING, BatchCost(1e-3)),
-            "fires",
-            "gpu-resident-dataset",
-        ),
-        Case("too large for the device", _case(STARVED, SLOW_ROWS, batch_bytes=1e8), "silent"),
-        Case("files, not rows", _case(STARVED, SLOW_ROWS, FILES), "silent"),
-        Case("the device does not wait", _case(SATURATED, BatchCost(1e-3)), "silent"),
-        Case("memory is not known", unseen, "abstains"),
-        Case("only the driver was asked", _case(None, SLOW_ROWS), "abstains"),
+        fires("188 MB of rows, picked one by one", _case(STARVED, SLOW_ROWS), "gpu-resident-dataset"),
+        fires("the same rows, held up by copies", _case(COPYING, BatchCost(1e-3)), "gpu-resident-dataset"),
+        silent("too large for the device", _case(STARVED, SLOW_ROWS, batch_bytes=1e8)),
+        silent("files, not rows", _case(STARVED, SLOW_ROWS, FILES)),
+        silent("the device does not wait", _case(SATURATED, BatchCost(1e-3))),
+        abstains("memory is not known", unseen),
     )

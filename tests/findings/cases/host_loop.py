@@ -6,23 +6,14 @@ from dataclasses import replace
 
 from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.computing import Compilation, Computing, ScriptSettings
-from bottleneck_doctor.model.diagnosis import (
-    BatchCost,
-    Diagnosis,
-    EpochStart,
-    FeederLoad,
-    Inputs,
-    Scenario,
-    StepCost,
-)
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, EpochStart, FeederLoad, Scenario, StepCost
 from bottleneck_doctor.model.fetches import Making
 from bottleneck_doctor.model.instruments import Operation, Operator, Stack
-from tests.findings.builders import Case, cpu_run, dispatch_like, steady_run
+from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent, steady_run
 
 # host-python-hot
 PYTHON_SICK = StepCost(0.004, python=0.012, launch=0.001)
 HEALTHY = StepCost(0.02, python=0.001, launch=0.001)
-UNSEEN = StepCost(0.022)
 PYTHON_LOOP = """\
 for x, y in loader:
     logits = model(prepare(x))
@@ -30,12 +21,6 @@ for x, y in loader:
     loss.backward()
     confusion(logits, y)
     weights_file.write(dump(model))
-    average(model)
-"""
-EMA = """\
-def average(model):
-    for name, weight in model.state_dict().items():
-        shadow[name] = 0.9 * shadow[name] + 0.1 * weight.detach()
 """
 CONFUSION = """\
 def confusion(logits, y):
@@ -50,7 +35,6 @@ SOURCES = [
     FunctionSource("train.py", "<module>", 26, PYTHON_LOOP),
     FunctionSource("metrics.py", "confusion", 6, CONFUSION),
     FunctionSource("render.py", "prepare", 3, PREPARE),
-    FunctionSource("ema.py", "average", 1, EMA),
     FunctionSource("dump.py", "dump", 1, CONFUSION.replace("confusion", "dump")),
 ]
 TORCH = "run (/x/site-packages/torch/autograd/graph.py:9)"
@@ -68,27 +52,13 @@ def _python_case(cost: StepCost, line: int = 30, below: str = "confusion (metric
 
 
 def host_python_hot() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     bare = replace(_python_case(PYTHON_SICK).profile, computing=Computing())
     return (
-        Case("a confusion matrix in lists", _python_case(PYTHON_SICK), "fires", "vectorise-loop-code"),
-        Case("it need not be measured each step", _python_case(PYTHON_SICK), "fires", "metrics-less"),
-        Case(
-            "weights are averaged",
-            _python_case(PYTHON_SICK, 32, "average (ema.py:3)"),
-            "fires",
-            "vectorise-loop-code",
-        ),
-        Case(
-            "known from stacks alone",
-            replace(_python_case(PYTHON_SICK), profile=bare),
-            "fires",
-            "vectorise-loop-code",
-        ),
-        Case("the batch is prepared", _python_case(PYTHON_SICK, 27, "prepare (render.py:4)"), "fires"),
-        Case("the weights are written out", _python_case(PYTHON_SICK, 31, "dump (dump.py:3)"), "silent"),
-        Case("the model computes", _python_case(HEALTHY), "silent"),
-        Case("no step was profiled", replace(_python_case(UNSEEN), profile=bare), "abstains"),
+        fires("a confusion matrix", _python_case(PYTHON_SICK), "vectorise-loop-code metrics-less"),
+        fires("from stacks alone", replace(_python_case(PYTHON_SICK), profile=bare), "vectorise-loop-code"),
+        fires("the batch is prepared", _python_case(PYTHON_SICK, 27, "prepare (render.py:4)"), "none"),
+        silent("the weights are written out", _python_case(PYTHON_SICK, 31, "dump (dump.py:3)")),
+        silent("the model computes", _python_case(HEALTHY)),
     )
 
 
@@ -96,35 +66,22 @@ def host_python_hot() -> tuple[Case, ...]:
 LOOP_COST = StepCost(0.0, 0.008)
 
 
-def _sampler_case(draw_s: float | None, first_s: float = 0.0, step: StepCost = LOOP_COST) -> Diagnosis:
+def _sampler_case(draw_s: float | None, first_s: float = 0.0) -> Diagnosis:
     """Two fast workers; drawing indices takes ``draw_s`` a batch, and ``first_s`` for an epoch's first."""
-    scene = Scenario(
-        (BatchCost(0.001),),
-        (step,),
-        workers=2,
-        cores=2.0,
-        sampling=draw_s or 0.0,
-        epoch=EpochStart(133, first_s, first_s),
-    )
-    base = steady_run(BatchCost(0.001), step, workers=2, scenario=scene)
+    work, epoch = BatchCost(0.001), EpochStart(133, first_s, first_s)
+    scene = Scenario((work,), (LOOP_COST,), workers=2, cores=2.0, sampling=draw_s or 0.0, epoch=epoch)
+    base = steady_run(work, LOOP_COST, workers=2, scenario=scene)
     loop = replace(base.loop, epochs=replace(base.loop.epochs, t=[0.0, 1.0, 2.0])) if base.loop else None
     makings = [Making("1:1", 400, draw_s=draw_s, first_draws_s=[first_s] * 3)]
     return replace(base, loop=loop, profile=replace(base.profile, makings=makings))
 
 
 def sampler_on_critical_path() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("a sampler that looks up for each batch", _sampler_case(0.002), "fires", "sampler-vectorise"),
-        Case(
-            "weights of a million items are drawn at once",
-            _sampler_case(1e-5, 0.3),
-            "fires",
-            "sampler-vectorise",
-        ),
-        Case("torch's own sampler", _sampler_case(1.5e-5, 2e-4), "silent"),
-        Case("the draws were not timed", _sampler_case(None), "abstains"),
-        Case("no fetch was timed", replace(_sampler_case(0.002), inputs=Inputs()), "abstains"),
+        fires("a sampler that looks up for each batch", _sampler_case(0.002), "sampler-vectorise"),
+        fires("weights of a million items are drawn at once", _sampler_case(1e-5, 0.3), "sampler-vectorise"),
+        silent("torch's own sampler", _sampler_case(1.5e-5, 2e-4)),
+        abstains("the draws were not timed", _sampler_case(None)),
     )
 
 
@@ -139,13 +96,11 @@ def _gc_case(*pauses: Operation, cost: StepCost = GC_SICK) -> Diagnosis:
 
 
 def gc_pauses() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     brief = StepCost(0.01, collect=5e-5)
     return (
-        Case("full collections of a large heap", _gc_case(PAUSES), "fires", "gc-freeze"),
-        Case("young collections of much cyclic garbage", _gc_case(YOUNG), "fires", "gc-interval"),
-        Case("a short collection now and then", _gc_case(cost=brief), "silent"),
-        Case("no loop was seen", replace(_gc_case(), loop=None), "abstains"),
+        fires("full collections of a large heap", _gc_case(PAUSES), "gc-freeze"),
+        fires("young collections of much cyclic garbage", _gc_case(YOUNG), "gc-interval"),
+        silent("a short collection now and then", _gc_case(cost=brief)),
     )
 
 
@@ -173,15 +128,11 @@ def _fed() -> Diagnosis:
 
 
 def gil_contention() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("a thread that counts in Python", _gil_case((100, 45), 97), "fires", "processes-not-threads"),
-        Case("a thread that makes batches in Python", _fed(), "fires", "processes-not-threads"),
-        Case("the line sleeps", _gil_case((100, 2), 97), "silent"),
-        Case("the other thread sleeps", _gil_case((100, 45), 3), "silent"),
-        Case("both run at once", _gil_case((100, 97), 97), "silent"),
-        Case("running threads are not known", _gil_case((100, None), None), "abstains"),
-        Case("no loop was seen", replace(_gil_case((100, 45), 97), loop=None), "abstains"),
+        fires("a thread that counts in Python", _gil_case((100, 45), 97), "processes-not-threads"),
+        fires("a thread that makes batches in Python", _fed(), "processes-not-threads"),
+        silent("the line sleeps", _gil_case((100, 2), 97)),
+        abstains("running threads are not known", _gil_case((100, None), None)),
     )
 
 
@@ -201,30 +152,13 @@ def _debug_case(known: ScriptSettings | None, table: list[Operator] = CHECKED) -
 
 
 def debug_mode_on() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     off = ScriptSettings(1, anomaly=False)
     return (
-        Case("anomaly detection is on", _debug_case(replace(off, anomaly=True)), "fires", "drop-debug"),
-        Case(
-            "it is on for a part of the step",
-            _debug_case(replace(off, noticed=["anomaly"]), []),
-            "fires",
-            "drop-debug",
-        ),
-        Case(
-            "a profiler runs along",
-            _debug_case(replace(off, noticed=["profiler"]), []),
-            "fires",
-            "drop-debug",
-        ),
-        Case(
-            "coverage traces the loop",
-            _debug_case(replace(off, tracer="coverage.tracer"), []),
-            "fires",
-            "drop-debug",
-        ),
-        Case("all is off", _debug_case(off), "silent"),
-        Case("nothing was read", _debug_case(None), "abstains"),
+        fires("anomaly detection is on", _debug_case(replace(off, anomaly=True)), "drop-debug"),
+        fires("for a part of the step", _debug_case(replace(off, noticed=["anomaly"]), []), "drop-debug"),
+        fires("coverage traces the loop", _debug_case(replace(off, tracer="coverage"), []), "drop-debug"),
+        silent("all is off", _debug_case(off)),
+        abstains("nothing was read", _debug_case(None)),
     )
 
 
@@ -239,12 +173,9 @@ def _recompile_case(found: Compilation | None) -> Diagnosis:
 
 
 def recompile_churn() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     early = Compilation(1, [0.5, 1.0], [1, 2], [0, 0], [0.5, 1.0])
     churn = Compilation(1, [0.5, 3.0, 5.0, 7.0], [1, 3, 5, 7], [0, 1, 2, 3], [0.5, 1.0, 1.5, 2.0])
     return (
-        Case("each length is compiled anew", _recompile_case(churn), "fires", "compile-dynamic"),
-        Case("compiled before the steady window", _recompile_case(early), "silent"),
-        Case("nothing is compiled", _recompile_case(None), "silent"),
-        Case("no loop was seen", replace(_recompile_case(churn), loop=None), "abstains"),
+        fires("each length is compiled anew", _recompile_case(churn), "compile-dynamic"),
+        silent("compiled before the steady window", _recompile_case(early)),
     )

@@ -10,14 +10,13 @@ from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     CostShares,
     Diagnosis,
-    FeederLoad,
     Inputs,
     Scenario,
     StepCost,
     Transport,
 )
 from bottleneck_doctor.model.fetches import Payload
-from tests.findings.builders import Case, cpu_run, inputs_of, steady_run
+from tests.findings.builders import Case, abstains, cpu_run, fires, inputs_of, silent, steady_run
 
 
 # loader-in-main
@@ -30,25 +29,17 @@ def _asking() -> Diagnosis:
 
 
 def loader_in_main() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case(
-            "decoding in the loop's own process",
-            steady_run(BatchCost(0.01), StepCost(0.0, 0.01)),
-            "fires",
-            "workers-auto",
-        ),
-        Case("a function that asks a server, and sleeps", _asking(), "fires", "thread-prefetch"),
-        Case("no steady step was seen", replace(_asking(), scenario=None), "abstains"),
-        Case("two workers already", steady_run(BatchCost(0.01), StepCost(0.0, 0.01), workers=2), "silent"),
-        Case("data is ready at once", steady_run(BatchCost(0.0001), StepCost(0.0, 0.01)), "silent"),
+        fires("decoding in the loop", steady_run(BatchCost(0.01), StepCost(0.0, 0.01)), "workers-auto"),
+        fires("a function that asks a server, and sleeps", _asking(), "thread-prefetch"),
+        silent("two workers already", steady_run(BatchCost(0.01), StepCost(0.0, 0.01), workers=2)),
+        silent("data is ready at once", steady_run(BatchCost(0.0001), StepCost(0.0, 0.01))),
     )
 
 
 # waiting-on-something-else
 WAITS_WORK = BatchCost(0.001, wait=0.02)
 ASLEEP = inputs_of(WAITS_WORK, 2, 0.0105)
-LOCKED = replace(ASLEEP, waits={"sleep": 0.011, "lock": 0.009})
 
 
 def _waits_case(inputs: Inputs, workers: int = 2) -> Diagnosis:
@@ -62,18 +53,15 @@ def _resting(resting: float, idle: float = 0.03) -> Diagnosis:
 
 
 def waiting_on_something_else() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("an instrument is asked in each step", _resting(1.0), "fires", "ask-ahead"),
-        Case("the loop sleeps for the model's threads", _resting(0.0), "silent"),
-        Case("it hardly sleeps", _resting(1.0, idle=0.0005), "silent"),
-        Case("too few steps", replace(_resting(1.0), scenario=None), "abstains"),
-        Case("a sleep before each request", _waits_case(ASLEEP), "fires", "workers-auto"),
-        Case("the same without workers", _waits_case(ASLEEP, 0), "fires", "thread-prefetch"),
-        Case("workers at one lock", _waits_case(LOCKED), "fires", "shorten-lock"),
-        Case("a pool of its own computes", _waits_case(replace(ASLEEP, other_cpu=0.018)), "silent"),
-        Case("decoding", steady_run(BatchCost(0.02), StepCost(0.0, 0.003), workers=2), "silent"),
-        Case("no waits were sampled", _waits_case(replace(ASLEEP, blocked_samples=0)), "abstains"),
+        fires("an instrument is asked in each step", _resting(1.0), "ask-ahead"),
+        silent("the loop sleeps for the model's threads", _resting(0.0)),
+        silent("it hardly sleeps", _resting(1.0, idle=0.0005)),
+        fires("a sleep before each request", _waits_case(ASLEEP), "workers-auto"),
+        fires("the same without workers", _waits_case(ASLEEP, 0), "thread-prefetch"),
+        silent("a pool of its own computes", _waits_case(replace(ASLEEP, other_cpu=0.018))),
+        silent("decoding", steady_run(BatchCost(0.02), StepCost(0.0, 0.003), workers=2)),
+        abstains("no waits were sampled", _waits_case(replace(ASLEEP, blocked_samples=0))),
     )
 
 
@@ -93,27 +81,12 @@ def _ipc_case(payload: Payload, hand_over: float, cost: StepCost = COST) -> Diag
     return replace(base, profile=replace(base.profile, payloads=[payload]))
 
 
-def _sending(share: float) -> Diagnosis:
-    """A pool that feeds a loop without a loader."""
-    scene = Scenario(
-        (BatchCost(0.001, wait=0.004),), (COST,), cores=2.0, feeders=FeederLoad(1, sending=share)
-    )
-    return replace(steady_run(BatchCost(0.005), COST, scenario=scene), loader=None)
-
-
 def ipc_overhead() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("10 MB of arrays through a pipe", _ipc_case(ARRAYS, 0.006), "fires", "return-tensors"),
-        Case("200 small tensors", _ipc_case(MANY, 0.022), "fires", "pack-tensors"),
-        Case("200 small tensors, collated as before", _ipc_case(MANY, 0.022), "fires", "sharing-file-system"),
-        Case("1,000 tensors, faster made than moved", _ipc_case(EVENTS, 0.06), "fires", "workers-auto"),
-        Case("1,000 tensors, packed", _ipc_case(EVENTS, 0.06), "fires", "pack-tensors"),
-        Case("two tensors", _ipc_case(SMALL, 0.0004), "silent"),
-        Case(
-            "many tensors, but a long step hides them", _ipc_case(MANY, 0.022, StepCost(0.0, 3.0)), "silent"
-        ),
-        Case("a pool that mostly sends", _sending(0.8), "fires", "return-tensors"),
-        Case("a pool that mostly computes", _sending(0.2), "abstains"),
-        Case("no batch was inspected", _ipc_case(replace(ARRAYS, batches=0), 0.006), "abstains"),
+        fires("10 MB of arrays through a pipe", _ipc_case(ARRAYS, 0.006), "return-tensors"),
+        fires("200 small tensors", _ipc_case(MANY, 0.022), "pack-tensors sharing-file-system"),
+        fires("1,000 tensors, faster made than moved", _ipc_case(EVENTS, 0.06), "workers-auto pack-tensors"),
+        silent("two tensors", _ipc_case(SMALL, 0.0004)),
+        silent("many tensors, but a long step hides them", _ipc_case(MANY, 0.022, StepCost(0.0, 3.0))),
+        abstains("no batch was inspected", _ipc_case(replace(ARRAYS, batches=0), 0.006)),
     )

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.derived import DeviceStepBreakdown, Drift
+from bottleneck_doctor.model.derived import DeviceStepBreakdown
 from bottleneck_doctor.model.device import Allocator, DeviceFacts
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
-from tests.findings.builders import SATURATED, Case, accelerator_run, inputs_of, steady_run
+from tests.findings.builders import (
+    SATURATED,
+    Case,
+    abstains,
+    accelerator_run,
+    fires,
+    inputs_of,
+    silent,
+    steady_run,
+)
 
 # memory-pressure
 TIMES = [float(second) for second in range(0, 41, 2)]
@@ -39,95 +48,38 @@ def _unread() -> Diagnosis:
 
 
 def memory_pressure() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     thrash = {
         "refault_bytes": 5e8,
         "job_read_bytes": 5e8,
         "pressure_io_some_s": 0.6,
         "job_major_faults": 500.0,
     }
-    stalled = StepCost(0.002, memory=0.008)
+    swaps = {"swap_in_bytes": 5e7, "refault_bytes": 0.0, "job_major_faults": 900.0}
+    grows = {"refault_bytes": 0.0, "job_private_bytes": 1e9}
+    stalled, well = StepCost(0.002, memory=0.008), StepCost(0.01)
     return (
-        Case(
-            "pages come back all the time", _pressure_case(stalled, **thrash), "fires", "release-references"
-        ),
-        Case(
-            "it swaps",
-            _pressure_case(stalled, swap_in_bytes=5e7, refault_bytes=0.0, job_major_faults=900.0),
-            "fires",
-            "more-ram",
-        ),
-        Case(
-            "each step adds ten megabytes",
-            _pressure_case(StepCost(0.01), refault_bytes=0.0, job_private_bytes=1e9),
-            "fires",
-        ),
-        Case("the heap settles", _settles(), "silent"),
-        Case(
-            "so much each second that it lasts for weeks",
-            _pressure_case(StepCost(0.01), 1e15, refault_bytes=0.0, job_private_bytes=1e9),
-            "silent",
-        ),
-        Case(
-            "other processes thrash",
-            _pressure_case(StepCost(0.01), refault_bytes=5e8, job_major_faults=0.0),
-            "silent",
-        ),
-        Case(
-            "memory suffices",
-            _pressure_case(StepCost(0.01), refault_bytes=0.0, job_major_faults=1.0),
-            "silent",
-        ),
-        Case("no counters", _unread(), "abstains"),
+        fires("pages come back all the time", _pressure_case(stalled, **thrash), "release-references"),
+        fires("it swaps", _pressure_case(stalled, **swaps), "more-ram"),
+        fires("each step adds ten megabytes", _pressure_case(well, **grows)),
+        silent("the heap settles", _settles()),
+        silent("it lasts for weeks", _pressure_case(well, 1e15, **grows)),
+        abstains("no counters", _unread()),
     )
 
 
 # pages-mapped-anew
 def pages_mapped_anew() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     pictures = BatchCost(0.06)
     mapped = inputs_of(pictures, 2, 0.03, system=0.02, minor_faults=8000.0)
-    return (
-        Case(
-            "canvases made in each step",
-            steady_run(BatchCost(1e-4), StepCost(0.01, paging=0.02)),
-            "fires",
-            "keep-freed-memory",
-        ),
-        Case(
-            "pictures decoded by two workers",
-            steady_run(pictures, StepCost(0.002), workers=2, inputs=mapped),
-            "fires",
-            "keep-freed-memory",
-        ),
-        Case(
-            "a tenth of the step: a hint", steady_run(BatchCost(1e-4), StepCost(0.01, paging=1e-3)), "fires"
-        ),
-        Case("a little of it", steady_run(BatchCost(1e-4), StepCost(0.01, paging=2e-4)), "silent"),
-        Case(
-            "no loop was seen",
-            replace(steady_run(BatchCost(1e-4), StepCost(0.01)), scenario=None),
-            "abstains",
-        ),
+    decoded = steady_run(pictures, StepCost(0.002), workers=2, inputs=mapped)
+    canvases, hint, little = (
+        steady_run(BatchCost(1e-4), StepCost(0.01, paging=one)) for one in (0.02, 1e-3, 2e-4)
     )
-
-
-# step-time-drift
-GROWING = Drift(0.01, 0.03, 0.5, 400)
-
-
-def _drift_case(drift: Drift | None) -> Diagnosis:
-    return replace(steady_run(BatchCost(1e-4), StepCost(0.02)), drift=drift)
-
-
-def step_time_drift() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case(
-            "the step takes three times as long at the end", _drift_case(GROWING), "fires", "bound-what-grows"
-        ),
-        Case("steps as long as ever", _drift_case(None), "silent"),
-        Case("no step was seen", replace(_drift_case(GROWING), scenario=None, steps=[]), "abstains"),
+        fires("canvases made in each step", canvases, "keep-freed-memory"),
+        fires("pictures decoded by two workers", decoded, "keep-freed-memory"),
+        fires("a tenth of the step: a hint", hint, "none"),
+        silent("a little of it", little),
     )
 
 
@@ -142,25 +94,11 @@ def _facts(counters: dict[str, int]) -> DeviceFacts:
 
 
 def alloc_churn() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case(
-            "empty_cache in every step",
-            accelerator_run(CHURNING, _facts(CALLED)),
-            "fires",
-            "drop-empty-cache",
-        ),
-        Case(
-            "fragmented by inputs of many sizes",
-            accelerator_run(CHURNING, _facts(FRAGMENTED)),
-            "fires",
-            "expandable-segments",
-        ),
-        Case(
-            "one allocation in a long run", accelerator_run(SATURATED, _facts({"device_allocs": 1})), "silent"
-        ),
-        Case("no counters were read", accelerator_run(CHURNING), "abstains"),
-        Case("only the driver was asked", accelerator_run(None), "abstains"),
+        fires("empty_cache in every step", accelerator_run(CHURNING, _facts(CALLED)), "drop-empty-cache"),
+        fires("fragmented", accelerator_run(CHURNING, _facts(FRAGMENTED)), "expandable-segments"),
+        silent("one allocation in a long run", accelerator_run(SATURATED, _facts({"device_allocs": 1}))),
+        abstains("no counters were read", accelerator_run(CHURNING)),
     )
 
 
@@ -179,17 +117,10 @@ def _tradeoff_case(
 
 
 def gpu_memory_tradeoff() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case(
-            "a third of the memory, every block twice",
-            _tradeoff_case(SATURATED, 0.005),
-            "fires",
-            "checkpointing-off",
-        ),
-        Case("memory is needed", _tradeoff_case(SATURATED, 0.005, 70), "silent"),
-        Case("nothing is repeated", _tradeoff_case(SATURATED, 0.0), "silent"),
-        Case("the allocator was not asked", _tradeoff_case(SATURATED, 0.005, None), "abstains"),
-        Case("checkpointing was not watched", _tradeoff_case(SATURATED, None), "abstains"),
-        Case("only the driver was asked", _tradeoff_case(None, 0.005), "abstains"),
+        fires("every block is computed twice", _tradeoff_case(SATURATED, 0.005), "checkpointing-off"),
+        silent("memory is needed", _tradeoff_case(SATURATED, 0.005, 70)),
+        silent("nothing is repeated", _tradeoff_case(SATURATED, 0.0)),
+        abstains("the allocator was not asked", _tradeoff_case(SATURATED, 0.005, None)),
+        abstains("checkpointing was not watched", _tradeoff_case(SATURATED, None)),
     )

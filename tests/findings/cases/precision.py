@@ -11,13 +11,15 @@ from bottleneck_doctor.model.device import DeviceFacts, Kernels, TorchSettings
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operator
 from tests.findings.builders import (
-    LAUNCHING,
     SATURATED,
     Case,
+    abstains,
     accelerator_run,
     cpu_run,
     dispatch_like,
+    fires,
     kernels,
+    silent,
 )
 
 # cpu-bf16-unused
@@ -37,16 +39,15 @@ def _bf16_case(
 
 
 def cpu_bf16_unused() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     return (
-        Case("large float32 products on AMX", _bf16_case(), "fires", "cpu-bf16"),
-        Case("AVX-512 BF16 alone", _bf16_case(replace(ABLE, amx=False)), "fires", "cpu-bf16"),
-        Case("the processor cannot", _bf16_case(replace(ABLE, amx=False, avx512_bf16=False)), "silent"),
-        Case("autocast is on", _bf16_case(replace(ABLE, autocast=True)), "silent"),
-        Case("products round already", _bf16_case(replace(ABLE, matmul_precision="medium")), "silent"),
-        Case("the weights are bfloat16", _bf16_case(dtype="bfloat16"), "silent"),
-        Case("small products", _bf16_case(table=SMALL), "silent"),
-        Case("this torch cannot say", _bf16_case(replace(ABLE, amx=None)), "abstains"),
+        fires("large float32 products on AMX", _bf16_case(), "cpu-bf16"),
+        fires("AVX-512 BF16 alone", _bf16_case(replace(ABLE, amx=False)), "cpu-bf16"),
+        silent("the processor cannot", _bf16_case(replace(ABLE, amx=False, avx512_bf16=False))),
+        silent("autocast is on", _bf16_case(replace(ABLE, autocast=True))),
+        silent("products round already", _bf16_case(replace(ABLE, matmul_precision="medium"))),
+        silent("the weights are bfloat16", _bf16_case(dtype="bfloat16")),
+        silent("small products", _bf16_case(table=SMALL)),
+        abstains("this torch cannot say", _bf16_case(replace(ABLE, amx=None))),
     )
 
 
@@ -66,20 +67,17 @@ def _conv_case(one: Optimizer = IMAGES, table: list[Operator] = CONVOLUTIONS) ->
 
 
 def conv_layout() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     return (
-        Case("a convolutional network, channels first", _conv_case(), "fires", "channels-last"),
-        Case("channels last already", _conv_case(replace(IMAGES, kernels_channels_last=6)), "silent"),
-        Case("no wide kernels", _conv_case(replace(IMAGES, kernels=0)), "silent"),
-        Case("products take the time", _conv_case(table=[Operator("aten::mm", 6.0, 0.03)]), "silent"),
-        Case("no step was profiled", _conv_case(table=[]), "abstains"),
+        fires("a convolutional network, channels first", _conv_case(), "channels-last"),
+        silent("channels last already", _conv_case(replace(IMAGES, kernels_channels_last=6))),
+        silent("no wide kernels", _conv_case(replace(IMAGES, kernels=0))),
+        silent("products take the time", _conv_case(table=[Operator("aten::mm", 6.0, 0.03)])),
     )
 
 
 # fp32-tensor-cores-idle
 FLOAT32 = [kernels("matmul", 0.7, PLAIN), kernels("elementwise", 0.3, PLAIN)]
 TENSORS = [replace(one, tensor_core_share=1.0) for one in FLOAT32]
-HALF = [kernels("matmul", 0.6, "bfloat16"), kernels("elementwise", 0.4, PLAIN)]
 
 
 def _fp32_case(
@@ -89,14 +87,10 @@ def _fp32_case(
 
 
 def fp32_tensor_cores_idle() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains; all simulated."""
     return (
-        Case("matrix products in float32 on an A100", _fp32_case(SATURATED, FLOAT32), "fires", "tf32"),
-        Case("the same on a V100", _fp32_case(SATURATED, FLOAT32, (7, 0)), "fires", "amp"),
-        Case("and where launching sets the pace", _fp32_case(LAUNCHING, FLOAT32), "fires"),
-        Case("no tensor cores", _fp32_case(SATURATED, FLOAT32, (6, 1)), "silent"),
-        Case("float32 by name, TF32 in fact", _fp32_case(SATURATED, TENSORS), "silent"),
-        Case("mixed precision already", _fp32_case(SATURATED, HALF), "silent"),
-        Case("no window of the profiler", _fp32_case(SATURATED, None), "abstains"),
-        Case("only the driver was asked", _fp32_case(None, FLOAT32), "abstains"),
+        fires("matrix products in float32 on an A100", _fp32_case(SATURATED, FLOAT32), "tf32"),
+        fires("the same on a V100", _fp32_case(SATURATED, FLOAT32, (7, 0)), "amp"),
+        silent("no tensor cores", _fp32_case(SATURATED, FLOAT32, (6, 1))),
+        silent("float32 by name, TF32 in fact", _fp32_case(SATURATED, TENSORS)),
+        abstains("no window of the profiler", _fp32_case(SATURATED, None)),
     )

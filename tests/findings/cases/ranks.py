@@ -8,9 +8,9 @@ from bottleneck_doctor.analyse.ranks import rank_steps
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operation, Stack
-from bottleneck_doctor.model.loops import LoopBody
+from bottleneck_doctor.model.loops import LoopBody, Passes
 from bottleneck_doctor.model.run import Process
-from tests.findings.builders import MODEL, Case, two_ranks
+from tests.findings.builders import MODEL, PASSES, Case, abstains, fires, silent, two_ranks
 
 # rank-straggler
 SLOW = StepCost(0.01, comm=0.001, straggler=0.01)
@@ -73,26 +73,20 @@ def _single() -> Diagnosis:
 
 
 def rank_straggler() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     by_turns = two_ranks(replace(SLOW, straggler=0.005), 0.005, rotating=True)
     return (
-        Case("the other rank needs 10 ms more", two_ranks(SLOW, 0.01), "fires", "balance-ranks"),
-        Case("the other rank alone validates", _validates(1), "fires", "balance-ranks"),
-        Case("it validates now and then", _now_and_then(), "fires", "balance-ranks"),
-        Case("both validate, it the longer", _validates(40), "fires", "balance-ranks"),
-        Case("this rank's data takes longer", _waits_for_data(False), "fires", "balance-ranks"),
-        Case("it does, on a machine of its own", _waits_for_data(True), "fires"),
-        Case("now one, now the other", by_turns, "fires"),
-        Case("the same, on busy cores", _on_busy_cores(by_turns), "silent"),
-        Case(
-            "it validates now and then, on busy cores",
-            _on_busy_cores(_now_and_then()),
-            "fires",
-            "balance-ranks",
-        ),
-        Case("both need the same", two_ranks(StepCost(0.01, comm=0.005)), "silent"),
-        Case("there is one rank", _single(), "silent"),
-        Case("the other rank was not seen", _one_of_two(), "abstains"),
+        fires("the other rank needs 10 ms more", two_ranks(SLOW, 0.01), "balance-ranks"),
+        fires("the other rank alone validates", _validates(1), "balance-ranks"),
+        fires("it validates now and then", _now_and_then(), "balance-ranks"),
+        fires("both validate, it the longer", _validates(40), "balance-ranks"),
+        fires("this rank's data takes longer", _waits_for_data(False), "balance-ranks"),
+        fires("it does, on a machine of its own", _waits_for_data(True), "none"),
+        fires("now one, now the other", by_turns),
+        silent("the same, on busy cores", _on_busy_cores(by_turns)),
+        fires("it validates now and then, on busy cores", _on_busy_cores(_now_and_then()), "balance-ranks"),
+        silent("both need the same", two_ranks(StepCost(0.01, comm=0.005))),
+        silent("there is one rank", _single()),
+        abstains("the other rank was not seen", _one_of_two()),
     )
 
 
@@ -138,16 +132,73 @@ def _merged() -> Diagnosis:
 
 
 def comm_bandwidth_bound() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("two ranks of one machine", two_ranks(SICK), "fires", "bigger-batch"),
-        Case("six more ranks on other machines", _many("gloo"), "fires", "faster-network"),
-        Case("the same over nccl", _many("nccl"), "fires", "grad-compress"),
-        Case("a rank on another machine, which another run saw", _merged(), "fires", "faster-network"),
-        Case("the loop's own all_reduce", _asleep_in_collectives(), "fires"),
-        Case("the backward pass hides it", two_ranks(WELL), "silent"),
-        Case("the waiting is for a slow rank", two_ranks(StepCost(0.01, straggler=0.01), 0.01), "silent"),
-        Case("a sharded model", _sharded("fsdp", FSDP), "fires", "fsdp-no-reshard"),
-        Case("DeepSpeed's ZeRO", _sharded("zero", {"stage": "3"}), "fires", "zero-stage-0"),
-        Case("no exchange was timed", _unheard(), "abstains"),
+        fires("two ranks of one machine", two_ranks(SICK), "bigger-batch"),
+        fires("six more ranks on other machines", _many("gloo"), "faster-network"),
+        fires("the same over nccl", _many("nccl"), "grad-compress"),
+        fires("a rank on another machine, which another run saw", _merged(), "faster-network"),
+        fires("the loop's own all_reduce", _asleep_in_collectives()),
+        silent("the backward pass hides it", two_ranks(WELL)),
+        silent("the waiting is for a slow rank", two_ranks(StepCost(0.01, straggler=0.01), 0.01)),
+        fires("a sharded model", _sharded("fsdp", FSDP), "fsdp-no-reshard"),
+        fires("DeepSpeed's ZeRO", _sharded("zero", {"stage": "3"}), "zero-stage-0"),
+        abstains("no exchange was timed", _unheard()),
+    )
+
+
+# ddp-accum-sync
+FOUR = replace(PASSES, per_step=4.0)
+LOCAL = replace(PASSES, shared=False, count=1200, per_step=4.0, exchange_s=0.0)
+DDP_SICK = StepCost(0.01, comm=0.009)
+
+
+def ddp_accum_sync() -> tuple[Case, ...]:
+    closure = replace(FOUR, in_optimizer=400)
+    return (
+        fires("four passes, four exchanges", two_ranks(DDP_SICK, passes=(FOUR,)), "ddp-no-sync"),
+        silent("four passes, one exchange", two_ranks(DDP_SICK, passes=(replace(FOUR), LOCAL))),
+        silent("every pass is followed by a step", two_ranks(DDP_SICK)),
+        silent("an optimizer with a closure", two_ranks(DDP_SICK, passes=(closure,))),
+        silent("nothing is wrapped", two_ranks(DDP_SICK, model=None, passes=())),
+        abstains("no optimizer", two_ranks(DDP_SICK, model=MODEL, passes=(replace(FOUR, per_step=0.0),))),
+    )
+
+
+# ddp-overhead-flags
+COPYING = replace(PASSES, exchange_cpu_s=0.0015)
+
+
+def _flags_case(passes: Passes, options: dict[str, str]) -> Diagnosis:
+    model = replace(MODEL, arguments={**MODEL.arguments, **options})
+    return two_ranks(StepCost(0.012, comm=0.008), model=model, passes=(passes,))
+
+
+def _one_bucket() -> Diagnosis:
+    model = replace(MODEL, gradient_bytes=80_000_000, bucket_bytes=[80_000_000])
+    return two_ranks(StepCost(0.05, comm=0.02), model=model)
+
+
+def ddp_overhead_flags() -> tuple[Case, ...]:
+    viewed = {"gradient_as_bucket_view": "True"}
+    return (
+        fires("gradients are copied back", _flags_case(COPYING, {}), "ddp-bucket-view"),
+        fires("a needless search", _flags_case(PASSES, {"find_unused_parameters": "True", **viewed})),
+        fires("one bucket of 80 MB", _one_bucket()),
+        silent("gradients live in their buckets", _flags_case(COPYING, viewed)),
+        silent("nothing is wrapped", two_ranks(StepCost(0.01), model=None, passes=())),
+        abstains("no exchange was timed", two_ranks(StepCost(0.0, 0.02), passes=())),
+    )
+
+
+# dataparallel-used
+def _dataparallel_case(devices: int) -> Diagnosis:
+    model = replace(MODEL, kind="dp", devices=devices, world_size=1, backend="")
+    return two_ranks(StepCost(0.0, 0.02), model=model, passes=(), world=1)
+
+
+def dataparallel_used() -> tuple[Case, ...]:
+    return (
+        fires("four devices", _dataparallel_case(4), "use-ddp"),
+        silent("one device", _dataparallel_case(1)),
+        silent("DistributedDataParallel", two_ranks(StepCost(0.0, 0.02))),
     )

@@ -10,18 +10,13 @@ from bottleneck_doctor.model.fetches import Payload, Repeats
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.run import Machine, Process
-from tests.findings.builders import PLACE, Case, inputs_of, steady_run
+from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, silent, steady_run
 
 # python-sample-code-hot
 BELOW = ["_worker_loop (w.py:1)", "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"]
 PARSING = [*BELOW, "Logs.__getitem__ (/data/train.py:31)", "loads (/usr/lib/python3.11/json/__init__.py:346)"]
 TAKING = [*BELOW, "Logs.__getitem__ (/data/train.py:32)"]
-DRAWING = [*TAKING, "sample (/usr/lib/python3.11/random.py:430)"]
-DRAWN = "def __getitem__(self, n):\n    store = self.memory\n    return random.sample(store, n)\n"
 ASKS = "def __getitem__(self, i):\n    row = self.base\n    return row.execute(ONE, (i,)).fetchone()\n"
-SPELT = (
-    "def __getitem__(self, i):\n    text = texts[i]\n    return [ids[w] for w in WORD.findall(text, {})]\n"
-)
 LOGS = "def __getitem__(self, index):\n    text = self.texts[index]\n    return smooth(text)\n"
 SMOOTH = """\
 def smooth(text):
@@ -69,27 +64,18 @@ def _flipped(first: str, last: str) -> Diagnosis:
 
 
 def python_sample_code_hot() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     looping = [*TAKING, "smooth (/data/train.py:42)"]
     return (
-        Case("every sample is parsed from JSON", _code_case((90, 88)), "fires", "columnar-numpy"),
-        Case("the same, running threads not known", _code_case((90, None)), "fires", "columnar-numpy"),
-        Case("a loop over elements", _code_case((90, 88), path=looping), "fires", "columnar-numpy"),
-        Case("words of a text, one by one", _written(SPELT.format("0")), "fires", "precompute-deterministic"),
-        Case(
-            "from a random place on", _written(SPELT.format("randrange(9)")), "fires", "pretokenize-offline"
-        ),
-        Case(
-            "cells, flipped at random", _flipped("load", "random_flip"), "fires", "precompute-deterministic"
-        ),
-        Case("cells of what was drawn", _flipped("thin_randomly", "flip"), "fires", "cheaper-preprocess"),
-        Case("rows of a database, one by one", _written(ASKS), "fires", "batched-query"),
-        Case("elements of a store, drawn at random", _written(DRAWN, DRAWING), "fires", "ring-buffer"),
-        Case("a line that takes long, and no more is known", _code_case((90, 88), path=TAKING), "fires"),
-        Case("the line sleeps", _code_case((90, 2), BatchCost(0.004, wait=0.03)), "silent"),
-        Case("sleep is not known", _code_case((90, None), BatchCost(0.004, wait=0.03)), "silent"),
-        Case("no stacks", _code_case((8, 8), seen=10), "abstains"),
-        Case("no loop was seen", replace(_code_case((90, 88)), scenario=None), "abstains"),
+        fires("every sample is parsed from JSON", _code_case((90, 88)), "columnar-numpy"),
+        fires("the same, running threads not known", _code_case((90, None)), "columnar-numpy"),
+        fires("a loop over elements", _code_case((90, 88), path=looping), "columnar-numpy"),
+        fires("cells, flipped at random", _flipped("load", "random_flip"), "precompute-deterministic"),
+        fires("cells of what was drawn", _flipped("thin_randomly", "flip"), "cheaper-preprocess"),
+        fires("rows of a database, one by one", _written(ASKS), "batched-query"),
+        fires("a line that takes long", _code_case((90, 88), path=TAKING), "precompute-deterministic"),
+        silent("the line sleeps", _code_case((90, 2), BatchCost(0.004, wait=0.03))),
+        silent("sleep is not known", _code_case((90, None), BatchCost(0.004, wait=0.03))),
+        abstains("no stacks", _code_case((8, 8), seen=10)),
     )
 
 
@@ -110,24 +96,25 @@ def _indexing_case(
     return replace(base, profile=replace(base.profile, payloads=payloads))
 
 
+def _asked() -> Diagnosis:
+    """The rows are asked of a database."""
+    base = _indexing_case()
+    row = [BELOW[1], "Rows.__getitem__ (/data/rows.py:32)"]
+    source = FunctionSource("/data/rows.py", "__getitem__", 30, ASKS)
+    facts = replace(base.profile, stacks=[Stack(1, "trainer", "MainThread", row, 90, 90)], sources=[source])
+    return replace(base, profile=facts)
+
+
 def per_sample_indexing() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("a tensor data set read row by row", _indexing_case(), "fires", "batched-getitems"),
-        Case("the same in two workers", _indexing_case(workers=2), "fires", "batch-sampler-index"),
-        Case("rows are also transformed", _indexing_case(BatchCost(0.05, collate=0.002)), "silent"),
-        Case(
-            "a whole batch at once already",
-            _indexing_case(loader=replace(TABLE, batched_getitems=True)),
-            "silent",
-        ),
-        Case(
-            "a collate function pads",
-            _indexing_case(BatchCost(0.001, 0.01), replace(TABLE, collate="pad")),
-            "silent",
-        ),
-        Case("samples are kept apart", _indexing_case(tensors=1024.0), "silent"),
-        Case("no batch was inspected", _indexing_case(tensors=0.0), "abstains"),
+        fires("a tensor data set read row by row", _indexing_case(), "batched-getitems"),
+        fires("the same in two workers", _indexing_case(workers=2), "batch-sampler-index"),
+        silent("rows are also transformed", _indexing_case(BatchCost(0.05, collate=0.002))),
+        silent("a whole batch at once already", _indexing_case(loader=replace(TABLE, batched_getitems=True))),
+        silent("collate pads", _indexing_case(BatchCost(0.001, 0.01), replace(TABLE, collate="pad"))),
+        silent("rows of a database", _asked()),
+        silent("samples are kept apart", _indexing_case(tensors=1024.0)),
+        abstains("no batch was inspected", _indexing_case(tensors=0.0)),
     )
 
 
@@ -146,13 +133,10 @@ def _repeats_case(
 
 
 def repeated_deterministic_preprocess() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("every sample comes out the same", _repeats_case(64), "fires", "cache-decoded-ram"),
-        Case(
-            "no memory to keep them in", _repeats_case(64, memory=None), "fires", "precompute-deterministic"
-        ),
-        Case("half of the samples are flipped", _repeats_case(31), "silent"),
-        Case("samples are copied out of memory", _repeats_case(64, work=BatchCost(0.0005)), "silent"),
-        Case("one epoch only", _repeats_case(0, compared=0), "abstains"),
+        fires("every sample comes out the same", _repeats_case(64), "cache-decoded-ram"),
+        fires("no memory to keep them in", _repeats_case(64, memory=None), "precompute-deterministic"),
+        silent("half of the samples are flipped", _repeats_case(31)),
+        silent("samples are copied out of memory", _repeats_case(64, work=BatchCost(0.0005))),
+        abstains("one epoch only", _repeats_case(0, compared=0)),
     )

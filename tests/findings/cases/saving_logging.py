@@ -9,7 +9,7 @@ from bottleneck_doctor.model.derived import Whole
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operation, Stack
 from bottleneck_doctor.model.loops import Epochs, Loader, Loop, StepTable
-from tests.findings.builders import Case, steady_run
+from tests.findings.builders import Case, abstains, fires, silent, steady_run
 
 # checkpoint-blocking
 SAVES = Operation("checkpoint", 1, 0, "save", 40, 2.0, 1.2, 0.09, Location("train.py", 52, "main"))
@@ -22,15 +22,12 @@ def _checkpoint_case(*saves: Operation, cost: StepCost = CHECKPOINT_SICK) -> Dia
 
 
 def checkpoint_blocking() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     rare = StepCost(0.003, checkpoint=3e-5)
     return (
-        Case("a save every ten steps", _checkpoint_case(SAVES), "fires", "checkpoint-less"),
-        Case("the copy alone would do", _checkpoint_case(SAVES), "fires", "checkpoint-async"),
-        Case("a save per epoch", _checkpoint_case(SAVES, cost=rare), "silent"),
-        Case("one save so far, and its flush", _checkpoint_case(*ONCE), "abstains"),
-        Case("one save so far", _checkpoint_case(ONCE[0]), "abstains"),
-        Case("no loop was seen", replace(_checkpoint_case(), loop=None), "abstains"),
+        fires("a save every ten steps", _checkpoint_case(SAVES), "checkpoint-less checkpoint-async"),
+        silent("a save per epoch", _checkpoint_case(SAVES, cost=rare)),
+        abstains("one save so far, and its flush", _checkpoint_case(*ONCE)),
+        abstains("one save so far", _checkpoint_case(ONCE[0])),
     )
 
 
@@ -48,54 +45,34 @@ TRACK = """\
 def track(file, model):
     file.write(json.dumps({name: one.tolist() for name, one in model.named_parameters()}))
 """
-KEEP = """\
-def track(file, model):
-    file.rows[0] = model.weight.detach()
-    file.flush()
-"""
-MEMMAP = "memmap.flush (/usr/lib/python3/site-packages/numpy/_core/memmap.py:340)"
 
 
-def _dumped(track: str = TRACK, *called: str, running: int | None = None) -> Diagnosis:
+def _dumped() -> Diagnosis:
     """Weights are written to a file without a hook; stacks show the line."""
     sick = steady_run(BatchCost(1e-5), LOG_SICK)
-    frames = ["<module> (train.py:13)", f"track (train.py:{len(track.splitlines())})", *called]
+    frames = ["<module> (train.py:13)", "track (train.py:2)"]
     facts = replace(
         sick.profile,
-        stacks=[Stack(1, "trainer", "MainThread", frames, 60, running)],
+        stacks=[Stack(1, "trainer", "MainThread", frames, 60)],
         sources=[
             FunctionSource("train.py", "<module>", 10, LOOP),
-            FunctionSource("train.py", "track", 1, track),
+            FunctionSource("train.py", "track", 1, TRACK),
         ],
     )
     return replace(sick, profile=facts)
 
 
 def logging_blocking() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
+    brief = StepCost(0.002, logging=5e-6)
+    flushed, painted, rare = (
+        steady_run(BatchCost(1e-5), cost, operations=(calls,))
+        for cost, calls in ((LOG_SICK, FLUSHES), (LOG_SICK, PAINTED), (brief, FLUSHES))
+    )
     return (
-        Case(
-            "three flushes per step",
-            steady_run(BatchCost(1e-5), LOG_SICK, operations=(FLUSHES,)),
-            "fires",
-            "async-writer",
-        ),
-        Case(
-            "pictures painted per step",
-            steady_run(BatchCost(1e-5), LOG_SICK, operations=(PAINTED,)),
-            "fires",
-            "log-every-n",
-        ),
-        Case("weights dumped into a file", _dumped(), "fires", "log-every-n"),
-        Case("a memory map is synced", _dumped(KEEP, MEMMAP, running=9), "fires", "flush-rarely"),
-        Case("a flush that computes", _dumped(KEEP, running=60), "fires", "log-every-n"),
-        Case("a file is flushed, in C", _dumped(KEEP, running=9), "fires", "flush-rarely"),
-        Case(
-            "a flush now and then",
-            steady_run(BatchCost(1e-5), StepCost(0.002, logging=5e-6), operations=(FLUSHES,)),
-            "silent",
-        ),
-        Case("no loop was seen", replace(steady_run(BatchCost(1e-5), LOG_SICK), loop=None), "abstains"),
+        fires("three flushes per step", flushed, "async-writer"),
+        fires("pictures painted per step", painted, "log-every-n"),
+        fires("weights dumped into a file", _dumped(), "log-every-n"),
+        silent("a flush now and then", rare),
     )
 
 
@@ -124,25 +101,14 @@ def _within(evaluation_s: float) -> Diagnosis:
 
 
 def evaluation_heavy() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     late = BatchCost(0.01)
     return (
-        Case("evaluation takes half of the time", _evaluation_case(10.0), "fires", "eval-less"),
-        Case("it records for a backward pass", _evaluation_case(30.0, 2), "fires", "eval-no-grad"),
-        Case("it waits for its data", _evaluation_case(10.0, work=late), "fires", "eval-workers"),
-        Case(
-            "the only epoch is followed by the only evaluation",
-            _evaluation_case(10.0, 2, times=1),
-            "fires",
-            "eval-no-grad",
-        ),
-        Case(
-            "the training data is gone over again",
-            _evaluation_case(10.0, work=late, loader="1:1"),
-            "fires",
-            "eval-less",
-        ),
-        Case("the training loop evaluates, without a loader", _within(10.0), "fires", "eval-less"),
-        Case("evaluation takes a tenth", _evaluation_case(1.0), "silent"),
-        Case("inference alone", replace(_evaluation_case(10.0), loop=None), "abstains"),
+        fires("evaluation takes half of the time", _evaluation_case(10.0), "eval-less"),
+        fires("it records for a backward pass", _evaluation_case(30.0, 2), "eval-no-grad"),
+        fires("it waits for its data", _evaluation_case(10.0, work=late), "eval-workers"),
+        fires("one epoch, one evaluation", _evaluation_case(10.0, 2, times=1), "eval-no-grad -eval-less"),
+        fires("the same data", _evaluation_case(10.0, work=late, loader="1:1"), "eval-less -eval-workers"),
+        fires("the training loop evaluates, without a loader", _within(10.0), "eval-less"),
+        silent("evaluation takes a tenth", _evaluation_case(1.0)),
+        abstains("inference alone", replace(_evaluation_case(10.0), loop=None)),
     )

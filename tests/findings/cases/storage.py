@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.findings.parts.facts import readings
-from bottleneck_doctor.model.diagnosis import (
-    BatchCost,
-    CostShares,
-    Diagnosis,
-    HostLoad,
-    Inputs,
-    Scenario,
-    StepCost,
-)
-from bottleneck_doctor.model.fetches import FetchTable, HotFiles
-from bottleneck_doctor.model.instruments import Operation, Series
-from bottleneck_doctor.model.loops import Loop
-from tests.findings.builders import Case, inputs_of, steady_run
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, StepCost
+from bottleneck_doctor.model.fetches import HotFiles
+from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 
 # storage-latency-bound
 LATENCY_WORK = BatchCost(0.002, storage=0.02)
@@ -32,35 +21,21 @@ def _latency_case(inputs: Inputs, host: HostLoad = QUIET) -> Diagnosis:
     return replace(steady_run(LATENCY_WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs), host=host)
 
 
+def _direct() -> Diagnosis:
+    base = _latency_case(LATENCY_SMALL)
+    return replace(base, profile=replace(base.profile, hot_files=[HotFiles("1:1", 1, 0, direct=True)]))
+
+
 def storage_latency_bound() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("small reads one after the other", _latency_case(LATENCY_SMALL), "fires", "workers-auto"),
-        Case("a memory map at random", _latency_case(MAPPED), "fires", "readahead-hints"),
-        Case(
-            "readahead around every row",
-            _latency_case(replace(MAPPED, storage_bytes=1e9)),
-            "fires",
-            "readahead-hints",
-        ),
-        Case(
-            "no disk counters",
-            _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)),
-            "fires",
-            "workers-auto",
-        ),
-        Case(
-            "a full queue of large reads",
-            _latency_case(LATENCY_LARGE, replace(QUIET, disk_queue=20.0)),
-            "silent",
-        ),
-        Case("decoding, not reading", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), workers=1), "silent"),
-        Case(
-            "sleeping, not reading",
-            steady_run(BatchCost(0.002, wait=0.02), StepCost(0.0, 0.002), workers=1),
-            "silent",
-        ),
-        Case("no fetch was timed", _latency_case(Inputs()), "abstains"),
+        fires("small reads one after the other", _latency_case(LATENCY_SMALL), "workers-auto"),
+        fires("past the page cache", _direct(), "workers-auto -readahead-hints"),
+        fires("a memory map at random", _latency_case(MAPPED), "readahead-hints"),
+        fires("readahead around rows", _latency_case(replace(MAPPED, storage_bytes=1e9)), "readahead-hints"),
+        fires("uncounted", _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)), "workers-auto"),
+        silent("a full queue", _latency_case(LATENCY_LARGE, replace(QUIET, disk_queue=20.0))),
+        silent("decoding, not reading", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), workers=1)),
+        silent("sleeping", steady_run(BatchCost(0.002, wait=0.02), StepCost(0.0, 0.002), workers=1)),
     )
 
 
@@ -70,11 +45,10 @@ BANDWIDTH_LARGE = inputs_of(BANDWIDTH_WORK, 4, 0.0155, storage_bytes=16e6, read_
 FULL = HostLoad(cores=4.0, disk_busy=1.0, disk_queue=20.0, job_read_bytes_per_s=1e9)
 
 
-def _bandwidth_case(workers: int = 4, inputs: Inputs = BANDWIDTH_LARGE, host: HostLoad = FULL) -> Diagnosis:
+def _bandwidth_case(inputs: Inputs = BANDWIDTH_LARGE, host: HostLoad = FULL) -> Diagnosis:
     """Workers that sleep in large reads for nearly all of a batch; the loop takes 2 ms."""
-    return replace(
-        steady_run(BANDWIDTH_WORK, StepCost(0.0, 0.002), workers=workers, cores=4.0, inputs=inputs), host=host
-    )
+    sick = steady_run(BANDWIDTH_WORK, StepCost(0.0, 0.002), workers=4, cores=4.0, inputs=inputs)
+    return replace(sick, host=host)
 
 
 def _limited(limit_bytes_per_s: float) -> Diagnosis:
@@ -84,15 +58,13 @@ def _limited(limit_bytes_per_s: float) -> Diagnosis:
 
 
 def storage_bandwidth_bound() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("four workers at a full disk", _bandwidth_case(), "fires", "stage-to-fast-storage"),
-        Case("a control group's limit is reached", _limited(1.1e9), "fires", "stage-to-fast-storage"),
-        Case("a control group's limit is far", _limited(9e9), "silent"),
-        Case("the disk idles most of the time", _bandwidth_case(host=replace(FULL, disk_busy=0.3)), "silent"),
-        Case("many small reads", _bandwidth_case(inputs=replace(BANDWIDTH_LARGE, reads=4000.0)), "silent"),
-        Case("no disk counters", _bandwidth_case(host=HostLoad(cores=4.0)), "abstains"),
-        Case("no fetch was timed", _bandwidth_case(inputs=Inputs()), "abstains"),
+        fires("four workers at a full disk", _bandwidth_case(), "stage-to-fast-storage"),
+        fires("a control group's limit is reached", _limited(1.1e9), "stage-to-fast-storage"),
+        silent("a control group's limit is far", _limited(9e9)),
+        silent("the disk idles most of the time", _bandwidth_case(host=replace(FULL, disk_busy=0.3))),
+        silent("many small reads", _bandwidth_case(inputs=replace(BANDWIDTH_LARGE, reads=4000.0))),
+        abstains("no disk counters", _bandwidth_case(host=HostLoad(cores=4.0))),
     )
 
 
@@ -115,17 +87,12 @@ LOCAL = BatchCost(0.001, storage=0.03)
 
 
 def remote_storage_latency() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("objects one by one", _remote_case(OBJECTS), "fires", "workers-auto"),
-        Case("a mount across the network", _on_nfs(_remote_case(OBJECTS)), "fires", "local-mirror"),
-        Case("reads from a local disk", _remote_case(inputs_of(LOCAL, 2, 0.0155), LOCAL), "silent"),
-        Case("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP), "silent"),
-        Case(
-            "no waits were sampled",
-            _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP),
-            "abstains",
-        ),
+        fires("objects one by one", _remote_case(OBJECTS), "workers-auto"),
+        fires("a mount across the network", _on_nfs(_remote_case(OBJECTS)), "local-mirror"),
+        silent("reads from a local disk", _remote_case(inputs_of(LOCAL, 2, 0.0155), LOCAL)),
+        silent("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP)),
+        abstains("no sampled waits", _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP)),
     )
 
 
@@ -146,107 +113,11 @@ def _one_file(sick: Diagnosis) -> Diagnosis:
 
 
 def small_files() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("cold small files", _files_case(COLD, COLD_FILES), "fires", "pack-shards"),
-        Case("warm small files", _files_case(WARM, WARM_FILES), "fires", "pack-shards"),
-        Case(
-            "an image and its label file",
-            _files_case(COLD, replace(COLD_FILES, opens=64.0)),
-            "fires",
-            "cache-metadata",
-        ),
-        Case("warm files, decoded", _files_case(WARM, replace(WARM_FILES, system=0.002)), "silent"),
-        Case("large files", _files_case(COLD, replace(COLD_FILES, read_bytes=64e6)), "silent"),
-        Case("one file, opened per sample", _one_file(_files_case(COLD, COLD_FILES)), "silent"),
-        Case("opens were not counted", _files_case(COLD, replace(COLD_FILES, opens=None)), "abstains"),
-    )
-
-
-# page-cache-misses
-CACHE_WORK = BatchCost(0.002, storage=0.02)
-CACHE_READ = inputs_of(CACHE_WORK, 1, 0.022, storage_bytes=4e6, read_bytes=4e6, reads=32.0)
-
-
-def _cache_case(
-    later: int, left: float = 64e9, epochs: int = 2, files: int = 0, work: BatchCost = CACHE_WORK
-) -> Diagnosis:
-    """One worker reads 4 MB a batch in the first epoch and ``later`` bytes in those that follow."""
-    sick = steady_run(work, StepCost(0.0, 0.002), workers=1, inputs=CACHE_READ)
-    assert sick.loop is not None
-    table = FetchTable("1:1", 100 * epochs)
-    for place in range(100 * epochs):
-        table.t.append(0.1 * place)
-        table.storage_bytes.append(4_000_000 if place < 100 else later)
-        table.read_bytes.append(4_000_000)
-    starts = [10.0 * epoch for epoch in range(epochs)]
-    loop: Loop = replace(sick.loop, epochs=replace(sick.loop.epochs, t=starts))
-    series = Series([0.0, 1.0], {"memory_available_bytes": [left, left]})
-    hot = [HotFiles("1:1", files, 100_000_000)] if files else []
-    profile = replace(sick.profile, fetches=[table], series=series, hot_files=hot)
-    return replace(sick, loop=loop, profile=profile)
-
-
-def page_cache_misses() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
-    assert readings(_cache_case(0).profile.series, "memory_available_bytes")
-    return (
-        Case("every epoch is cold, and it would fit", _cache_case(4_000_000), "fires", "cache-bytes-ram"),
-        Case(
-            "every epoch is cold; half would fit", _cache_case(4_000_000, 5e9), "fires", "cache-fraction-ram"
-        ),
-        Case(
-            "one small file, read in slices", _cache_case(4_000_000, 5e9, files=1), "fires", "cache-bytes-ram"
-        ),
-        Case("memory keeps most of it", _cache_case(1_000_000), "silent"),
-        Case("decoding takes the time", _cache_case(4_000_000, work=BatchCost(0.02)), "silent"),
-        Case("the first epoch is not over", _cache_case(0, epochs=1), "abstains"),
-    )
-
-
-# disk-contended
-CONTENDED_WORK = BatchCost(0.002, storage=0.02)
-LOOP = StepCost(0.0, 0.002)
-CONTENDED_READ = inputs_of(CONTENDED_WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=20.0)
-
-
-def _contended_case(
-    strangers: float | None,
-    work: BatchCost = CONTENDED_WORK,
-    cost: StepCost = LOOP,
-    busy: float = 1.0,
-    saves: tuple[Operation, ...] = (),
-) -> Diagnosis:
-    """The job moves 90 MB/s, other processes ``strangers`` bytes/s; None = not counted."""
-    base = steady_run(
-        work,
-        cost,
-        workers=1,
-        operations=saves,
-        inputs=replace(CONTENDED_READ, storage=work.storage, cpu=work.cpu),
-    )
-    scene = replace(base.scenario or Scenario((), ()), shares=CostShares(stored=0.8))
-    times = [0.0, 50.0, 100.0]
-    per_s = {"disk_busy_s": busy, "disk_read_bytes": 9e7 + (strangers or 0.0), "job_read_bytes": 9e7}
-    series = Series(times, {name: [t * value for t in times] for name, value in per_s.items()})
-    facts = replace(base.profile, series=series if strangers is not None else Series())
-    return replace(base, scenario=scene, profile=facts)
-
-
-def disk_contended() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
-    saving = StepCost(0.0, 0.01, checkpoint=0.02)
-    saves = Operation("checkpoint", 1, 0, "save", 40, 4.0, 0.4, 0.2)
-    return (
-        Case("reads wait behind other jobs", _contended_case(3e8), "fires", "io-isolate"),
-        Case(
-            "checkpoints wait behind other jobs",
-            _contended_case(3e8, BatchCost(0.001), saving, saves=(saves,)),
-            "fires",
-            "io-isolate",
-        ),
-        Case("the loader needs no disk", _contended_case(3e8, BatchCost(0.02)), "silent"),
-        Case("the disk is the job's", _contended_case(1e6), "silent"),
-        Case("the disk is mostly idle", _contended_case(3e8, busy=0.1), "silent"),
-        Case("disks were not counted", _contended_case(None), "abstains"),
+        fires("cold small files", _files_case(COLD, COLD_FILES), "pack-shards"),
+        fires("warm small files", _files_case(WARM, WARM_FILES), "pack-shards"),
+        silent("warm files, decoded", _files_case(WARM, replace(WARM_FILES, system=0.002))),
+        silent("large files", _files_case(COLD, replace(COLD_FILES, read_bytes=64e6))),
+        silent("one file, opened per sample", _one_file(_files_case(COLD, COLD_FILES))),
+        abstains("opens were not counted", _files_case(COLD, replace(COLD_FILES, opens=None))),
     )

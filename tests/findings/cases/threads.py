@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.computing import Computing, ScriptSettings
+from bottleneck_doctor.model.computing import Computing
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Diagnosis,
@@ -16,116 +16,82 @@ from bottleneck_doctor.model.diagnosis import (
 )
 from bottleneck_doctor.model.instruments import Operator
 from bottleneck_doctor.model.run import Process
-from tests.findings.builders import Case, cpu_run, dispatch_like, inputs_of, steady_run
+from tests.findings.builders import (
+    Case,
+    abstains,
+    cpu_run,
+    dispatch_like,
+    fires,
+    inputs_of,
+    silent,
+    steady_run,
+)
 
 # cpu-threads-misset
 COST = StepCost(0.02)
 TABLE = [Operator("aten::addmm", 6.0, 0.012), Operator("aten::mm", 6.0, 0.006)]
 
 
-def _threads_case(
-    threads: int | None,
-    large: float | None = 0.9,
-    job_cores: float = 1.0,
-    queue: float = 0.0,
-    handed_down: str = "1",
-) -> Diagnosis:
+def _threads_case(threads: int | None, large: float | None = 0.9, queue: float = 0.0) -> Diagnosis:
     """A model that computes for 20 ms on four cores; batches cost nothing."""
     anatomies = [dispatch_like(COST, large=large)] if large is not None else []
-    facts = Computing(
-        switches=[ScriptSettings(1, environment={"OMP_NUM_THREADS": handed_down})], anatomies=anatomies
-    )
-    sick = cpu_run(COST, facts, TABLE if large is not None else [])
+    sick = cpu_run(COST, Computing(anatomies=anatomies), TABLE if large is not None else [])
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
     return replace(
         sick, profile=replace(sick.profile, processes=[trainer]),
-        host=HostLoad(cores=4.0, job_cores=job_cores, foreign_cores=0.0),
+        host=HostLoad(cores=4.0, job_cores=1.0, foreign_cores=0.0),
         steps=[replace(step, queue=queue * step.wall) for step in sick.steps],
         scenario=replace(sick.scenario, cores=4.0) if sick.scenario else None,
     )  # fmt: skip
 
 
 def cpu_threads_misset() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say."""
     return (
-        Case("one thread for large products on four cores", _threads_case(1), "fires", "set-threads"),
-        Case("the script asks for one thread", _threads_case(1, handed_down=""), "fires", "set-threads"),
-        Case("sixteen threads fight for four cores", _threads_case(16, queue=0.5), "fires", "set-threads"),
-        Case("sixteen threads spin in large products", _threads_case(16), "fires", "set-threads"),
-        Case(
-            "sixteen threads, small operators, and the loop is not held up",
-            _threads_case(16, large=0.1),
-            "silent",
-        ),
-        Case("four threads on four cores", _threads_case(4, queue=0.3), "silent"),
-        Case("one thread for many small operators", _threads_case(1, large=0.1), "silent"),
-        Case("one thread, but no idle core", _threads_case(1, job_cores=3.9), "silent"),
-        Case("no step was profiled", _threads_case(1, large=None), "abstains"),
+        fires("one thread for large products on four cores", _threads_case(1), "set-threads"),
+        fires("sixteen threads fight for four cores", _threads_case(16, queue=0.5), "set-threads"),
+        silent("one thread for many small operators", _threads_case(1, large=0.1)),
+        abstains("no step was profiled", _threads_case(1, large=None)),
     )
 
 
 # host-cpu-saturated
-def _saturated_case(
-    work: BatchCost, cost: StepCost, workers: int, job: float | None, foreign: float = 0.0
-) -> Diagnosis:
-    """A run on two cores: the job keeps ``job`` of them busy, other processes ``foreign``."""
-    host = HostLoad(cores=2.0, job_cores=job, foreign_cores=foreign)
-    return replace(steady_run(work, cost, workers=workers, cores=2.0 - foreign), host=host)
+def _saturated_case(work: BatchCost, cost: StepCost, workers: int, job: float | None) -> Diagnosis:
+    """A run on two cores, of which the job keeps ``job`` busy."""
+    return replace(steady_run(work, cost, workers=workers), host=HostLoad(cores=2.0, job_cores=job))
 
 
 FEW = StepCost(0.0, 0.002)
 
 
 def host_cpu_saturated() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case(
-            "four workers on two cores", _saturated_case(BatchCost(0.02), FEW, 4, 1.95), "fires", "more-cores"
-        ),
-        Case(
-            "two workers fill two cores",
-            _saturated_case(BatchCost(0.02), FEW, 2, 1.9),
-            "fires",
-            "cheaper-preprocess",
-        ),
-        Case(
-            "other processes hold one core",
-            _saturated_case(BatchCost(0.02), FEW, 2, 0.95, 1.0),
-            "fires",
-            "more-cores",
-        ),
-        Case("one worker, one core free", _saturated_case(BatchCost(0.02), FEW, 1, 1.0), "silent"),
-        Case(
-            "full cores, but the model fills them",
-            _saturated_case(BatchCost(0.004), StepCost(0.02), 2, 1.95),
-            "silent",
-        ),
-        Case("waiting, not computing", _saturated_case(BatchCost(0.001, wait=0.04), FEW, 4, 0.2), "silent"),
-        Case("the job's CPU was not counted", _saturated_case(BatchCost(0.02), FEW, 4, None), "abstains"),
+        fires("four workers on two cores", _saturated_case(BatchCost(0.02), FEW, 4, 1.95), "more-cores"),
+        fires("two on two cores", _saturated_case(BatchCost(0.02), FEW, 2, 1.9), "cheaper-preprocess"),
+        silent("one worker, one core free", _saturated_case(BatchCost(0.02), FEW, 1, 1.0)),
+        silent("the model fills the cores", _saturated_case(BatchCost(0.004), StepCost(0.02), 2, 1.95)),
+        abstains("the job's CPU was not counted", _saturated_case(BatchCost(0.02), FEW, 4, None)),
     )
 
 
 # cpu-stolen-by-others
-def _stolen_case(foreign: float | None, queue_s: float = 0.0, online: int = 4) -> Diagnosis:
+def _stolen_case(foreign: float | None, online: int = 4) -> Diagnosis:
     """Four workers decode on four cores, of which other processes use ``foreign``; the loop takes 3 ms."""
     work = BatchCost(0.04)
-    inputs = replace(inputs_of(work, 4, 0.02), queue=queue_s)
     rest = 0.0 if online > 4 else foreign or 0.0
     scene = Scenario((work,), (StepCost(0.0, 0.003),), workers=4, cores=4.0, strangers=rest)
-    sick = steady_run(work, StepCost(0.0, 0.003), workers=4, cores=4.0, inputs=inputs, scenario=scene)
+    sick = steady_run(work, StepCost(0.0, 0.003), workers=4, cores=4.0, scenario=scene)
     machine = replace(sick.profile.machine, cores_online=online, cores=4.0)
     host = HostLoad(cores=4.0, job_cores=2.0, foreign_cores=foreign)
     return replace(sick, profile=replace(sick.profile, machine=machine), host=host)
 
 
 def cpu_stolen_by_others() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("others take two of four cores", _stolen_case(2.0, 0.03), "fires", "isolate-cpus"),
-        Case("a quarter of a core, and a queue", _stolen_case(0.3, 0.02), "fires", "isolate-cpus"),
-        Case("the machine is the job's", _stolen_case(0.0), "silent"),
-        Case("others on other cores", _stolen_case(2.0, online=64), "silent"),
-        Case("the process tree was not counted", _stolen_case(None), "abstains"),
+        fires("others take two of four cores", _stolen_case(2.0), "isolate-cpus"),
+        silent("a quarter of a core", _stolen_case(0.3)),
+        silent("the machine is the job's", _stolen_case(0.0)),
+        silent("others on other cores", _stolen_case(2.0, online=64)),
+        abstains("the process tree was not counted", _stolen_case(None)),
     )
 
 
@@ -141,14 +107,12 @@ def _throttled_case(throttled: float | None, quota: float | None = 1.0, threads:
 
 
 def cgroup_cpu_throttled() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("four threads on one core's time", _throttled_case(0.9), "fires", "match-threads-to-quota"),
-        Case("two cores' time, two threads", _throttled_case(0.9, 2.0, 2), "fires"),
-        Case("half a core for one thread", _throttled_case(0.9, 0.5, 1), "fires", "more-cores"),
-        Case("hardly ever stopped", _throttled_case(0.01), "silent"),
-        Case("no quota", _throttled_case(None, None), "silent"),
-        Case("a quota without counts", _throttled_case(None), "abstains"),
+        fires("four threads on one core's time", _throttled_case(0.9), "match-threads-to-quota"),
+        fires("two cores' time, two threads", _throttled_case(0.9, 2.0, 2)),
+        silent("hardly ever stopped", _throttled_case(0.01)),
+        silent("no quota", _throttled_case(None, None)),
+        abstains("a quota without counts", _throttled_case(None)),
     )
 
 
@@ -180,20 +144,11 @@ def _helping(helped: float) -> Diagnosis:
 
 
 def worker_thread_oversubscription() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case(
-            "NumPy multiplies on all cores in each worker",
-            _oversubscribed_case(0.02, 0.025),
-            "fires",
-            "worker-threads-1",
-        ),
-        Case("one worker and an idle core", _oversubscribed_case(0.02, 0.001, 1), "silent"),
-        Case("pools with cores of their own", _oversubscribed_case(0.02, 0.001), "silent"),
-        Case("only the pipe's feeder is busy", _oversubscribed_case(0.001, 0.025), "silent"),
-        Case("waits for a core were not counted", _oversubscribed_case(0.02, 0.0), "abstains"),
-        Case("four processes of a pool on two cores", _pooled(4), "fires", "worker-threads-1"),
-        Case("two processes of a pool on two cores", _pooled(2), "abstains"),
-        Case("both compute with two threads each", _helping(2.0), "fires", "worker-threads-1"),
-        Case("no fetch was timed", replace(_oversubscribed_case(0.02, 0.025), inputs=Inputs()), "abstains"),
+        fires("NumPy's pools in each worker", _oversubscribed_case(0.02, 0.025), "worker-threads-1"),
+        silent("one worker and an idle core", _oversubscribed_case(0.02, 0.001, 1)),
+        silent("only the pipe's feeder is busy", _oversubscribed_case(0.001, 0.025)),
+        abstains("waits for a core were not counted", _oversubscribed_case(0.02, 0.0)),
+        fires("four processes of a pool on two cores", _pooled(4), "worker-threads-1"),
+        fires("both compute with two threads each", _helping(2.0), "worker-threads-1"),
     )

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.diagnosis import (
-    BatchCost,
-    Diagnosis,
-    EpochStart,
-    Inputs,
-    Scenario,
-    Step,
-    StepCost,
-)
-from bottleneck_doctor.model.fetches import FetchTable, Making, Payload
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, EpochStart, Scenario, Step, StepCost
+from bottleneck_doctor.model.fetches import Making, Payload
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.loops import Epochs, Loader
 from bottleneck_doctor.model.run import Process
-from tests.findings.builders import Case, inputs_of, loop_of, steady_run
+from tests.findings.builders import Case, abstains, fires, inputs_of, loop_of, silent, steady_run
 
 # workers-too-few
 SLOW, FEW_COST = BatchCost(0.0, wait=0.02), StepCost(0.0, 0.005)
@@ -25,20 +17,13 @@ UNTIMED = replace(inputs_of(SLOW, 1, 0.02), busy=None)
 
 
 def workers_too_few() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("one worker waits 20 ms for each batch", steady_run(SLOW, FEW_COST, 1), "fires", "workers-auto"),
-        Case(
-            "one worker computes on one of two cores",
-            steady_run(BatchCost(0.02), FEW_COST, 1),
-            "fires",
-            "workers-auto",
-        ),
-        Case("the cores are full", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), 4), "silent"),
-        Case("the workers keep up", steady_run(BatchCost(0.004), StepCost(0.0, 0.01), 1), "silent"),
-        Case("no workers at all", steady_run(SLOW, FEW_COST), "silent"),
-        Case("the workers were not seen", steady_run(SLOW, FEW_COST, 1, inputs=UNTIMED), "abstains"),
-        Case("no fetch was timed", steady_run(SLOW, FEW_COST, 1, inputs=Inputs()), "abstains"),
+        fires("one worker waits 20 ms for each batch", steady_run(SLOW, FEW_COST, 1), "workers-auto"),
+        fires("one worker on two cores", steady_run(BatchCost(0.02), FEW_COST, 1), "workers-auto"),
+        silent("the cores are full", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), 4)),
+        silent("the workers keep up", steady_run(BatchCost(0.004), StepCost(0.0, 0.01), 1)),
+        silent("no workers at all", steady_run(SLOW, FEW_COST)),
+        abstains("the workers were not seen", steady_run(SLOW, FEW_COST, 1, inputs=UNTIMED)),
     )
 
 
@@ -52,20 +37,12 @@ def _many_case(cost: StepCost, workers: int, threads: float, queue: float | None
 
 
 def workers_too_many() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case(
-            "four workers and two threads",
-            _many_case(StepCost(0.01), 4, 2.0, 0.004),
-            "fires",
-            "reserve-cores",
-        ),
-        Case("one worker and one thread", _many_case(StepCost(0.01), 1, 1.0, 0.0), "silent"),
-        Case("four workers, but the loop sleeps", _many_case(StepCost(0.0, 0.01), 4, 1.0, 0.0), "silent"),
-        Case(
-            "two threads that always have their cores", _many_case(StepCost(0.01), 2, 2.0, 0.0002), "silent"
-        ),
-        Case("waits for a core were not counted", _many_case(StepCost(0.01), 4, 2.0, None), "abstains"),
+        fires("four workers and two threads", _many_case(StepCost(0.01), 4, 2.0, 0.004), "reserve-cores"),
+        silent("one worker and one thread", _many_case(StepCost(0.01), 1, 1.0, 0.0)),
+        silent("four workers, but the loop sleeps", _many_case(StepCost(0.0, 0.01), 4, 1.0, 0.0)),
+        silent("two threads that always have their cores", _many_case(StepCost(0.01), 2, 2.0, 0.0002)),
+        abstains("waits for a core were not counted", _many_case(StepCost(0.01), 4, 2.0, None)),
     )
 
 
@@ -85,19 +62,12 @@ def _respawn_case(steps: int, start: float, persistent: bool = False, started: i
 
 
 def worker_respawn() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("epochs of twenty short steps", _respawn_case(20, 0.12), "fires", "persistent-workers"),
-        Case("next(iter(loader)) at every step", _respawn_case(1, 0.12), "fires", "hoist-iterator"),
-        Case(
-            "the loader is built anew each epoch",
-            _respawn_case(20, 0.12, True, 6),
-            "fires",
-            "persistent-workers",
-        ),
-        Case("epochs of ten thousand steps", _respawn_case(10_000, 0.12), "silent"),
-        Case("persistent workers", _respawn_case(20, 0.05, True, 2), "silent"),
-        Case("one epoch", _respawn_case(0, 0.0), "abstains"),
+        fires("epochs of twenty short steps", _respawn_case(20, 0.12), "persistent-workers"),
+        fires("the loader is built anew each epoch", _respawn_case(20, 0.12, True, 6), "persistent-workers"),
+        silent("epochs of ten thousand steps", _respawn_case(10_000, 0.12)),
+        silent("persistent workers", _respawn_case(20, 0.05, True, 2)),
+        abstains("one epoch", _respawn_case(0, 0.0)),
     )
 
 
@@ -117,13 +87,12 @@ def _shm_case(
 
 
 def shm_exhaustion() -> tuple[Case, ...]:
-    """It fires, it stays silent, it abstains."""
     return (
-        Case("nine batches of 8 MB, 64 MB of room", _shm_case(8e6), "fires"),
-        Case("most descriptors are in use", _shm_case(1e5, used=240.0), "fires"),
-        Case("small batches", _shm_case(1e6), "silent"),
-        Case("one process", _shm_case(8e6, workers=0), "silent"),
-        Case("the room is not known", _shm_case(8e6, room=None), "abstains"),
+        fires("nine batches of 8 MB, 64 MB of room", _shm_case(8e6)),
+        fires("most descriptors are in use", _shm_case(1e5, used=240.0)),
+        silent("small batches", _shm_case(1e6)),
+        silent("one process", _shm_case(8e6, workers=0)),
+        abstains("the room is not known", _shm_case(8e6, room=None)),
     )
 
 
@@ -131,27 +100,17 @@ def shm_exhaustion() -> tuple[Case, ...]:
 STREAM = Loader("1:1", "dataloader", 1, "Stream", dataset_kind="iterable", batch_size=32)
 
 
-def _sharding_case(
-    firstlings: tuple[int, int], workers: list[int] | None = None, loader: Loader = STREAM
-) -> Diagnosis:
-    """Two workers over an iterable data set; ``workers`` says which made each fetch."""
+def _sharding_case(firstlings: tuple[int, int], loader: Loader = STREAM) -> Diagnosis:
+    """Two workers over an iterable data set."""
     base = steady_run(BatchCost(0.02), StepCost(0.0, 0.004), workers=2, loader=loader)
-    makings, made = [Making("1:1", 400, firstlings=firstlings)], workers or [0, 1] * 100
-    table = FetchTable("1:1", len(made), t=[0.01 * n for n in range(len(made))], worker=made)
-    return replace(base, profile=replace(base.profile, makings=makings, fetches=[table]))
+    makings = [Making("1:1", 400, firstlings=firstlings)]
+    return replace(base, profile=replace(base.profile, makings=makings))
 
 
 def iterable_sharding() -> tuple[Case, ...]:
-    """Runs in which it fires, stays silent, or cannot say; built on demand, since each is replayed."""
     return (
-        Case("both workers read everything", _sharding_case((8, 8)), "fires", "shard-by-worker"),
-        Case("one shard for two workers", _sharding_case((0, 0), [0] * 100), "fires", "more-shards"),
-        Case("each worker has its part", _sharding_case((8, 0)), "silent"),
-        Case(
-            "a map-style data set",
-            _sharding_case((0, 0), loader=replace(STREAM, dataset_kind="map")),
-            "silent",
-        ),
-        Case("batches without bytes to compare", _sharding_case((0, 0)), "abstains"),
-        Case("no fetch was timed", replace(_sharding_case((8, 8)), inputs=Inputs()), "abstains"),
+        fires("both workers read everything", _sharding_case((8, 8)), "shard-by-worker"),
+        silent("each worker has its part", _sharding_case((8, 0))),
+        silent("a map-style data set", _sharding_case((0, 0), loader=replace(STREAM, dataset_kind="map"))),
+        abstains("batches without bytes to compare", _sharding_case((0, 0))),
     )

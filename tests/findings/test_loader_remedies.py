@@ -1,27 +1,18 @@
-"""How a treatment is told which loader is meant, and what more workers are promised."""
+"""Which loader a treatment means, and what more workers, or cores kept for the model, are promised."""
 
 from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.findings.parts.loader_remedies import as_served, loader_with, meant
+from bottleneck_doctor.findings.parts.loader_remedies import as_served, loader_with, meant, reserve_cores
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.diagnosis import BatchCost, Change, Proposal, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.report import Fix
 from tests.findings.builders import inputs_of, steady_run
 
-BUILT = Loader(
-    "1:1",
-    "dataloader",
-    1,
-    "Photos",
-    "map",
-    640,
-    32,
-    sampler="RandomSampler",
-    location=Location("train.py", 12),
-)
+PLACE = Location("train.py", 12)
+BUILT = Loader("1:1", "dataloader", 1, "Photos", "map", 640, 32, sampler="RandomSampler", location=PLACE)
 
 
 def test_a_loader_is_known_by_its_place_and_by_what_it_is_given() -> None:
@@ -32,7 +23,7 @@ def test_a_loader_is_known_by_its_place_and_by_what_it_is_given() -> None:
 
 
 def test_what_the_profile_does_not_know_is_not_asked_for() -> None:
-    stream = Loader("1:1", "dataloader", 1, "Stream", "iterable", location=Location("train.py", 12))
+    stream = Loader("1:1", "dataloader", 1, "Stream", "iterable", location=PLACE)
     assert meant(stream) == {"file": "train.py", "line": 12, "batch_size": None, "dataset": "Stream"}
     assert meant(Loader("1:1", "dataloader", 1)) is None
 
@@ -63,3 +54,28 @@ def test_far_more_workers_than_a_server_was_seen_to_serve_are_promised_a_bound(
 def test_the_treatment_holds_the_arguments_and_the_loader() -> None:
     one = loader_with(BUILT, num_workers=2)
     assert (one.name, one.options) == ("loader", {"where": meant(BUILT), "arguments": {"num_workers": 2}})
+
+
+MAKING_S, MODEL_S = 0.030, 0.020
+
+
+def sick(threads: float = 2.0, cores: float = 2.0) -> Diagnosis:
+    """Batches of 30 ms made in the main process, beside a model of 20 ms on two threads."""
+    work, cost = BatchCost(MAKING_S), StepCost(MODEL_S)
+    return steady_run(work, cost, scenario=Scenario((work,), (cost,), cores=cores, threads=threads))
+
+
+def test_workers_and_one_thread_beat_workers_beside_two() -> None:
+    (proposal,) = reserve_cores(sick())
+    assert proposal.factor is not None
+    low, likely, high = proposal.factor
+    assert low == 1.0 < likely < high, "one thread was not measured: the worst case orders it"
+    assert proposal.most == high
+
+
+def test_a_model_on_one_thread_has_none_to_give() -> None:
+    assert reserve_cores(sick(threads=1.0)) == []
+
+
+def test_where_cores_are_plenty_workers_alone_do_as_well() -> None:
+    assert reserve_cores(sick(cores=16.0)) == []
