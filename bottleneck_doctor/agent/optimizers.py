@@ -47,30 +47,24 @@ def note(optimizer: Any, closure: bool) -> None:
         return
     _known[id(optimizer)] = weakref.ref(optimizer)
     _alive.add(optimizer)
-    state.writer.fact(fact="optimizer", closure=closure, **describe(optimizer))
+    state.writer.fact(fact="optimizer", closure=closure, **_describe(optimizer))
     for one in _tables(optimizer):
         state.writer.fact(fact="gradient_rows", **_rows(one))
 
 
 def trained() -> set[int]:
     """The ``id`` of each tensor that an optimizer updates; none before the first has stepped."""
-    return {id(one) for each in known() for one in tensors(each)}
+    return {id(one) for each in (list(_alive) if _known else ()) for one in _tensors(each)}
 
 
-def known() -> list[Any]:
-    """The optimizers that live; none before the first has stepped."""
-    return list(_alive) if _known else []
-
-
-def tensors(optimizer: Any) -> list[Any]:
-    """All that it updates."""
+def _tensors(optimizer: Any) -> list[Any]:
     return [one for group in optimizer.param_groups for one in group["params"]]
 
 
-def describe(optimizer: Any) -> dict[str, Any]:
+def _describe(optimizer: Any) -> dict[str, Any]:
     """Its class, how it steps, and what its parameters are like."""
     group = optimizer.param_groups[0]
-    updated = tensors(optimizer)[:DESCRIBED_AT_MOST]
+    updated = _tensors(optimizer)[:DESCRIBED_AT_MOST]
     kernels = [one for one in updated if one.dim() == 4 and one.shape[1] > 1 and one.shape[2] > 1]
     file, line = _made.get(id(optimizer), ("", 0))
     return {
@@ -97,7 +91,7 @@ def _tables(optimizer: Any) -> list[Any]:
         return []
     matrices = [
         one
-        for one in tensors(optimizer)
+        for one in _tensors(optimizer)
         if one.dim() == 2 and one.shape[0] >= ROWS_AT_LEAST and one.device.type == "cpu"
     ]
     torch: Any = sys.modules["torch"]

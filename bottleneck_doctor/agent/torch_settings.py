@@ -142,21 +142,6 @@ def unused_share(loss: Any) -> float | None:
     return unused / sum(map(_multiplications, graph))
 
 
-def work_behind(loss: Any, groups: dict[int, set[int]]) -> tuple[dict[frozenset[int], float], set[int]]:
-    """The multiplications behind a loss by the ``groups`` of tensors, by ``id``, that gradients reach; and
-    the tensors that the graph holds. Nothing of a graph too large to be walked."""
-    graph = list(nodes(loss))
-    if len(graph) >= NODES_AT_MOST:
-        return {}, set()
-    reaching = {key: _reaching(graph, tensors) for key, tensors in groups.items()}
-    work: dict[frozenset[int], float] = {}
-    for node in graph:
-        reached = frozenset(key for key, some in reaching.items() if node in some)
-        if count := _multiplications(node):
-            work[reached] = work.get(reached, 0) + count
-    return work, {id(getattr(node, "variable", None)) for node in graph}
-
-
 def _reaching(graph: list[Any], tensors: set[int]) -> set[Any]:
     """The nodes from which gradients reach one of the tensors."""
     after: dict[Any, list[Any]] = {}

@@ -11,7 +11,6 @@ from time import monotonic_ns as now
 from . import (
     compiler,
     device_clock,
-    dropped_gradients,
     loop_without_loader,
     optimizers,
     ranks,
@@ -25,7 +24,6 @@ from .postponed import postpone, postponed, raise_postponed
 from .state import state
 
 ENGINE = "_engine_run_backward"  # of torch.autograd, since torch 2.3
-INPUTS = 3  # place of ``inputs`` among its arguments after the outputs
 
 
 class _TrainingHooks:
@@ -77,7 +75,6 @@ def rest() -> None:
     """Take them off until the next sampled step: on a short step even a wrapper that does nothing, cold in
     the caches, costs a microsecond or two. Graphs guard on optimizers' hooks: compiled, these stay on."""
     state.close, state.resting = False, True
-    dropped_gradients.look_away()
     for owner, name, wrapper, original in _patches.functions:
         if getattr(owner, name) is wrapper:
             setattr(owner, name, original)
@@ -103,9 +100,6 @@ def _run_backward(original: Callable[..., Any]) -> Callable[..., Any]:
                 _passed(name)
         entry = now()
         torch_settings.during_backward(outputs)
-        whole = name == "backward" and not (len(args) > INPUTS and args[INPUTS])
-        if whole:
-            dropped_gradients.before_backward(outputs)
         watch = ranks.watch(outputs) if name == "backward" and ranks.models else None
         token = device_clock.begin(True)
         start = now()
@@ -185,7 +179,6 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
         device_clock.part(_Open.token, wire.DEVICE_PARTS.index("optimizer"))
         state.row(wire.OPTIMIZER, _Open.start, end - _Open.start, thread=state.thread())
         optimizers.note(optimizer, closure=_closure(args, kwargs))
-        dropped_gradients.stepped(optimizer)
         device_clock.seek(optimizer)
         state.hooks_ns += now() - end
     _Open.start = 0

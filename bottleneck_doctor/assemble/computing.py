@@ -19,7 +19,7 @@ from ..model.computing import (
 from ..model.instruments import Operator
 from ..model.loops import Loop
 from ..model.run import Gap
-from .facts import DroppedFact, Fact, GraphFact, NoticedFact
+from .facts import Fact, GraphFact, NoticedFact
 from .fetches import Fetcher, rows_of
 from .rows import ProcessLog, S, append
 
@@ -119,7 +119,6 @@ def _switches(log: ProcessLog) -> ScriptSettings | None:
         noticed=noticed,
         autocast=uses_autocast(log),
         unused_share=log.first(GraphFact).unused_share,
-        dropped_share=log.first(DroppedFact).share,
     )
 
 

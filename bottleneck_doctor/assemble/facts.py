@@ -164,13 +164,6 @@ class GraphFact:
 
 
 @dataclass(frozen=True)
-class DroppedFact:
-    """What the first graphs of several optimizers say of gradients that are zeroed before they are used."""
-
-    share: float | None = None
-
-
-@dataclass(frozen=True)
 class DeviceFact:
     """The accelerator."""
 
@@ -273,7 +266,7 @@ KINDS: dict[type, str] = {
     ProcessFact: "process", WorkerFact: "worker", TorchFact: "torch", SettledFact: "settled",
     StartupFact: "startup", ExitFact: "exit", StoppedFact: "stopped", LoaderFact: "loader", SiteFact: "site",
     TransformFact: "transform", FileFact: "file", LoopFact: "loop",
-    AskedFact: "asked", NoticedFact: "noticed", GraphFact: "graph", DroppedFact: "dropped",
+    AskedFact: "asked", NoticedFact: "noticed", GraphFact: "graph",
     DeviceFact: "device", DeviceSilentFact: "device_silent", TraceFact: "trace",
     TraceRefusedFact: "trace_refused", RanksFact: "ranks", ParallelFact: "parallel",
     DdpBooksFact: "ddp_books", TreatedFact: "treated", LossesFact: "losses", BatchesFact: "batches",

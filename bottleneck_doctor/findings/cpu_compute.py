@@ -370,8 +370,6 @@ NO_GRAD = Proposal(
     ),
     risk="what is computed within is not trained, whatever an optimizer made later holds",
 )
-DETACH = "compute without gradients what this loss does not train"
-FAKE = "with torch.no_grad():          # or fake = generator(noise).detach()\n    fake = generator(noise)"
 KEEP_OUTPUTS = Proposal(
     id="keep-outputs",
     title="compute once for each sample what is not trained",
@@ -390,26 +388,17 @@ def gradients_unused(diagnosis: Diagnosis) -> Finding | Abstention | None:
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None or known.unused_share is None:
         return Abstention("gradients-unused", "a graph of the training, and the optimizers that it has")
-    dropped = known.dropped_share or 0.0
-    share, backward_s = max(known.unused_share, dropped), mean_in(diagnosis.steps, "backward")
+    share, backward_s = known.unused_share, mean_in(diagnosis.steps, "backward")
     factor = _gains(scenario, share * backward_s)
     if share < SHARE or factor[1] < WORTH:
         return None
     most = gain(scenario, spared(scenario, share * own_s(scenario)))
     text = "share of the multiplications whose gradients no optimizer uses"
-    if share == dropped:
-        text = "share of the multiplications whose gradients are zeroed before their optimizer steps"
     evidence = [
         Evidence(text, "unused_gradient_share", share, "graph of the loss"),
         Evidence("time per step in the backward pass", "backward_s", backward_s, "hook on it"),
     ]  # fmt: skip
-    if share == dropped:
-        proposals = [replace(NO_GRAD.at(None, FAKE), title=DETACH, factor=factor)]
-    else:
-        proposals = [
-            replace(NO_GRAD, factor=factor),
-            replace(KEEP_OUTPUTS, factor=(1.0, 1.0, most), most=most),
-        ]
+    proposals = [replace(NO_GRAD, factor=factor), replace(KEEP_OUTPUTS, factor=(1.0, 1.0, most), most=most)]
     return Finding("gradients-unused", "model.compute", evidence, proposals)
 
 
