@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from .elapsed import Stretch, gaps, joined, length, shared
+from .stretches import Stretch, gaps, joined, length, shared
 from .trace_file import DeviceTimeline, DeviceWork, Range, RuntimeCall
 
 NAMED = re.compile(r"bdoc#(\w+)#(\d+)")

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from ..model.device import Convolution, DeviceWindow, Kernels, Product
 from ..model.instruments import Operator
 from .device_idle import HostTrace, Idle, computes, is_collective, read_host, share_out, waiting
-from .elapsed import Stretch, gaps, joined, length, shared
 from .kernels import (
     TENSOR_KINDS,
     Timed,
@@ -29,6 +28,7 @@ from .kernels import (
     types_of,
     uses_tensor_cores,
 )
+from .stretches import Stretch, gaps, joined, length, shared
 from .trace_file import DeviceTimeline, DeviceWork, Range, read_timeline
 
 OPERATORS_AT_MOST = 40

@@ -12,7 +12,8 @@ from bottleneck_doctor.assemble.computing import hold_up
 from bottleneck_doctor.assemble.device import DOUBT, HIDDEN, plain, read_drivers, settle
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.assemble.rows import read_logs
-from bottleneck_doctor.assemble.steps import flag, read_marks, sums, thin
+from bottleneck_doctor.assemble.steps import flag, read_marks, thin
+from bottleneck_doctor.assemble.stretches import Sums
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.computing import DispatchBreakdown
 from bottleneck_doctor.model.device import DeviceFacts
