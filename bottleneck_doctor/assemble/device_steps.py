@@ -115,15 +115,13 @@ Weighted = tuple[int, Row]  # steps that it stands for
 
 def tabulate(looks: list[SampledStep], origin: int, at_most: int) -> DeviceTable:
     """One row per sampled step, neighbours merged until there are few enough; sums stay exact."""
-    rows = [((look.end - origin) * S, _sums(look)) for look in looks]
-    while len(rows) > at_most:
-        rows = [_merged(rows[place : place + 2]) for place in range(0, len(rows), 2)]
-    columns = {name: [row[name] for _, row in rows] for name in COLUMNS}
-    return DeviceTable(t=[t for t, _ in rows], **columns)  # type: ignore[arg-type]
-
-
-def _merged(pair: list[tuple[float, dict[str, float]]]) -> tuple[float, dict[str, float]]:
-    return pair[-1][0], {name: sum(row[name] for _, row in pair) for name in COLUMNS}
+    every = 1
+    while len(looks) > every * at_most:
+        every *= 2
+    groups = [looks[place : place + every] for place in range(0, len(looks), every)]
+    rows = [[_sums(look) for look in group] for group in groups]
+    columns = {name: [sum(row[name] for row in group) for group in rows] for name in COLUMNS}
+    return DeviceTable(t=[(group[-1].end - origin) * S for group in groups], **columns)  # type: ignore[arg-type]
 
 
 def _sums(look: SampledStep) -> dict[str, float]:

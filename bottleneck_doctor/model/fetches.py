@@ -76,14 +76,12 @@ class Blocked:
 
     One row per time bucket: counts by class (storage, fault, network, remote, sleep, lock, pipe, poll,
     other) and of samples found running or runnable. A loop that waits in a lock for a thread of its process
-    counts as ``made`` while that one runs, else as what that one sleeps in. ``channels`` names the wait
-    channels seen.
+    counts as ``made`` while that one runs, else as what that one sleeps in.
     """
 
     loader: str
     t: list[float] = field(default_factory=list)
     counts: list[dict[str, int]] = field(default_factory=list)
-    channels: dict[str, int] = field(default_factory=dict)
     pid: int = 0
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.assemble import device
-from bottleneck_doctor.assemble.stretches import gaps, joined, length, shared
 from bottleneck_doctor.assemble.rows import ProcessLog
+from bottleneck_doctor.assemble.stretches import gaps, joined, length, shared
 from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.device import Convolution, Product
 from bottleneck_doctor.model.profile import Profile
