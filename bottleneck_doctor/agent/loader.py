@@ -14,11 +14,10 @@ from time import process_time_ns, thread_time_ns
 from . import clocks, compiler, device_clock, wire
 from .fetch import close_fetch, open_fetch
 from .grad_mode import await_forward
-from .guard import quiet, replace, undo
+from .guard import postponed, quiet, raise_postponed, replace, undo
 from .hints import Any, Callable, FrameType
 from .loader_facts import OlderLoader, loader_facts
 from .loop_without_loader import tell_place
-from .postponed import postponed, raise_postponed
 from .profiler import end_window
 from .state import IteratorCounts, state
 from .stop import due, stop

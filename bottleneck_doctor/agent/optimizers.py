@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import weakref
 
-from .guard import quiet, replace
+from .guard import dispatching, quiet, replace, without_overrides
 from .hints import Any, Callable, FrameType
-from .overrides import dispatching, without_overrides
 from .state import _users_frame, state
 
 DESCRIBED_AT_MOST = 10_000  # parameters

@@ -92,8 +92,6 @@ class AgentState:
         self.trainer = 0  # the thread that steps the optimizer, by its small number
         self.threads: dict[int, int] = {}
         self.sites: dict[tuple[str, str, int], int] = {}
-        self.decode_ns = 0
-        self.unpack_ns = self.unpacked = 0
         self.opens = 0
         self.in_fetch = 0  # `get_ident` of the thread that is inside a sampled fetch
         self.feeder = 0  # the thread that serialises batches, of a worker

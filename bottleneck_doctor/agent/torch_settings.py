@@ -7,9 +7,8 @@ import sys
 from math import prod
 
 from . import optimizers
-from .guard import quiet
+from .guard import quiet, without_overrides
 from .hints import Any, Iterator
-from .overrides import without_overrides
 from .state import state
 
 NODES_AT_MOST = 4096  # of the graph, at some microseconds each, once

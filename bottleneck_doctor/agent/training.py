@@ -8,19 +8,10 @@ import sys
 from threading import get_native_id
 from time import monotonic_ns as now
 
-from . import (
-    compiler,
-    device_clock,
-    loop_without_loader,
-    optimizers,
-    ranks,
-    torch_settings,
-    wire,
-)
+from . import compiler, device_clock, loop_without_loader, optimizers, ranks, torch_settings, wire
 from .compiler import unless_traced
-from .guard import at_fork, quiet, replace, undo
+from .guard import at_fork, postpone, postponed, quiet, raise_postponed, replace, undo
 from .hints import Any, Callable, Generator
-from .postponed import postpone, postponed, raise_postponed
 from .state import state
 
 ENGINE = "_engine_run_backward"  # of torch.autograd, since torch 2.3

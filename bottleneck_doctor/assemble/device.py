@@ -140,7 +140,6 @@ def _facts(
         sm_active_share=trace.window.sm_active_share if trace is not None else None,
         kind=said.kind,
         uuid=said.uuid,
-        multiprocessors=said.multiprocessors,
         driver=drivers.find("hip" if said.hip else said.kind, said.uuid, said.index),
         pid=log.pid,
         loader=key,
