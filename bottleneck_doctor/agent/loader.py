@@ -277,7 +277,7 @@ def _settle(account: IteratorCounts) -> None:
             _learn(account)
     state.catch_up(account)
     account.seen = (state.backwards, state.optimizer_steps)
-    account.beside = state.pacer.arrivals if state.pacer is not None else 0
+    account.paced = state.pacer.arrivals if state.pacer is not None else 0
     state.sampled = account
     listen()
     if state.stop_at and due():
@@ -314,7 +314,7 @@ def _learn(account: IteratorCounts) -> None:
     pacer = state.pacer
     if account.rate[0]:
         state.trained_on = account.loader
-        state.pacer = account if pacer is None or pacer.arrivals == account.beside else pacer
+        state.pacer = account if pacer is None or pacer.arrivals == account.paced else pacer
     elif pacer is account:
         state.pacer = None
 

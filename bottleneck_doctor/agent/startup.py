@@ -21,7 +21,7 @@ LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
 )
 _marks = {"torch_begin_ns": 0, "torch_end_ns": 0}
-_told = [False]
+_reported = [False]
 _before = [0, 0]  # what other modules, and torch's, had taken when torch was complete
 
 
@@ -64,7 +64,7 @@ def torch_ends() -> None:
 @quiet
 def tell(moves: bool = True) -> None:
     """The first batch is here, or the process ends without one: write down how long each phase took."""
-    _told[0] = True
+    _reported[0] = True
     other, late = pace.other_ns - _before[0], pace.torch_ns - _before[1]
     state.writer.fact(
         fact="startup", first_batch_ns=now() if moves else 0, imports_ns=max(0, other),
@@ -84,7 +84,7 @@ def ends() -> None:
     """The process, or what is watched of it, ends."""
     if state.worker:
         return
-    if _marks["torch_end_ns"] and not _told[0]:
+    if _marks["torch_end_ns"] and not _reported[0]:
         tell(moves=False)
     state.catch_up(None)
     state.writer.fact(fact="exit", at_ns=now(), arrivals=state.arrivals, trained=state.trained)
