@@ -110,6 +110,19 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     put(owner, name, wrapper, original)
 
 
+def when_built(note: Callable[..., object]) -> Callable[[Any], Any]:
+    """For ``replace`` of an ``__init__``: ``note(object, frame of the caller, keyword arguments)`` follows it."""
+
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            quiet(note)(self, sys._getframe().f_back, kwargs)
+
+        return __init__
+
+    return build
+
+
 def put(owner: Any, name: str, value: Any, before: Any) -> None:
     """Set an attribute; `undo` restores ``before`` unless the attribute was changed since."""
     setattr(owner, name, value)

@@ -15,7 +15,7 @@ from time import thread_time_ns
 from . import wire
 from .clocks import run_queue
 from .compiler import outside_of_graphs
-from .guard import quiet, replace, without_overrides
+from .guard import quiet, replace, when_built, without_overrides
 from .hints import Any, Callable, FrameType
 from .state import _users_frame, state
 
@@ -151,7 +151,7 @@ def patch_sharded(module: Any) -> None:
 def patch_models(module: Any) -> None:
     """Describe each model that is given to a class of this module, by the table MODELS."""
     name, describe = MODELS[module.__name__]
-    replace(getattr(module, name), "__init__", _construction(describe))
+    replace(getattr(module, name), "__init__", when_built(describe))
 
 
 def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -243,7 +243,7 @@ def _group() -> dict[str, Any]:
     }
 
 
-def _describe_wrapped(model: Any, frame: FrameType) -> None:
+def _describe_wrapped(model: Any, frame: FrameType | None, _: object) -> None:
     arguments = {name: repr(getattr(model, name)) for name in ARGUMENTS if hasattr(model, name)}
     sizes = _sizes([one for one in model.parameters() if one.requires_grad])
     if hasattr(model, "require_forward_param_sync"):
@@ -253,7 +253,7 @@ def _describe_wrapped(model: Any, frame: FrameType) -> None:
         _fact("dp", sizes, arguments, frame, devices=len(model.device_ids))
 
 
-def _describe_flat(model: Any, frame: FrameType) -> None:
+def _describe_flat(model: Any, frame: FrameType | None, _: object) -> None:
     flat = getattr(model._handle, "flat_param", None) if model._handle is not None else None
     if flat is None:
         return  # all of its parameters are those of modules that are wrapped themselves
@@ -262,30 +262,19 @@ def _describe_flat(model: Any, frame: FrameType) -> None:
     _fact("fsdp", (len(flat._numels), whole), _sharding(resharded, model.mixed_precision), frame, **_group())
 
 
-def _describe_zero(engine: Any, frame: FrameType) -> None:
+def _describe_zero(engine: Any, frame: FrameType | None, _: object) -> None:
     shared = [one for one in engine.module.parameters() if one.requires_grad]
     whole = sum(getattr(one, "ds_numel", one.numel()) * one.element_size() for one in shared)
     stage = {"stage": str(engine.zero_optimization_stage())}
     _fact("zero", (len(shared), whole), stage, frame, **_group())
 
 
-MODELS: dict[str, tuple[str, Callable[[Any, FrameType], None]]] = {
+MODELS: dict[str, tuple[str, Callable[..., None]]] = {
     "torch.nn.parallel.data_parallel": ("DataParallel", _describe_wrapped),
     "torch.nn.parallel.distributed": ("DistributedDataParallel", _describe_wrapped),
     "torch.distributed.fsdp.fully_sharded_data_parallel": ("FullyShardedDataParallel", _describe_flat),
     "deepspeed.runtime.engine": ("DeepSpeedEngine", _describe_zero),
 }
-
-
-def _construction(describe: Callable[[Any, FrameType], None]) -> Callable[[Callable[..., Any]], Any]:
-    def build(original: Callable[..., Any]) -> Callable[..., Any]:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
-            quiet(describe)(self, sys._getframe().f_back)
-
-        return __init__
-
-    return build
 
 
 def _grouped(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -314,7 +303,7 @@ def _sharding(resharded: bool, policy: Any) -> dict[str, str]:
 
 
 def _fact(
-    kind: str, sizes: tuple[int, int], arguments: dict[str, str], frame: FrameType, **more: Any
+    kind: str, sizes: tuple[int, int], arguments: dict[str, str], frame: FrameType | None, **more: Any
 ) -> None:
     found = _users_frame(frame)
     state.writer.fact(

@@ -63,7 +63,7 @@ def settled() -> None:
     state.writer.fact(
         fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
     )  # fmt: skip
-    torch_settings.note_settings(torch)
+    state.writer.fact(fact="switches", **torch_settings.read(torch))
 
 
 def _other(torch: Any) -> bool:
