@@ -32,8 +32,8 @@ class _Marks:
 
 @quiet
 def introduce() -> None:
-    """Write down who this process is, its rank by the first launcher that sets both names. The hook on the end
-    is registered first, and so called last."""
+    """Write down who this process is, its rank by the first launcher that sets both names. The hook on its
+    end is registered first, and so called last."""
     named = [[os.environ.get(name, "") for name in names] for names in LAUNCHERS]
     rank, size = next(([*map(int, one)] for one in named if all(map(str.isdigit, one))), (None, None))
     python = "%d.%d.%d" % sys.version_info[:3]
