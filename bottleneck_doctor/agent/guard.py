@@ -111,7 +111,7 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
 
 
 def when_built(note: Callable[..., object]) -> Callable[[Any], Any]:
-    """For ``replace`` of an ``__init__``: ``note(object, the caller's frame, keywords)`` follows each call."""
+    """For ``replace`` of an ``__init__``: ``note(object, the caller's frame, keywords)`` comes after it."""
 
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
