@@ -307,7 +307,7 @@ prepared = [False]  # a profiler of the script's is in warm-up, which torch does
 
 
 def patch(module: Any) -> None:
-    """``module`` is torch.autograd.profiler, or profiler_legacy. A window of ours ends before a profiler of
+    """``module`` is torch.autograd.profiler, or profiler_legacy. The agent's window ends before a profiler of
     the script's begins: torch refuses a second one, and ends the process if one was only prepared."""
     for name, begins in NAMES.items():
         replace(module, name, _noting(begins))

@@ -20,7 +20,7 @@ from bottleneck_doctor.agent import (
     training,
     wire,
 )
-from bottleneck_doctor.agent.state import state
+from bottleneck_doctor.agent.state import FIRST_LOOKS, state
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.watching import first
 from tests.simulated import torch_api
@@ -163,7 +163,7 @@ def test_a_clock_that_costs_too_much_is_read_more_rarely(device: Pretend) -> Non
         if len(device.marks) > before:
             looks += 1
         state.clock_ns = 4 * looks * device_clock.BUDGET_NS  # as if a look cost what four steps may
-    assert 200 <= looks <= 1000 / 4 + device_clock.ADVANCE / 4 + 1
+    assert 200 <= looks <= 1000 / 4 + FIRST_LOOKS / 4 + 1
 
 
 @pytest.mark.parametrize("way", ["dropped", "captured at its end", "left before its batch"])
