@@ -171,9 +171,8 @@ def _may_look() -> bool:
     here = now()
     state.clock_since = state.clock_since or here
     share = (here - state.clock_since) // BUDGET_SHARE
-    allowed = (
-        max(BUDGET_NS * max(state.arrivals, state.trained), share) + BUDGET_NS * FIRST_LOOKS
-    )  # short runs are to be seen, too
+    ahead = BUDGET_NS * FIRST_LOOKS  # short runs are to be seen, too
+    allowed = max(BUDGET_NS * max(state.arrivals, state.trained), share) + ahead
     return state.window is not None or state.clock_ns <= allowed
 
 
