@@ -13,7 +13,7 @@ from . import accelerator as accelerators
 from . import tensor_hooks, wire
 from .guard import from_signal
 from .hints import TYPE_CHECKING, Any, Callable
-from .state import state
+from .state import FIRST_LOOKS, state
 
 if TYPE_CHECKING:
     Columns = tuple[int, int, int]  # of a row, those after device_ns
@@ -55,7 +55,6 @@ PENDING_AT_MOST = 8  # looks that the device has not come to yet; none is begun 
 PARTS_AT_MOST = 64  # of one step
 BUDGET_NS = 15_000  # of the loop's time a step, on average (chosen)
 BUDGET_SHARE = 1000  # or one in so many of the loop's time, where steps are long (chosen)
-ADVANCE = 100  # steps whose share may be spent beforehand: short runs are to be seen, too (chosen)
 OTHERS_AT_MOST = 2  # looks of other loaders that begin inside of one: its loop may have been left by `break`
 UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
 
@@ -172,7 +171,8 @@ def _may_look() -> bool:
     here = now()
     state.clock_since = state.clock_since or here
     share = (here - state.clock_since) // BUDGET_SHARE
-    allowed = max(BUDGET_NS * max(state.arrivals, state.trained), share) + BUDGET_NS * ADVANCE
+    ahead = BUDGET_NS * FIRST_LOOKS  # short runs are to be seen, too
+    allowed = max(BUDGET_NS * max(state.arrivals, state.trained), share) + ahead
     return state.window is not None or state.clock_ns <= allowed
 
 

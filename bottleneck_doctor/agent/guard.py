@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import get_ident
 
 from .hints import Any, Callable
 
@@ -49,6 +50,39 @@ def from_signal(error: BaseException) -> bool:
     return False
 
 
+postponed: list[tuple[int, BaseException]] = []  # (thread, exception), raised by that thread's next hook
+
+
+def postpone(error: BaseException) -> None:
+    """Keep what a signal handler raised where Python drops all exceptions, as in a callback of the collector.
+    The agent's own mistakes are dropped."""
+    if from_signal(error) or not isinstance(error, Exception):
+        postponed.append((get_ident(), error))
+
+
+def raise_postponed() -> None:
+    """Raise what was postponed in this thread, if anything was."""
+    for entry in postponed:
+        if entry[0] == get_ident():
+            postponed.remove(entry)
+            raise entry[1]
+
+
+def without_overrides(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """As ``quiet``, for a hook that asks tensors: torch calls no ``__torch_function__`` of the script."""
+
+    def plainly(*args: Any, **kwargs: Any) -> Any:
+        with sys.modules["torch"]._C.DisableTorchFunction():
+            return hook(*args, **kwargs)
+
+    return quiet(plainly)
+
+
+def dispatching() -> bool:
+    """Whether a dispatch mode of the script is on: it would be called for each of the agent's operators."""
+    return bool(sys.modules["torch"]._C._len_torch_dispatch_stack())
+
+
 def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     """Put ``build(original)`` in the place of ``owner.name``, once, under the original's name.
 
@@ -74,6 +108,19 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     if hasattr(original, "__code__"):
         wrapper._torchdynamo_inline = original
     put(owner, name, wrapper, original)
+
+
+def when_built(note: Callable[..., object]) -> Callable[[Any], Any]:
+    """For ``replace`` of an ``__init__``: ``note(object, the caller's frame, keywords)`` comes after it."""
+
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            quiet(note)(self, sys._getframe().f_back, kwargs)
+
+        return __init__
+
+    return build
 
 
 def put(owner: Any, name: str, value: Any, before: Any) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import weakref
 
-from .guard import quiet, replace
-from .hints import Any, Callable, FrameType
-from .overrides import dispatching, without_overrides
+from .guard import dispatching, replace, when_built, without_overrides
+from .hints import Any, FrameType
 from .state import _users_frame, state
 
 DESCRIBED_AT_MOST = 10_000  # parameters
@@ -20,19 +19,10 @@ _known: dict[int, Any] = {}
 
 def watch(module: Any) -> None:
     """``module`` is torch.optim.optimizer: remember which line built each optimizer."""
-    replace(module.Optimizer, "__init__", _construction)
+    replace(module.Optimizer, "__init__", when_built(_remember))
 
 
-def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        _remember(self, sys._getframe().f_back)
-
-    return __init__
-
-
-@quiet
-def _remember(optimizer: Any, frame: FrameType) -> None:
+def _remember(optimizer: Any, frame: FrameType | None, _: object) -> None:
     found = _users_frame(frame)
     _alive.add(optimizer)
     if found is not None and len(_made) < 256:

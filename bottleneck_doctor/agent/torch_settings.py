@@ -7,9 +7,8 @@ import sys
 from math import prod
 
 from . import optimizers
-from .guard import quiet
+from .guard import quiet, without_overrides
 from .hints import Any, Iterator
-from .overrides import without_overrides
 from .state import state
 
 NODES_AT_MOST = 4096  # of the graph, at some microseconds each, once
@@ -55,13 +54,8 @@ VARIABLES = (
 EARLY_BACKWARDS = 3  # in the warm-up: the graph is read in these backward passes only
 
 
-def note_settings(torch: Any) -> None:
-    """Write down once what holds when the training begins to move."""
-    state.writer.fact(fact="switches", **read(torch))
-
-
 def read(torch: Any) -> dict[str, Any]:
-    """JSON values; None for what this torch cannot say."""
+    """What holds when the training begins to move, as JSON values; None for what this torch cannot say."""
     sharing: Any = sys.modules.get("torch.multiprocessing")
     return {
         "anomaly": quiet(torch.is_anomaly_enabled)(),

@@ -17,11 +17,12 @@ from __future__ import annotations
 import os
 import sys
 
-from . import profiler_conflict, wire
+from . import wire
 from .clocks import now
 from .compiler import can_detach
 from .guard import from_signal
 from .hints import Any, Callable, FrameType
+from .profiler import prepared
 from .state import OTHERS_AT_MOST, state
 
 ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
@@ -37,7 +38,7 @@ def refusal(torch: Any, kind: str) -> str:
     supported = {str(one).rpartition(".")[2] for one in torch._C._autograd._supported_activities()}
     if ACTIVITIES.get(kind) not in supported:
         return "this build of torch cannot trace a device of the kind " + kind
-    if torch.autograd._profiler_enabled() or profiler_conflict.prepared[0]:
+    if torch.autograd._profiler_enabled() or prepared[0]:
         return "another profiler is on"
     other = next((one for one in os.environ if one in INJECTED or one.startswith("NSYS_")), "")
     if other:

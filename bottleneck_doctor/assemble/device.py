@@ -146,7 +146,6 @@ def _facts(
         switches=_switches(log, trace),
         kind=said.kind,
         uuid=said.uuid,
-        multiprocessors=said.multiprocessors,
         driver=drivers.find("hip" if said.hip else said.kind, said.uuid, said.index),
         pid=log.pid,
         loader=key,

@@ -174,7 +174,6 @@ class DeviceFact:
     uuid: str = ""
     capability: tuple[int, int] | None = None
     memory_bytes: int | None = None
-    multiprocessors: int | None = None
     hip: str | None = None
 
 
@@ -219,7 +218,6 @@ class ParallelFact:
     kind: str = ""
     parameters: int = 0
     gradient_bytes: int = 0
-    buffers: int = 0
     devices: int = 0
     rank: int | None = None
     world_size: int = 1

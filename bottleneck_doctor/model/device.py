@@ -201,7 +201,6 @@ class DeviceFacts:
     recompute_s: float | None = None
     kind: str = "cuda"
     uuid: str = ""
-    multiprocessors: int | None = None
     driver: int | None = 0
     pid: int = 0
     loader: str = ""

@@ -26,7 +26,7 @@ US, MS, SECOND = 1_000, 1_000_000, 1_000_000_000
 ROOM = 30 * MS
 BLOCKING = 2  # the bit of a copy
 DEVICE = {"kind": "cuda", "index": 0, "name": "Simulated", "uuid": "5ca1ab1e-0000", "capability": [9, 0],
-          "memory_bytes": 80 << 30, "multiprocessors": 132, "hip": None}  # fmt: skip
+          "memory_bytes": 80 << 30, "hip": None}  # fmt: skip
 
 
 @dataclass(frozen=True)

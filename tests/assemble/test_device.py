@@ -195,10 +195,10 @@ def test_a_device_that_refused_says_why(tmp_path: Path) -> None:
 
 
 def test_hostile_facts_are_no_error(tmp_path: Path) -> None:
-    odd = {"index": "x", "capability": [1], "memory_bytes": -5, "uuid": None, "multiprocessors": True}
+    odd = {"index": "x", "capability": [1], "memory_bytes": -5, "uuid": None}
     train(tmp_path, READBACK, steps=20, **odd)
     facts = device_of(profile_of(tmp_path))
-    assert (facts.index, facts.capability, facts.memory_bytes, facts.multiprocessors) == (0, None, None, None)
+    assert (facts.index, facts.capability, facts.memory_bytes) == (0, None, None)
 
 
 def test_devices_survive_being_written_and_read(tmp_path: Path) -> None:
