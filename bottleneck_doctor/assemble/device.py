@@ -104,12 +104,8 @@ def read_devices(
     none: tuple[str, list[SampledStep]] = ("", [])
     for log in trainers:
         if any((log.told(DeviceFact), log.told(DeviceSilentFact))):
-            loops = read_looks(
-                log, iterations[log.pid], aside
-            ).items()  # the longest, as the analysis chooses
-            key, looks = max(
-                loops, key=lambda one: sum(look.host * look.steps for look in one[1]), default=none
-            )
+            every = read_looks(log, iterations[log.pid], aside).items()
+            key, looks = max(every, key=_taken, default=none)  # the longest loop, as the analysis chooses
             found.append((sum(look.steps for look in looks), log, key, looks))
     found.sort(key=lambda one: -one[0])
     facts: list[DeviceFacts] = []

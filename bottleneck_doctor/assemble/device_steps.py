@@ -108,7 +108,6 @@ PINNED, BLOCKING, JUST_MADE, OTHER_STREAM = (1 << place for place in range(4))  
 KEPT_BITS = PINNED | BLOCKING | JUST_MADE | OTHER_STREAM
 COLUMNS = [one.name for one in fields(DeviceTable) if one.name != "t"]
 SAVING = ("checkpoint", "logging")
-EMPTYING = wire.WAITS.index("empty_cache")
 
 Weighted = tuple[int, Row]  # steps that it stands for
 
@@ -210,7 +209,8 @@ def read_syncs(
 
 def emptied(looks: list[SampledStep]) -> float:
     """Calls of ``empty_cache`` per step, over the steps in which they were recorded."""
-    calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.call == EMPTYING)
+    which = wire.WAITS.index("empty_cache")
+    calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.call == which)
     return calls / max(1, sum(look.steps for look in looks if look.heard))
 
 
