@@ -17,7 +17,7 @@ from bottleneck_doctor.assemble.stretches import gaps, joined, length, shared
 from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.device import Convolution, Product
 from bottleneck_doctor.model.profile import Profile
-from tests.assemble.device_rows import Habits, profile_of, train
+from tests.assemble.device_rows import profile_of, train
 from tests.assemble.traces import ADD, SGEMM, Pen, pages, step
 
 
@@ -215,7 +215,7 @@ def test_of_many_ranks_traces_so_many_bytes_are_read(tmp_path: Path, monkeypatch
 
 def told(folder: Path, **fact: Any) -> Profile:
     """What is assembled of a process that wrote this fact about its trace, and trained on a device."""
-    training = train(folder, Habits(), steps=40)
+    training = train(folder)
     training.file.fact(**fact)
     return profile_of(folder)
 
