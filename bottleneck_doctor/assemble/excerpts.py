@@ -118,8 +118,8 @@ def choose(
     points: list[ArrivalPoint], slots: int, disturbed: list[tuple[int, int]], evaluation: Sums, aimed_at: int
 ) -> ExcerptRange | None:
     """A stretch of about ``aimed_at`` steps, or a half or a quarter of them: that with the largest share of
-    sampled steps, of these the longest, and of these the one whose steps are most like the loop's median in
-    wait and duration. None where none qualifies. ``slots`` batches may be made ahead.
+    sampled steps (to a tenth), of these the longest, and of these the one whose steps are most like the loop's
+    median in wait and duration. None where none qualifies. ``slots`` batches may be made ahead.
 
     Without evaluation in it, unless the loop evaluates every few steps.
     """
@@ -148,9 +148,10 @@ def choose(
         median([getattr(one, name) / one.steps for one in parts] or [0.0]) for name in ("wait", "wall")
     )
 
-    def rank(one: ExcerptRange) -> tuple[float, int, float]:
+    def rank(one: ExcerptRange) -> tuple[bool, float, int, float]:
         off = abs(one.wait / one.steps - wait) + abs(one.wall / one.steps - wall)
-        return round(1 - one.looks / one.steps, 1), -one.steps, off
+        unseen = 1 - one.looks / one.steps
+        return unseen > 0, round(unseen, 1), -one.steps, off
 
     apart = [one for one in found if not evaluation.between(one.begin, one.end)]
     return min(apart or found, key=rank, default=None)

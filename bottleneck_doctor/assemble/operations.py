@@ -17,7 +17,7 @@ from .rows import ProcessLog, Row, S
 from .steps import asleep
 
 EVENTS_AT_MOST = 256
-OPERATIONS_AT_MOST = 128
+OPERATIONS_AT_MOST = 64  # and as many exchanges
 FULL = 2  # the generation whose collection visits every object
 
 
@@ -36,7 +36,10 @@ def read_operations(log: ProcessLog, origin: int) -> list[Operation]:
                 continue
         groups.setdefault((kind, site, row.thread), []).append(row)
     found = [_operation(log.pid, *key, rows, origin) for key, rows in groups.items()]
-    return sorted(found, key=lambda operation: -operation.total_s)[:OPERATIONS_AT_MOST]
+    found.sort(key=lambda operation: -operation.total_s)
+    calls = [one for one in found if one.kind != "exchange"]
+    exchanges = [one for one in found if one.kind == "exchange"]
+    return calls[:OPERATIONS_AT_MOST] + exchanges[:OPERATIONS_AT_MOST]
 
 
 def _operation(pid: int, kind: str, site: SiteFact, thread: int, rows: list[Row], origin: int) -> Operation:
