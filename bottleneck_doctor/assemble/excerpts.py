@@ -118,8 +118,8 @@ def choose(
     points: list[ArrivalPoint], slots: int, disturbed: list[tuple[int, int]], evaluation: Sums, aimed_at: int
 ) -> ExcerptRange | None:
     """A stretch of about ``aimed_at`` steps, or a half or a quarter of them: that with the largest share of
-    sampled steps (to a tenth), of these the longest, and of these the one whose steps are most like the loop's
-    median in wait and duration. None where none qualifies. ``slots`` batches may be made ahead.
+    sampled steps (to a tenth), of these the longest, and of these the one whose steps are most like the
+    loop's median in wait and duration. None where none qualifies. ``slots`` batches may be made ahead.
 
     Without evaluation in it, unless the loop evaluates every few steps.
     """
