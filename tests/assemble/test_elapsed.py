@@ -47,6 +47,13 @@ def told(script: Script, fetchers: dict[str, LoaderWorkers] | None = None,
     return read_elapsed(seen, read_iterations(seen, NUMBERING), fetchers or {}, 0, int(end_ms * MS))
 
 
+def lived(script: Script, *given: Any, **more: Any) -> Elapsed:
+    """The same of one that trained."""
+    life = told(script, *given, **more)
+    assert life is not None
+    return life
+
+
 def epoch(script: Script, number: int, t_ms: float, steps: int = 10, loader: int = 1, build_ms: float = 0.0,
           first_ms: float = 1.0, learns: bool = True) -> float:  # fmt: skip
     """A pass of steps of 10 ms; returns when it ends."""
@@ -73,8 +80,7 @@ def test_two_epochs_with_evaluation_and_a_checkpoint_between() -> None:
     epoch(script, 2, 220.0, loader=2, learns=False)
     script.rows.append(row(wire.OPERATION, 325.0, 15.0, 0, 0, wire.OPERATIONS.index("checkpoint"), 1))
     epoch(script, 3, 350.0)
-    life = told(script, facts=[exit_at(500.0)])
-    assert life is not None
+    life = lived(script, facts=[exit_at(500.0)])
     assert (life.first_s, life.last_s, life.exit_s) == pytest.approx((0.1, 0.45, 0.5), abs=1e-5)
     assert (life.preparing_s, life.training_s, life.evaluation_s) == pytest.approx((0.1, 0.2, 0.1), abs=1e-5)
     assert (life.checkpoint_s, life.between_s) == pytest.approx((0.015, 0.035), abs=1e-5)
@@ -86,12 +92,10 @@ def test_a_beginning_with_workers_is_what_it_takes_beyond_a_usual_batch() -> Non
     epoch(script, 1, 100.0, build_ms=50.0, first_ms=41.0)
     epoch(script, 2, 400.0, build_ms=20.0, first_ms=41.0)
     script.rows.append(row(wire.STOPPED_WORKERS, 600.0, 8.0, thing=1))
-    life = told(script, {"100:1": LoaderWorkers(workers=1, fetch=1 * MS)})
-    assert life is not None
+    life = lived(script, {"100:1": LoaderWorkers(workers=1, fetch=1 * MS)})
     assert life.starting_s == pytest.approx(0.05 + 0.04 + 0.02 + 0.04, abs=1e-5)
     assert (life.first_start_s, life.stopping_s, life.beginnings) == pytest.approx((0.09, 0.008, 2), abs=1e-5)
-    without = told(script)
-    assert without is not None
+    without = lived(script)
     assert without.starting_s == 0.0
 
 
@@ -104,8 +108,7 @@ def test_each_workers_first_batch_belongs_to_the_start() -> None:
         t += wait + 9
         trains(script, t - 1)
     ends(script, 1, t)
-    life = told(script, {"100:1": LoaderWorkers(workers=2, fetch=1 * MS)})
-    assert life is not None
+    life = lived(script, {"100:1": LoaderWorkers(workers=2, fetch=1 * MS)})
     assert life.starting_s == pytest.approx(0.06, abs=2e-3)
 
 
@@ -116,8 +119,7 @@ def test_a_pass_that_was_left_goes_on_for_as_many_steps_as_were_counted(
     script = Script()
     epoch(script, 1, 100.0)
     script.rows = [one for one in script.rows if one.kind != wire.END]
-    life = told(script, facts=[exit_at(800.0, arrivals)])
-    assert life is not None
+    life = lived(script, facts=[exit_at(800.0, arrivals)])
     assert life.last_s * 1e3 == pytest.approx(last_ms, abs=11)
 
 
@@ -125,8 +127,7 @@ def test_a_process_that_was_killed_tells_no_exit_and_ends_with_the_run() -> None
     script = Script()
     epoch(script, 1, 100.0)
     script.rows = [one for one in script.rows if one.kind != wire.END]
-    life = told(script, end_ms=196.0)
-    assert life is not None
+    life = lived(script, end_ms=196.0)
     assert life.exit_s is None
     assert life.last_s <= 0.196
 
@@ -136,11 +137,9 @@ def test_a_loop_without_a_loader_begins_at_its_first_backward_pass() -> None:
     for place in range(20):
         trains(script, 300.0 + 10 * place)
     script.rows += [row(wire.STEP, 390.5 + 10 * place, 0.0, 10 + place) for place in range(11)]
-    life = told(script, facts=[exit_at(700.0) | {"trained": 28}])
-    assert life is not None
+    life = lived(script, facts=[exit_at(700.0) | {"trained": 28}])
     assert (life.first_s, life.last_s) == pytest.approx((0.3, 0.5705), abs=1e-5)
-    alone = told(replace(script, rows=[one for one in script.rows if one.kind != wire.STEP]))
-    assert alone is not None
+    alone = lived(replace(script, rows=[one for one in script.rows if one.kind != wire.STEP]))
     assert alone.training_s == pytest.approx(0.1905, abs=1e-5)
 
 
@@ -169,8 +168,7 @@ def test_passes_that_were_left_have_the_steps_that_they_have_room_for() -> None:
     opens(script, 3, 520.0)
     asks(script, 3, 520.0 + JUST_AFTER)
     trains(script, 525.0)
-    life = told(script, facts=[exit_at(530.0, 22 + 20 + 1)])
-    assert life is not None
+    life = lived(script, facts=[exit_at(530.0, 22 + 20 + 1)])
     assert life.between_s < 0.05 * (life.last_s - life.first_s)
 
 

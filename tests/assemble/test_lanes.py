@@ -154,33 +154,35 @@ def chosen(steps: Sequence[tuple[float, float, int]], slots: int = 0, **more: ob
     return choose(points(steps), slots, **given)  # type: ignore[arg-type]
 
 
-def test_a_steady_run_gives_forty_steps_after_its_warm_up() -> None:
-    found = chosen([(10, 4, 1)] * 300, slots=20)
+def kept_of(steps: Sequence[tuple[float, float, int]], slots: int = 0, **more: object) -> ExcerptRange:
+    found = chosen(steps, slots, **more)
     assert found is not None
+    return found
+
+
+def test_a_steady_run_gives_forty_steps_after_its_warm_up() -> None:
+    found = kept_of([(10, 4, 1)] * 300, slots=20)
     assert (found.steps, found.looks) == (40, 40)
     assert found.first >= 40
 
 
 @pytest.mark.parametrize("odd", [(10.0, 9.0, 1), (30.0, 6.0, 1)])
 def test_steps_that_wait_and_take_as_long_as_most_are_preferred(odd: tuple[float, float, int]) -> None:
-    found = chosen([odd] * 60 + [(10.0, 2.0, 1)] * 300)
-    assert found is not None
+    found = kept_of([odd] * 60 + [(10.0, 2.0, 1)] * 300)
     assert found.first >= 59
     assert found.wait / found.wall == pytest.approx(0.2)
 
 
 def test_a_few_steps_that_were_all_seen_are_better_than_many_that_were_not() -> None:
     dense, thin = [(10.0, 3.0, 1)] * 33, [(100.0, 30.0, 10)] * 200
-    found = chosen([*dense, *thin])
-    assert found is not None
+    found = kept_of([*dense, *thin])
     assert found.steps == found.looks == 20
 
 
 def test_no_stretch_lies_in_an_instruments_window() -> None:
     steps = [(10.0, 4.0, 1)] * 120
     window = ((1000 + 300) * MS, (1000 + 1100) * MS)
-    found = chosen(steps, disturbed=[window])
-    assert found is not None
+    found = kept_of(steps, disturbed=[window])
     assert found.end <= window[0] or found.begin >= window[1]
     assert chosen(steps, disturbed=[(0, 10**15)]) is None
 
@@ -188,16 +190,14 @@ def test_no_stretch_lies_in_an_instruments_window() -> None:
 def test_evaluation_is_kept_out_unless_it_comes_every_few_steps() -> None:
     steps = [(10.0, 4.0, 1)] * 200
     once = Sums([((1000 + 1500) * MS, 5 * MS)])
-    apart = chosen(steps, evaluation=once)
-    assert apart is not None
+    apart = kept_of(steps, evaluation=once)
     assert not once.between(apart.begin, apart.end)
     always = Sums([((1000 + 10 * step) * MS, 2 * MS) for step in range(200)])
     assert chosen(steps, evaluation=always) is not None
 
 
 def test_a_run_of_a_dozen_steps_keeps_what_it_has_and_what_shows_nothing_is_not_kept() -> None:
-    found = chosen([(10.0, 4.0, 1)] * 14)
-    assert found is not None
+    found = kept_of([(10.0, 4.0, 1)] * 14)
     assert 8 <= found.steps <= 13
     assert chosen([(10.0, 4.0, 1)] * 3) is None
     assert chosen([(300.0, 90.0, 30)] * 200) is None, "too far apart"

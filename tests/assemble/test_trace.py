@@ -14,16 +14,21 @@ import pytest
 from bottleneck_doctor.assemble import device
 from bottleneck_doctor.assemble.rows import ProcessLog
 from bottleneck_doctor.assemble.stretches import gaps, joined, length, shared
-from bottleneck_doctor.assemble.trace import read_window
+from bottleneck_doctor.assemble.trace import TraceTable, read_window
 from bottleneck_doctor.model.device import Convolution, Product
 from bottleneck_doctor.model.profile import Profile
 from tests.assemble.device_rows import profile_of, train
 from tests.assemble.traces import ADD, SGEMM, Pen, pages
 
 
-def test_kernels_by_kind_and_precision() -> None:
-    table = read_window(pages().text())
+def traced(pen: Pen) -> TraceTable:
+    table = read_window(pen.text())
     assert table is not None
+    return table
+
+
+def test_kernels_by_kind_and_precision() -> None:
+    table = traced(pages())
     found = {(one.kind, one.precision): one for one in table.kernels}
     assert list(found) == [
         ("matmul", "bfloat16"), ("optimizer", "float32"), ("matmul", "float32"), ("convolution", "tf32"),
@@ -120,8 +125,7 @@ def test_of_few_launches_one_may_be_missing_but_not_the_last(missing: int, steps
 
 
 def test_products_and_convolutions_by_shape() -> None:
-    table = read_window(pages().text())
-    assert table is not None
+    table = traced(pages())
     assert table.products == [
         Product(64, 16, 32, "bfloat16", pytest.approx(8.0), pytest.approx(300e-6)),
         Product(64, 256, 512, "float32", pytest.approx(1.0), pytest.approx(200e-6)),
@@ -135,8 +139,7 @@ def test_products_and_convolutions_by_shape() -> None:
 
 
 def test_operators_with_their_own_time_on_host_and_device() -> None:
-    table = read_window(pages().text())
-    assert table is not None
+    table = traced(pages())
     found = {one.name: one for one in table.operators}
     assert found["aten::mm"].self_device_s == pytest.approx(200e-6)
     assert found["aten::mm"].self_cpu_s == pytest.approx(30e-6)
@@ -157,8 +160,7 @@ def test_a_loop_far_ahead_has_kernels_of_its_own_only() -> None:
     early.kernel(-2000, 500, 1000, ADD)
     early.kernel(-1000, 1500, 1000, ADD)
     pen.events += [event for event in early.events if event["cat"] == "kernel"]
-    table = read_window(pen.text())
-    assert table is not None
+    table = traced(pen)
     assert [one.kind for one in table.kernels] == ["matmul"]
     assert table.window.kernels_per_step == 1
     assert (table.window.wall_s, table.window.busy_s) == pytest.approx((1e-3, 1e-3))
