@@ -11,7 +11,7 @@ from time import monotonic_ns as now
 
 from . import accelerator as accelerators
 from . import tensor_hooks, wire
-from .guard import from_signal
+from .guard import Attempt, from_signal
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import FIRST_LOOKS, state
 
@@ -99,13 +99,17 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as refusal:
             if from_signal(refusal):
                 raise
-            give_up("%s: %s" % (type(refusal).__name__, refusal))
+            _refused(refusal)
             return None
         finally:
             if state.window is None:  # the cost of traced steps is not taken off the budget of later ones
                 state.clock_ns += now() - start
 
     return guarded
+
+
+def _refused(why: Exception) -> None:
+    give_up("%s: %s" % (type(why).__name__, why))
 
 
 def give_up(why: str) -> None:
@@ -121,7 +125,7 @@ def seek(optimizer: Any = None) -> None:
     of the optimizer's parameters; for a loop without an optimizer, the current device."""
     if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
         return
-    try:
+    with Attempt(_refused):
         device = None
         if optimizer is not None:  # groups may be empty
             held = (one.device for group in optimizer.param_groups for one in group["params"])
@@ -131,10 +135,6 @@ def seek(optimizer: Any = None) -> None:
         found = accelerators.find(sys.modules["torch"], device)
         if found is not None:
             adopt(found)
-    except Exception as refusal:
-        if from_signal(refusal):
-            raise
-        give_up("%s: %s" % (type(refusal).__name__, refusal))
 
 
 def adopt(found: Any) -> None:

@@ -29,6 +29,22 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
+class Attempt:
+    """A block whose exceptions are given to ``failed``, but for those that a signal handler raised."""
+
+    def __init__(self, failed: Callable[[Exception], object]) -> None:
+        self.failed = failed
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception) or from_signal(error):
+            return False
+        self.failed(error)
+        return True
+
+
 def attributes(thing: Any) -> dict[str, Any]:
     """What stands in the object's own ``__dict__``, without a call of its ``__getattr__``."""
     try:

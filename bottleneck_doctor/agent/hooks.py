@@ -45,13 +45,11 @@ HOOKS = {
     "lightning.fabric.utilities.cloud_io": "saving.patch",
     "lightning_fabric.utilities.cloud_io": "saving.patch",
 }
-# On top of those: how long an iterator takes to end its workers.
-ABOVE = {"torch.utils.data.dataloader": "worker.patch_stops"}
 
 
-def tables() -> list[Table]:
+def table() -> Table:
     """What is to be called for each module, each function loaded when its module has come."""
-    return [{module: late(where) for module, where in one.items()} for one in (HOOKS, ABOVE)]
+    return {module: late(where) for module, where in HOOKS.items()}
 
 
 def late(where: str) -> Callable[[Any], None]:

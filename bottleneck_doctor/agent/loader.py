@@ -67,6 +67,7 @@ def patch(module: Any) -> None:
     replace(module.DataLoader, "__iter__", _epoch)
     replace(module._BaseDataLoaderIter, "__init__", _iterator)
     replace(module._BaseDataLoaderIter, "__next__", _arrival)
+    replace(module._MultiProcessingDataLoaderIter, "_shutdown_workers", stops)
 
 
 def patch_stateful(module: Any) -> None:

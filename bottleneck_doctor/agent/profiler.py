@@ -7,7 +7,7 @@ import sys
 
 from . import wire
 from .clocks import now, thread_cpu
-from .guard import at_fork, from_signal, quiet, replace, undo
+from .guard import Attempt, at_fork, quiet, replace, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import OTHERS_AT_MOST, state
 
@@ -148,16 +148,12 @@ class ProfilerWindow:
 
     def _anew(self) -> bool:
         """Drop the recording and record the next step; AGAIN_AT_MOST times, for AGAIN_NS."""
-        try:
-            self.before.append(thread_cpu() - self.cpu)
+        self.before.append(thread_cpu() - self.cpu)
+        self.running = False
+        with Attempt(type):  # the script may have ended it
             sys.modules["torch"].autograd._disable_profiler_legacy()
-            self.running = False
             if len(self.before) < AGAIN_AT_MOST and now() - self.begun < AGAIN_NS:
                 self._record()
-        except Exception as problem:  # the script has ended it
-            if from_signal(problem):
-                raise
-            self.running = False
         self.short = not self.running
         if self.short:
             state.row(wire.PROFILER_WINDOW, self.begun, now() - self.begun)
