@@ -37,7 +37,7 @@ CELLS_AT_MOST = 100_000  # so that many GPUs, each with three dozen names, leave
 BUCKETS_AT_MOST = 512
 NOT_COUNTS = frozenset({"pid", "width_s"})
 GRID_NS = 500_000_000  # sensors of one tick read a few milliseconds apart; they share a row
-SEPARATE = frozenset({"blocked", "loop", "channel", "file"})
+SEPARATE = frozenset({"blocked", "loop", "file"})
 
 
 def read_series(samples: Iterable[Sample], origin: int) -> Series:

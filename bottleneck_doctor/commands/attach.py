@@ -59,14 +59,13 @@ def main(
 
 def _require_sight(pid: int) -> None:
     """Refuse a process that does not exist or may not be sampled, with what would allow it."""
-    from ..sense.pyspy import start_window
+    from ..sense.pyspy import KINDS, StackWindow
 
     if pid <= 0 or not os.path.exists(f"/proc/{pid}"):
         raise UsageError(f"no process {pid} runs here")
-    look = start_window([pid], FIRST_LOOK_S, 20)
-    while look.poll() is None:
+    look = StackWindow([pid], FIRST_LOOK_S, 20, KINDS["every"])
+    while not look.is_over():
         time.sleep(0.05)
-    look.close()
     if not look.by_target.get(pid) and look.gaps:
         gap = look.gaps[0]
         raise UsageError(f"process {pid} cannot be sampled: {gap.why}{'; ' if gap.do else ''}{gap.do}")
@@ -78,14 +77,12 @@ def looked_at(pid: int, seconds: float) -> Profile:
     from ..launch.masking import mask
     from ..model.run import Gap, Process, Progress
     from ..sense.schedule import Windows
-    from ..sense.sensors import open_sensors
+    from ..sense.sensors import Sensors
 
     session, origin_ns = _session(pid), time.monotonic_ns()
     trainers, workers = {pid}, set[int]()
     windows = Windows(profiler=False, py_spy=True, ask_for_profile=lambda _: None)
-    sensors = open_sensors(
-        pid, lambda: [(one, one) for one in workers], lambda: [(one, one) for one in trainers]
-    )
+    sensors = Sensors(pid, lambda: [(one, one) for one in workers], lambda: [(one, one) for one in trainers])
     session.windows, session.sensors = windows, sensors
     session.gaps.append(Gap(HOOKS, "the training was started without bdoc", "start it with `bdoc run`"))
     progress, windows_seen = [Progress(pid, 1, 0, 0, origin_ns, origin_ns)], 0

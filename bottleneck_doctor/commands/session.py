@@ -98,12 +98,12 @@ class Session:
 
     def _pieces(self, child: int) -> Iterator[None]:
         """First the sensors; then what the end of the run needs, while the training itself is importing."""
-        from ..sense.sensors import open_sensors
+        from ..sense.sensors import Sensors
 
         yield
         board = self.board
         threads = (board.fetching, board.training, board.feeding) if board is not None else (list, list, list)
-        self.sensors = open_sensors(child, *threads)
+        self.sensors = Sensors(child, *threads)
         if board is not None:
             from ..sense.schedule import Windows
 
@@ -236,7 +236,7 @@ class Session:
     def remains(self, ended: Ended, gaps: list[Gap]) -> Remains:
         """Everything that the profile is assembled from."""
         from ..assemble.profile import Remains
-        from ..sense.prices import fault_s, handed_s
+        from ..sense.machine_costs import fault_s, handed_s
         from ..sense.proc_files import age_s
 
         self.gaps = [*gaps, *self.gaps, *self._unlimited(ended)]

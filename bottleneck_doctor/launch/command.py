@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,32 +15,19 @@ from typing import Literal
 def choose(requested: str | None = None) -> str:
     """The path of the interpreter. ``bdoc`` may be installed apart from torch, so its own comes last."""
     if requested is not None:
-        return _executable(requested)
-    own = sys.executable or None
-    if own is not None and _torch_is_here():
-        return own
-    found = shutil.which("python") or shutil.which("python3") or own
-    if found is None:
-        raise CannotStart("python-not-found", "no Python was found on PATH; name one with --python PATH")
+        found = shutil.which(requested)
+        why = f"--python {requested!r} is neither an executable file nor a command on PATH"
+    else:
+        spec = None
+        with suppress(ImportError, ValueError):
+            spec = importlib.util.find_spec("torch")  # looked up only: importing costs seconds
+        if sys.executable and spec is not None and spec.origin is not None:  # a stray folder has no origin
+            return sys.executable
+        found = shutil.which("python") or shutil.which("python3") or sys.executable
+        why = "no Python was found on PATH; name one with --python PATH"
+    if not found:
+        raise CannotStart("python-not-found", why)
     return found
-
-
-def _executable(requested: str) -> str:
-    found = shutil.which(requested)
-    if found is None:
-        raise CannotStart(
-            "python-not-found", f"--python {requested!r} is neither an executable file nor a command on PATH"
-        )
-    return found
-
-
-def _torch_is_here() -> bool:
-    """Whether our interpreter could import torch; it is looked up only, importing costs seconds."""
-    try:
-        spec = importlib.util.find_spec("torch")
-    except (ImportError, ValueError):
-        return False
-    return spec is not None and spec.origin is not None  # a stray folder named torch has no origin
 
 
 PREFIX = "BDOC_"
@@ -61,22 +49,16 @@ def instrumented(
     """
     nested = RUN in environ
     result = {name: value for name, value in environ.items() if not (nested and name.startswith(PREFIX))}
-    result["PYTHONPATH"] = _first(os.path.abspath(inject_dir), environ.get("PYTHONPATH", ""))
+    # An empty PYTHONPATH means none, yet an empty entry in a longer one means the working directory.
+    first, path = os.path.abspath(inject_dir), environ.get("PYTHONPATH", "")
+    others = [entry for entry in path.split(os.pathsep) if entry != first] if path else []
+    result["PYTHONPATH"] = os.pathsep.join([first, *others])
     for name, value in settings.items():
         if value is not None:
             result[PREFIX + name.upper()] = str(value)
     result[RUN] = os.path.abspath(run_folder)
     result[AGENT] = os.path.abspath(agent_dir)
     return result
-
-
-def _first(inject_dir: str, path: str) -> str:
-    """``inject_dir`` before everything that was there, and there only once.
-
-    An empty PYTHONPATH means none, yet an empty entry in a longer one means the working directory.
-    """
-    before = path.split(os.pathsep) if path else []
-    return os.pathsep.join([inject_dir, *(entry for entry in before if entry != inject_dir)])
 
 
 USAGE = 2
@@ -113,22 +95,14 @@ def plan(
     if launcher is not None:
         return _launcher([*launcher, *args])
     if module is not None:
-        return _module(module, args, python)
-    if script is not None:
-        return _script(script, args, python)
-    raise CannotStart("nothing-to-run", "nothing to run: give a script, '-m MODULE' or '-- COMMAND'")
-
-
-def _script(script: str, args: Sequence[str], python: str) -> Command:
+        if not module or module.startswith("-"):
+            raise CannotStart("module-name-missing", f"-m needs the name of a module, got {module!r}")
+        return Command((python, "-m", module, *args), module, "module")
+    if script is None:
+        raise CannotStart("nothing-to-run", "nothing to run: give a script, '-m MODULE' or '-- COMMAND'")
     if script != "-":  # as for Python itself, "-" reads the script from stdin
         _must_be_runnable(script)
     return Command((python, script, *args), script, "script")
-
-
-def _module(module: str, args: Sequence[str], python: str) -> Command:
-    if not module or module.startswith("-"):
-        raise CannotStart("module-name-missing", f"-m needs the name of a module, got {module!r}")
-    return Command((python, "-m", module, *args), module, "module")
 
 
 def _launcher(argv: Sequence[str]) -> Command:

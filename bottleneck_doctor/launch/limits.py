@@ -38,17 +38,17 @@ class Limit:
         if self.max_steps is not None:
             self._order(self.max_steps)
 
-    def look(self, pid: int | None, progress: list[Progress], now_ns: int) -> None:
+    def look(self, pid: int, progress: list[Progress], now_ns: int) -> None:
         """Called now and then while the training runs."""
         if not progress:
             return
         front = progress[0]
-        if self.due is None:
-            self._check_steps(front, now_ns)
-        if self.due is None:
-            self._check_time(front, now_ns)
-        elif pid is not None:
+        if self.due is None and self.max_steps is not None and front.trained >= self.max_steps:
+            self.due, self._due_ns = "max-steps", now_ns
+        if self.due is not None:
             self._insist(pid, front, now_ns)
+        elif front.first_ns and (now_ns - front.first_ns) / 1e9 >= (self.max_seconds or math.inf):
+            self.end("max-seconds", front, now_ns)
 
     def stopped(self) -> str | None:
         """The limit that ended the training; None if it ended by itself before it read the order."""
@@ -60,24 +60,14 @@ class Limit:
         """Whether the training left as one does that dies of a signal which we had to send."""
         return exit_status - 128 in self.sent
 
-    def _check_steps(self, front: Progress, now_ns: int) -> None:
-        if self.max_steps is not None and front.trained >= self.max_steps:
-            self.due, self._due_ns = "max-steps", now_ns
-
-    def _check_time(self, front: Progress, now_ns: int) -> None:
-        if self.max_seconds is None or not front.first_ns:
-            return
-        if now_ns - front.first_ns >= self.max_seconds * 1e9:
-            self.end("max-seconds", front, now_ns)
-
     def end(self, due: str, front: Progress, now_ns: int, at: int = 0) -> None:
         """Order the end for reason ``due``, as soon as all ranks can read it, or when ``at`` is trained."""
         if front.elsewhere:
             self.refused = True
             return
-        step_s = (front.last_ns - front.first_ns) / 1e9 / max(1, _distance(front))
-        ahead = max(MARGIN_STEPS, round(MARGIN_S / max(step_s, 1e-6)), at - _distance(front))
-        self._order(min(_distance(front) + ahead, self.max_steps or 1 << 62))
+        step_s = _elapsed_s(front) / max(1, _count(front))
+        ahead = max(MARGIN_STEPS, round(MARGIN_S / max(step_s, 1e-6)), at - _count(front))
+        self._order(min(_count(front) + ahead, self.max_steps or 1 << 62))
         self.due, self._due_ns = due, now_ns + int(ahead * step_s * 1e9)
 
     def _order(self, steps: int) -> None:
@@ -86,17 +76,12 @@ class Limit:
 
     def _insist(self, pid: int, front: Progress, now_ns: int) -> None:
         """A script that swallowed the end, or hangs, is interrupted, then terminated."""
-        trains_on = _distance(front) > self._stop_at + MARGIN_STEPS
+        trains_on = _count(front) > self._stop_at + MARGIN_STEPS
         patience_s = SWALLOWED_S if trains_on else LAST_WORK_S
         if len(self.sent) < len(INSISTENCE) and now_ns - self._due_ns > patience_s * 1e9:
             nudge(pid, INSISTENCE[len(self.sent)])
             self.sent.append(INSISTENCE[len(self.sent)])
             self._due_ns = now_ns
-
-
-def _distance(front: Progress) -> int:
-    """Trained steps; of a loop that only reads, as for inference, its batches."""
-    return front.trained or front.steps
 
 
 WARMUP_STEPS = 20  # as for the instruments: lazy imports, allocator and full queues lie behind
@@ -110,7 +95,9 @@ SECONDS_AT_MOST = 60.0  # step times that are noisy after that stay noisy
 SLOW_SECONDS_AT_MOST = 180.0  # for steps so slow that the fewest do not fit into that
 TIGHT = 0.02  # half the 90 % interval of the mean step, as a share of it
 LOOSE = 0.05  # the same on a machine with too much noise for TIGHT
-BLOCKS = 20  # of steps, whose means are compared, since neighbouring steps are correlated (chosen)
+# Blocks of steps, whose means are compared, since neighbouring steps are correlated: 10 to 30 are advised
+# [Schmeiser 1982, Batch size effects in the analysis of simulation output].
+BLOCKS = 20
 BLOCKS_AT_LEAST = 12
 STUDENT = 1.75  # 0.95 quantile of Student's t for 12 to 20 blocks: 1.80 to 1.73
 NEAR_SHARE = 0.25  # of the time so far, or
@@ -147,8 +134,9 @@ class Enough:
         """Whether the training may end now."""
         if self._last is None:
             return False
-        steps, span_s = sum(steps for steps, _ in self._seen), self._elapsed_s()
-        if self._step_s() >= SLOW_STEP_S:
+        steps, span_s = sum(steps for steps, _ in self._seen), _elapsed_s(self._last)
+        step_s = self._step_s(self._last)
+        if step_s >= SLOW_STEP_S:
             return span_s >= SLOW_SECONDS_AT_MOST or (
                 instruments_over and steps >= SLOW_STEPS_AT_LEAST and span_s >= SLOW_SECONDS_AT_LEAST
             )
@@ -156,7 +144,7 @@ class Enough:
             return span_s >= SECONDS_AT_MOST
         if steps < STEPS_AT_LEAST or span_s < SECONDS_AT_LEAST:
             return False
-        left = min(STEPS_AT_MOST - _count(self._last), (SECONDS_AT_MOST - span_s) / self._step_s())
+        left = min(STEPS_AT_MOST - _count(self._last), (SECONDS_AT_MOST - span_s) / step_s)
         width = half_width(self._seen)
         if left <= 0 or width is None:
             return left <= 0
@@ -169,32 +157,19 @@ class Enough:
         if front is None or not self._epoch_steps:
             return 0
         end = front.epoch_at + self._epoch_steps + BEYOND
-        left_s = (end - front.trained) * self._step_s()
-        return end if 0 < left_s <= max(NEAR_S, NEAR_SHARE * self._elapsed_s()) else 0
+        left_s = (end - front.trained) * self._step_s(front)
+        return end if 0 < left_s <= max(NEAR_S, NEAR_SHARE * _elapsed_s(front)) else 0
 
-    def _elapsed_s(self) -> float:
-        if self._last is None or not self._last.first_ns:
-            return 0.0
-        return (self._last.last_ns - self._last.first_ns) / 1e9
-
-    def _step_s(self) -> float:
+    def _step_s(self, last: Progress) -> float:
         """Seconds per step: of the steps that count, or of all while there are none."""
         if steps := sum(steps for steps, _ in self._seen):
             return sum(taken for _, taken in self._seen) / 1e9 / steps
-        return self._elapsed_s() / max(1, _count(self._last)) if self._last is not None else 0.0
+        return _elapsed_s(last) / max(1, _count(last))
 
 
 def half_width(seen: list[tuple[int, int]]) -> float | None:
     """Half the 90 % interval of the mean step, as a share of it, from (steps, nanoseconds) of stretches in
-    order; None while they are too few to say."""
-    means = _blocks(seen)
-    if len(means) < BLOCKS_AT_LEAST:
-        return None
-    return STUDENT * stdev(means) / math.sqrt(len(means)) / fmean(means)
-
-
-def _blocks(seen: list[tuple[int, int]]) -> list[float]:
-    """Mean step, in nanoseconds, of blocks of neighbours with about as many steps each."""
+    order; None while they are too few to say. Blocks of neighbours with about as many steps are compared."""
     wanted = sum(steps for steps, _ in seen) / BLOCKS
     means: list[float] = []
     block_steps = block_ns = 0
@@ -203,9 +178,16 @@ def _blocks(seen: list[tuple[int, int]]) -> list[float]:
         if block_steps >= wanted:
             means.append(block_ns / block_steps)
             block_steps = block_ns = 0
-    return means
+    if len(means) < BLOCKS_AT_LEAST:
+        return None
+    return STUDENT * stdev(means) / math.sqrt(len(means)) / fmean(means)
 
 
 def _count(one: Progress) -> int:
     """Trained steps; of a loop that only reads, as for inference, its batches."""
     return one.trained or one.steps
+
+
+def _elapsed_s(one: Progress) -> float:
+    """Seconds from the first batch to the last."""
+    return (one.last_ns - one.first_ns) / 1e9 if one.first_ns else 0.0

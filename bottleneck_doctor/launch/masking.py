@@ -143,12 +143,12 @@ def _masked_inside(word: str) -> str:
     """Passwords in URLs, tokens known by their looks, and named values in a text of several words."""
     for shape, instead in SHAPES:
         word = shape.sub(instead, word)
-    shown, told, at = [], 0, 0
+    shown, done, at = [], 0, 0
     while (found := INSIDE.search(word, at)) is not None:
         named, value = found["name"].rstrip(" \t\"'=:"), found["value"]
         at = found.end("name")  # what the value holds may have a name of its own
         if not value.startswith("//") and _is_secret(named, value):
-            shown += [word[told : found.start("value")], MASK]
+            shown += [word[done : found.start("value")], MASK]
             is_whole = value[-1] in "\"']" and len(value) > 1
-            told = at = found.end() if is_whole else REST.match(word, found.end()).end()  # type: ignore[union-attr]
-    return "".join([*shown, word[told:]])
+            done = at = found.end() if is_whole else REST.match(word, found.end()).end()  # type: ignore[union-attr]
+    return "".join([*shown, word[done:]])

@@ -177,10 +177,10 @@ def leavings() -> list[Running]:
 
 def look(folder: Path) -> Running | None:
     """The run in this folder; None when there is none, or it is of another user, machine or container."""
-    said = read_announcement(folder)
-    if said is None or said.place != machine_here():
+    found = read_announcement(folder)
+    if found is None or found.place != machine_here():
         return None
-    return Running(folder, said, orphaned=not lives(said.supervisor))
+    return Running(folder, found, orphaned=not lives(found.supervisor))
 
 
 def lives(one: Lifetime | None) -> bool:
@@ -196,8 +196,8 @@ def matching(runs: Sequence[Running], wanted: str) -> list[Running]:
         named = [] if below else _folder_named_by(int(wanted))
         return below or [run for run in runs if str(run.folder) in named]
     folder = os.path.realpath(wanted)
-    machine_here = [run for run in runs if str(run.folder) == folder]
-    return machine_here or [run for run in runs if wanted in " ".join(run.announcement.command)]
+    in_folder = [run for run in runs if str(run.folder) == folder]
+    return in_folder or [run for run in runs if wanted in " ".join(run.announcement.command)]
 
 
 def sweep(runs: Sequence[Running]) -> list[Path]:

@@ -7,7 +7,7 @@ import select
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -127,13 +127,10 @@ def stop_ourselves(number: int) -> None:
         signal.signal(number, handler)
 
 
-def nudge(child_pid: int, number: int) -> bool:
-    """Send a signal to the training process alone; False when it is gone."""
-    try:
+def nudge(child_pid: int, number: int) -> None:
+    """Send a signal to the training process alone, if it is still there."""
+    with suppress(ProcessLookupError):
         os.kill(child_pid, number)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _handle(numbers: Iterable[int], handler: Handler) -> dict[int, Any]:
@@ -167,12 +164,12 @@ Sleep = Callable[[float], None]
 
 
 @contextmanager
-def doorbell(child_pid: int, numbers: Iterable[int], told: int | None = None) -> Iterator[Sleep]:
+def doorbell(child_pid: int, numbers: Iterable[int], stop_fd: int | None = None) -> Iterator[Sleep]:
     """A function that sleeps at most so many seconds, cut short by one of the signals, the child's end, or
-    something to read from the descriptor ``told``."""
+    something to read from the descriptor ``stop_fd``."""
     bells = select.poll()
-    if told is not None:
-        bells.register(told, select.POLLIN)
+    if stop_fd is not None:
+        bells.register(stop_fd, select.POLLIN)
     longest_s = _LOOK_UP_S
     with ExitStack() as opened:
         for bell in (_of_the_child, _of_signals):
@@ -183,11 +180,11 @@ def doorbell(child_pid: int, numbers: Iterable[int], told: int | None = None) ->
             else:
                 opened.callback(os.close, descriptor)
                 bells.register(descriptor, select.POLLIN)
-        yield lambda seconds: _sleep(bells, min(seconds, longest_s))
 
+        def sleep(seconds: float) -> None:
+            bells.poll(min(seconds, longest_s) * 1e3)
 
-def _sleep(bells: select.poll, seconds: float) -> None:
-    bells.poll(seconds * 1e3)
+        yield sleep
 
 
 def _of_the_child(child_pid: int, _: Iterable[int]) -> int:

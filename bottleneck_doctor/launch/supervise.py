@@ -120,14 +120,14 @@ def supervise(command: Command, environ: Mapping[str, str], tick: Tick) -> Ended
     return Ended(pid, exit_status, died_of, started_ns, ended_ns, tuple(watch.notes))
 
 
-def accompany(pid: int, tick: Tick, told: int) -> tuple[str, ...]:
-    """Watch a process that we did not start, until it ends or the descriptor ``told`` has something to read;
+def accompany(pid: int, tick: Tick, stop_fd: int) -> tuple[str, ...]:
+    """Watch a process that we did not start, until it ends or there is something to read from ``stop_fd``;
     what went wrong. Signals are its own."""
     from .run_registry import lifetime  # the start of a training need not wait for it
 
     watch, life = _Watch(Held(frozenset()), tick, None), lifetime(pid)
-    with doorbell(pid, (), told) as sleep:
-        while not select.select([told], [], [], 0)[0] and life is not None and lifetime(pid) == life:
+    with doorbell(pid, (), stop_fd) as sleep:
+        while not select.select([stop_fd], [], [], 0)[0] and life is not None and lifetime(pid) == life:
             sleep(_tick_if_due(pid, watch))
     return tuple(watch.notes)
 
@@ -155,17 +155,12 @@ def _wait(pid: int, watch: _Watch) -> int:
                 continue
             if has_ended(status):
                 return status
-            if _is_job_stop(status) and not _is_continued(arrived):
+            # Where we are being continued the child's stop is old news, even if it has not woken yet.
+            continued = signal.SIGCONT in signal.sigpending() or any(
+                a.number == signal.SIGCONT for a in arrived
+            )
+            if os.WIFSTOPPED(status) and os.WSTOPSIG(status) in JOB_STOPS and not continued:
                 stop_ourselves(os.WSTOPSIG(status))
-
-
-def _is_job_stop(status: int) -> bool:
-    return os.WIFSTOPPED(status) and os.WSTOPSIG(status) in JOB_STOPS
-
-
-def _is_continued(arrived: list[ReceivedSignal]) -> bool:
-    """Whether we are being continued; then the child's stop is old news, even if it has not woken yet."""
-    return signal.SIGCONT in signal.sigpending() or any(a.number == signal.SIGCONT for a in arrived)
 
 
 def _tick_if_due(pid: int, watch: _Watch) -> float:

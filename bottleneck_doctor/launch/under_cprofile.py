@@ -13,6 +13,7 @@ import os
 import pkgutil
 import runpy
 import sys
+from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
 
@@ -29,7 +30,8 @@ def run(output: str, target: str, args: list[str], module: bool) -> None:
             profiler.runcall(_run_file, target)
     finally:
         if os.getpid() == pid:  # a forked child that leaves through here has nothing of its own to tell
-            _save(profiler, output)
+            with suppress(OSError):  # the supervisor sees that there is no file, and says so
+                profiler.dump_stats(output)
 
 
 def _run_file(target: str) -> None:
@@ -51,22 +53,15 @@ def _run_file(target: str) -> None:
 
 
 def _hide_ours() -> None:
-    """Whatever tells of what is being raised shows the script's frames only, as it would without us."""
-    tell, ours = sys.excepthook, (__file__, cProfile.__file__, runpy.__file__, "<frozen runpy>")
+    """A traceback shows the script's frames only, as it would without us."""
+    show, hidden = sys.excepthook, (__file__, cProfile.__file__, runpy.__file__, "<frozen runpy>")
 
-    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        while trace is not None and trace.tb_frame.f_code.co_filename in ours:
+    def show_users(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        while trace is not None and trace.tb_frame.f_code.co_filename in hidden:
             trace = trace.tb_next
-        tell(kind, error.with_traceback(trace), trace)
+        show(kind, error.with_traceback(trace), trace)
 
-    sys.excepthook = told
-
-
-def _save(profiler: cProfile.Profile, output: str) -> None:
-    try:
-        profiler.dump_stats(output)
-    except OSError:  # the supervisor sees that there is no file, and says so
-        pass
+    sys.excepthook = show_users
 
 
 if __name__ == "__main__":

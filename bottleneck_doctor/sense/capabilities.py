@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import platform
 import re
@@ -14,27 +12,14 @@ from pathlib import Path
 
 from ..model.instruments import Capability
 from ..model.run import Gap, Machine
-from .cgroup import find_cgroups, memory_limit_bytes, pressure_folder, quota_cores, read_limit, throttling
-from .nvml import (
-    ANSWERS_WITHIN_S,
-    CLOCK,
-    DRIVER_ONLY,
-    NO_ANSWER,
-    NO_NVML,
-    find_gpus,
-    gpu_expected,
-    has_intel_graphics,
-    list_gpu_names,
-    unknown_to_nvml,
-    within,
-)
-from .proc_files import read_number, read_pairs, read_text, tracer, what_allows, why_refused
+from .cgroup import find_cgroups, memory_limit_bytes, pressure_folder, quota_cores, read_limits, throttling
+from .nvml import NO_NVML, list_gpu_names
+from .proc_files import read_pairs, read_text, tracer, what_allows, why_refused
 from .pyspy import INSTALL, REPAIR, WHAT, find_py_spy
 from .wait_channels import Thread, call_numbers
 
-CACHESTAT = 451  # the same number on every architecture
 PROBE_TIMEOUT_S = 15.0
-SMALL_SHM_BYTES = 1 << 30  # chosen: below, a few large batches in flight fill it (docker gives 64 MiB)
+SMALL_SHM_BYTES = 64 << 20  # docker's default, which PyTorch's README says is not enough for workers
 # A child to try py-spy on. Under Yama it permits that as a training does (agent/ptrace_permission.py).
 CHILD = "print(flush=True); input()"
 LET_IN = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong({pid}), 0, 0, 0); "
@@ -49,7 +34,7 @@ def list_capabilities(root: Path = Path("/")) -> list[Capability]:
     """Everything that ``bdoc env`` shows, the target interpreter excluded. Starts one short-lived child."""
     found = [_cores(root), _shared_memory(root)]
     found += [_kernel_file(root, *file) for file in KERNEL_FILES]
-    found += [_groups(root), _pressure(root), _delays(root), _cachestat(), _gpus(root)]
+    found += [_groups(root), _pressure(root), _gpus(root)]
     with subprocess.Popen(
         [sys.executable, "-I", "-c", (LET_IN.format(pid=tracer(root)) if tracer(root) else "") + CHILD],
         stdin=subprocess.PIPE,
@@ -70,11 +55,11 @@ def _either(name: str, there: bool, yes: str, no: str, do: str) -> Capability:
 
 
 def _cores(root: Path) -> Capability:
-    quota, affinity, online = quota_cores(find_cgroups(root)), affinity_cores(), os.cpu_count() or 1
-    allowed = min(float(affinity or online), quota or float("inf"))
-    mask = f"{online if affinity is None else affinity} in the affinity mask"
+    quota, affinity = quota_cores(find_cgroups(root)), affinity_cores()
     limit = "no cgroup quota" if quota is None else f"a cgroup quota of {quota:g}"
-    return Capability("cores", True, f"{allowed:g} allowed: {online} online, {mask}, {limit}")
+    allowed = min(affinity, quota or float("inf"))
+    detail = f"{allowed:g} allowed: {os.cpu_count()} online, {affinity} in the affinity mask, {limit}"
+    return Capability("cores", True, detail)
 
 
 def _shared_memory(root: Path) -> Capability:
@@ -83,7 +68,7 @@ def _shared_memory(root: Path) -> Capability:
         return Capability("shared memory", False, "/dev/shm is missing", "mount a tmpfs on /dev/shm")
     room = f"{free / 2**30:.2f} GiB free in /dev/shm"
     do = "start the container with --shm-size=8g or --ipc=host"
-    return _either("shared memory", free >= SMALL_SHM_BYTES, room, f"only {room}", do)
+    return _either("shared memory", free > SMALL_SHM_BYTES, room, f"only {room}", do)
 
 
 def _kernel_file(root: Path, name: str, file: str, do: str) -> Capability:
@@ -94,12 +79,9 @@ def _kernel_file(root: Path, name: str, file: str, do: str) -> Capability:
 
 def _groups(root: Path) -> Capability:
     cgroups = find_cgroups(root)
-    counted = throttling(cgroups) is not None
-    seen = f"{cgroups.kind}; throttling is {'counted' if counted else 'not counted'}"
-    do = "mount the cgroup file system in the container"
-    return _either(
-        "control groups", cgroups.kind != "none", seen, "no cgroup file system or membership is visible", do
-    )
+    seen = f"{cgroups.kind}; throttling is {'not counted' if throttling(cgroups) is None else 'counted'}"
+    no, do = "no cgroup file system or membership is visible", "mount the cgroup file system in the container"
+    return _either("control groups", cgroups.kind != "none", seen, no, do)
 
 
 def _pressure(root: Path) -> Capability:
@@ -111,56 +93,27 @@ def _pressure(root: Path) -> Capability:
     return _either("pressure stall information", there, f"{file}, {scope}", f"{file} cannot be read", do)
 
 
-def _delays(root: Path) -> Capability:
-    on = read_number(root / "proc/sys/kernel/task_delayacct")
-    do = "sudo sysctl kernel.task_delayacct=1, before the training starts"
-    return _either("delay accounting", bool(on), "on", "off" if on == 0 else "not in this kernel", do)
-
-
-def _cachestat() -> Capability:
-    """Calls cachestat with an invalid descriptor: EBADF or EFAULT: the kernel has the call."""
-    try:
-        if sys.platform != "linux":
-            raise OSError("elsewhere the number is another call's")
-        call = ctypes.CDLL(None, use_errno=True).syscall
-        call(ctypes.c_long(CACHESTAT), ctypes.c_int(-1), None, None, ctypes.c_uint(0))
-        number = ctypes.get_errno()
-    except (OSError, AttributeError):
-        number = errno.ENOSYS
-    no = "cachestat(2) is forbidden here" if number == errno.EPERM else "this kernel has no cachestat(2)"
-    there = number in (errno.EBADF, errno.EFAULT)
-    return _either("page cache residency", there, "cachestat(2) answers", no, "use Linux 6.5 or later")
-
-
 def _gpus(root: Path) -> Capability:
-    found = within(ANSWERS_WITHIN_S, find_gpus) or NO_ANSWER
-    if not isinstance(found, Gap):
-        names = ", ".join(gpu.name for gpu in found[1])
-        hidden = "no GPU is visible"
-        return _either("gpu counters", bool(names), names, hidden, "unset CUDA_VISIBLE_DEVICES")
-    if gpu_expected(root) or found is NO_ANSWER:
-        return Capability("gpu counters", False, found.why, found.do)
-    if others := unknown_to_nvml(root):
-        return Capability("gpu counters", False, "; ".join(others.values()))
-    if has_intel_graphics(root):
-        return Capability("gpu counters", False, DRIVER_ONLY.format(vendor="Intel GPU") + CLOCK)
-    return Capability("gpu counters", False, "no accelerator is in sight", f"where there is one: {NO_NVML}")
+    names, gaps = list_gpu_names(root)
+    if names:
+        return Capability("gpu counters", True, ", ".join(names))
+    if gaps:
+        return Capability("gpu counters", False, gaps[0].why, gaps[0].do)
+    do = "unset CUDA_VISIBLE_DEVICES" if "CUDA_VISIBLE_DEVICES" in os.environ else NO_NVML
+    return Capability("gpu counters", False, "no accelerator is in sight", f"where there is one: {do}")
 
 
 def _blocked(pid: int) -> Capability:
-    known = bool(call_numbers())
-    refused = _refusal(pid) if known else f"system call numbers of {os.uname().machine} are not known"
-    name, yes = "what blocked threads wait for", "/proc/<pid>/syscall is readable"
-    return _either(name, not refused, yes, refused, what_allows(pid) if known else "")
-
-
-def _refusal(pid: int) -> str:
+    name, do = "what blocked threads wait for", what_allows(pid)
+    if not call_numbers():
+        return Capability(name, False, f"system call numbers of {os.uname().machine} are not known")
     try:
         with closing(Thread(pid, pid, call_numbers())) as thread:
             thread.look()
     except (OSError, ValueError) as error:
-        return str(error)
-    return thread.refused and f"/proc/<pid>/syscall cannot be read: {thread.refused}"
+        return Capability(name, False, str(error), do)
+    no = f"/proc/<pid>/syscall cannot be read: {thread.refused}"
+    return _either(name, not thread.refused, "/proc/<pid>/syscall is readable", no, do)
 
 
 def _py_spy(pid: int) -> Capability:
@@ -184,18 +137,16 @@ def _py_spy(pid: int) -> Capability:
 def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
     """What this process, and so the job it starts, may use; and what could not be found out."""
     cgroups = find_cgroups(root)
-    quota = quota_cores(cgroups)
-    affinity = affinity_cores()
-    online = os.cpu_count() or 1
-    limit = read_limit(cgroups)
+    quota, affinity = quota_cores(cgroups), affinity_cores()
+    read_bytes, read_operations = read_limits(cgroups)
     memory_kib = read_pairs(root / "proc/meminfo").get("MemTotal")
     gpus, gaps = list_gpu_names()
     machine = Machine(
         host=platform.node(),
         kernel=platform.release(),
         cpu=_cpu_model(root),
-        cores_online=online,
-        cores=min(float(affinity or online), quota or float("inf")),
+        cores_online=os.cpu_count() or 1,
+        cores=min(float(affinity), quota or float("inf")),
         affinity_cores=affinity,
         quota_cores=quota,
         physical_cores=_physical_cores(root),
@@ -203,8 +154,8 @@ def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
         memory_limit_bytes=memory_limit_bytes(cgroups),
         shm_free_bytes=shm_free_bytes(root),
         gpus=gpus,
-        read_limit_bytes_per_s=limit.bytes_per_s,
-        read_limit_iops=limit.operations_per_s,
+        read_limit_bytes_per_s=read_bytes,
+        read_limit_iops=read_operations,
     )
     if cgroups.kind == "none":
         why = f"no control group of this process is visible below {root / 'sys/fs/cgroup'}"
@@ -212,24 +163,18 @@ def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
     return machine, gaps
 
 
-def affinity_cores() -> int | None:
-    """Cores in this process's mask (taskset, cpuset); None where the system has no masks."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        return None
+def affinity_cores() -> int:
+    """Cores in this process's mask (taskset, cpuset)."""
+    return len(os.sched_getaffinity(0))
 
 
 def _physical_cores(root: Path) -> int | None:
     """Cores of this process's mask, hardware threads of one core counted once; None where that is unknown."""
-    siblings = set()
-    try:
-        for cpu in os.sched_getaffinity(0):
-            told = root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
-            siblings.add(told.read_text())
-    except (AttributeError, OSError, ValueError):
-        return None
-    return len(siblings) or None
+    folder = root / "sys/devices/system/cpu"
+    siblings = {
+        read_text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in os.sched_getaffinity(0)
+    }
+    return None if None in siblings else len(siblings)
 
 
 def shm_free_bytes(root: Path = Path("/")) -> int | None:

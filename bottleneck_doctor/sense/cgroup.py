@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from .files import Mount, read_mounts
 from .proc_files import read_number, read_pairs, read_text
-
-DEEPEST = 64
 
 
 @dataclass(frozen=True)
@@ -65,10 +62,7 @@ def _lineage(root: Path, mount: Mount, path: str) -> list[Path]:
     if not folder.is_dir():
         # Inside a container the path names a group of the host that this mount does not show.
         folder = top
-    lineage = [folder]
-    while lineage[-1] != top and len(lineage) < DEEPEST:
-        lineage.append(lineage[-1].parent)
-    return lineage
+    return [folder, *(one for one in folder.parents if one.is_relative_to(top))]
 
 
 def _below(path: PurePosixPath, mount_root: PurePosixPath) -> PurePosixPath | None:
@@ -83,23 +77,6 @@ def _below(path: PurePosixPath, mount_root: PurePosixPath) -> PurePosixPath | No
 UNLIMITED_BYTES = 1 << 60  # v1 writes "no limit" as the largest page-aligned number
 
 
-@dataclass(frozen=True)
-class ReadLimit:
-    """The smallest read throttle on any disk; None when there is none."""
-
-    bytes_per_s: float | None = None
-    operations_per_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Throttling:
-    """Cumulative counts of the group with the tightest quota."""
-
-    periods: int
-    throttled: int
-    throttled_s: float
-
-
 def quota_cores(cgroups: Cgroups) -> float | None:
     """Cores that the tightest CPU quota grants, None without a quota."""
     return min((cores for cores, _ in _quotas(cgroups)), default=None)
@@ -107,16 +84,13 @@ def quota_cores(cgroups: Cgroups) -> float | None:
 
 def memory_limit_bytes(cgroups: Cgroups) -> int | None:
     """The tightest memory limit. memory.high counts: above it the kernel drops the page cache."""
-    names = (("memory.max", "memory.limit_in_bytes"), ("memory.high", "memory.limit_in_bytes"))
-    files = {file for v2, v1 in names for file in groups_with(cgroups, "memory", v2, v1)}
-    limits = [limit for limit in map(read_number, files) if limit is not None and limit < UNLIMITED_BYTES]
+    limits = [
+        limit
+        for name in ("memory.max", "memory.high")
+        for file in groups_with(cgroups, "memory", name, "memory.limit_in_bytes")
+        if (limit := read_number(file)) is not None and limit < UNLIMITED_BYTES
+    ]
     return min(limits, default=None)
-
-
-def memory_used_bytes(cgroups: Cgroups) -> int | None:
-    """What is charged to the nearest group, page cache included."""
-    files = groups_with(cgroups, "memory", "memory.current", "memory.usage_in_bytes")
-    return read_number(files[0]) if files else None
 
 
 def memory_limit_hits(cgroups: Cgroups) -> int | None:
@@ -128,30 +102,33 @@ def memory_limit_hits(cgroups: Cgroups) -> int | None:
     return counts["max"] + counts.get("high", 0) if "max" in counts else read_number(files[0])
 
 
-def read_limit(cgroups: Cgroups) -> ReadLimit:
-    """The smallest read throttle that any group sets on any disk."""
-    v1 = cgroups.controllers.get("blkio", [])
-    rates = _v1_rates(group / "blkio.throttle.read_bps_device" for group in v1)
-    operations = _v1_rates(group / "blkio.throttle.read_iops_device" for group in v1)
+def read_limits(cgroups: Cgroups) -> tuple[float | None, float | None]:
+    """Bytes and operations per second: the smallest read throttles that any group sets on any disk."""
+    found: dict[str, list[str]] = {"rbps": [], "riops": []}
+    for group in cgroups.controllers.get("blkio", []):
+        for name, file in (("rbps", "read_bps_device"), ("riops", "read_iops_device")):
+            lines = (read_text(group / f"blkio.throttle.{file}") or "").splitlines()
+            found[name] += [line.split()[1] for line in lines if len(line.split()) == 2]  # major:minor rate
     for group in cgroups.unified:
         for line in (read_text(group / "io.max") or "").splitlines():
-            limits = dict(word.split("=", 1) for word in line.split() if "=" in word)
-            rates += _numbers([limits.get("rbps", "max")])
-            operations += _numbers([limits.get("riops", "max")])
-    return ReadLimit(min(rates, default=None), min(operations, default=None))
-
-
-def throttling(cgroups: Cgroups) -> Throttling | None:
-    """How often the quota stopped the job; None where no group counts it."""
-    quotas = sorted(_quotas(cgroups), key=lambda quota: quota[0])
-    files = [folder / "cpu.stat" for _, folder in quotas] or groups_with(
-        cgroups, "cpu", "cpu.stat", "cpu.stat"
+            for word in line.split():
+                name, _, limit = word.partition("=")
+                found.get(name, []).append(limit)
+    bytes_per_s, operations_per_s = (
+        min((float(word) for word in words if word.isdigit() and int(word) > 0), default=None)
+        for words in found.values()
     )
-    for file in files:
+    return bytes_per_s, operations_per_s
+
+
+def throttling(cgroups: Cgroups) -> tuple[int, int] | None:
+    """Periods of the tightest quota, and in how many it stopped the job; None where no group counts them."""
+    quotas = sorted(_quotas(cgroups), key=lambda quota: quota[0])
+    files = [folder / "cpu.stat" for _, folder in quotas]
+    for file in files or groups_with(cgroups, "cpu", "cpu.stat", "cpu.stat"):
         counts = read_pairs(file)
         if "nr_periods" in counts:
-            stopped_s = counts.get("throttled_usec", 0) / 1e6 + counts.get("throttled_time", 0) / 1e9
-            return Throttling(counts["nr_periods"], counts.get("nr_throttled", 0), stopped_s)
+            return counts["nr_periods"], counts.get("nr_throttled", 0)
     return None
 
 
@@ -174,13 +151,3 @@ def _quotas(cgroups: Cgroups) -> list[tuple[float, Path]]:
         if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
             quotas.append((int(words[0]) / int(words[1]), file.parent))
     return [quota for quota in quotas if quota[0] > 0]
-
-
-def _v1_rates(files: Iterable[Path]) -> list[float]:
-    """The second word of every line ``major:minor rate``."""
-    lines = [line.split() for file in files for line in (read_text(file) or "").splitlines()]
-    return _numbers(words[1] for words in lines if len(words) == 2)
-
-
-def _numbers(words: Iterable[str]) -> list[float]:
-    return [float(word) for word in words if word.isdigit() and int(word) > 0]

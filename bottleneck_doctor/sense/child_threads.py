@@ -20,7 +20,7 @@ class ChildThreads:
         self._root_pid, self._proc = root_pid, root / "proc"
         self._due_ns = 0
         self._last: dict[tuple[int, int], tuple[int, int]] = {}
-        self._main_ns = self._waited_ns = self._beside_ns = 0
+        self._main_ns = self._waited_ns = self._others_ns = 0
 
     def read(self, now_ns: int, pids: Iterable[int]) -> Values:
         """One reading, nothing while the last one is fresh or where there was never a child."""
@@ -40,7 +40,7 @@ class ChildThreads:
                 self._main_ns += cpu_ns
                 self._waited_ns += waited_ns
             else:
-                self._beside_ns += cpu_ns
+                self._others_ns += cpu_ns
         known = bool(self._last or seen)
         self._last = seen
         if not known:
@@ -48,7 +48,7 @@ class ChildThreads:
         return {
             "children_main_cpu_s": self._main_ns / 1e9,
             "children_main_queue_s": self._waited_ns / 1e9,
-            "children_beside_cpu_s": self._beside_ns / 1e9,
+            "children_beside_cpu_s": self._others_ns / 1e9,
         }
 
     def _threads(self, pid: int) -> list[int]:

@@ -49,8 +49,8 @@ def read_mounts(root: Path = Path("/"), pid: int | str = "self") -> list[Mount]:
 
 def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
     """The mount that holds ``path``; of several on one point the last, which hides the others."""
-    held = [mount for mount in mounts if _holds(mount.point, path)]
-    return max(enumerate(held), key=lambda one: (len(one[1].point), one[0]))[1] if held else None
+    held = [mount for mount in mounts if f"{path}/".startswith(mount.point.rstrip("/") + "/")]
+    return max(reversed(held), key=lambda mount: len(mount.point), default=None)
 
 
 def local_first(places: Sequence[str], root: Path = Path("/")) -> list[str]:
@@ -76,8 +76,12 @@ def is_network(fstype: str) -> bool:
 def rotational(mount: Mount, root: Path = Path("/")) -> bool | None:
     """Whether a spinning disk lies beneath; None when unknown, as for virtual disks and networks."""
     number = mount.number
-    if number.startswith("0:"):  # btrfs and overlay show an anonymous device: ask their source instead
-        number = _device_number(mount.device)
+    if number.startswith("0:") and mount.device.startswith("/dev/"):  # anonymous, as btrfs's: ask its source
+        try:
+            device = os.stat(mount.device).st_rdev
+        except OSError:
+            return None
+        number = f"{os.major(device)}:{os.minor(device)}"
     return _rotates(root / "sys/dev/block" / number, DEEPEST_STACK) if number else None
 
 
@@ -94,18 +98,6 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
 
 
-def _holds(point: str, path: str) -> bool:
-    return path == point or path.startswith(point.rstrip("/") + "/")
-
-
-def _device_number(device: str) -> str:
-    try:
-        number = os.stat(device).st_rdev if device.startswith("/dev/") else 0
-    except OSError:
-        return ""
-    return f"{os.major(number)}:{os.minor(number)}" if number else ""
-
-
 def _rotates(link: Path, depth: int) -> bool | None:
     """Follows a partition to its disk and a mapped device to the disks below."""
     try:
@@ -118,14 +110,11 @@ def _rotates(link: Path, depth: int) -> bool | None:
     if slaves and depth:
         answers = [_rotates(slave, depth - 1) for slave in slaves]
         return None if None in answers else any(answers)
-    if VIRTUAL_NAME.match(device.name) or VIRTUAL_MODEL.search(_model(device)):
+    model = " ".join(read_text(device / "device" / name) or "" for name in ("vendor", "model"))
+    if VIRTUAL_NAME.match(device.name) or VIRTUAL_MODEL.search(model):
         return None
     flag = read_number(device / "queue/rotational")
     return None if flag is None else bool(flag)
-
-
-def _model(device: Path) -> str:
-    return " ".join(read_text(device / "device" / name) or "" for name in ("vendor", "model"))
 
 
 KEEP_LINK_NS = 100_000_000  # a loader that opens a file per sample reuses the number at once
@@ -134,7 +123,7 @@ MOST_REMEMBERED = 512
 MOST_DESCRIPTORS = 1024
 INTERNET = ("TCP", "UDP", "MPTCP", "SCTP", "SMC")
 LISTENING = "0A"  # a server's socket brings no data by itself
-
+KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "file", stat.S_IFBLK: "file", stat.S_IFIFO: "pipe"}
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
@@ -184,7 +173,7 @@ class Descriptors:
         if not target:
             return None
         if target.startswith("socket:["):
-            return Descriptor("inet" if _protocol(link).startswith(INTERNET) else "unix")
+            return Descriptor("inet" if _protocol(link).startswith(INTERNET) else "pipe")
         if target.startswith("pipe:["):
             return Descriptor("pipe")
         if not target.startswith("/"):
@@ -192,33 +181,31 @@ class Descriptors:
         mount = mount_of(target, self._mounts)
         if mount is not None and is_network(mount.fstype):
             return Descriptor("network", target)
-        return Descriptor(_kind(link), target)
+        try:
+            kind = KINDS.get(stat.S_IFMT(os.stat(link).st_mode), "other")
+        except OSError:
+            kind = "file"  # deleted or not visible from here, but it had a path
+        return Descriptor(kind, target)
 
     def _look_for_inet(self, pid: int, now_ns: int) -> bool:
-        held = self._held_internet(pid)
-        # The tables cost milliseconds to read, so only who holds an internet socket at all has them read.
-        return bool(held) and not held.isdisjoint(self._connected(pid, now_ns))
-
-    def _held_internet(self, pid: int) -> frozenset[str]:
-        """Inodes of the internet sockets, listening ones too, among the descriptors of ``pid``."""
         folder = self._proc / str(pid) / "fd"
         try:
             links = [folder / name for name in os.listdir(folder)[:MOST_DESCRIPTORS]]
         except OSError:
-            return frozenset()
+            return False
         targets = ((link, _target(link)) for link in links)
-        return frozenset(
+        held = {
             target[8:-1]
             for link, target in targets
             if target.startswith("socket:[") and _protocol(link).startswith(INTERNET)
-        )
-
-    def _connected(self, pid: int, now_ns: int) -> frozenset[str]:
-        """Inodes of the internet sockets in the process's network namespace, listeners left out."""
+        }
+        if not held:  # the tables cost milliseconds to read
+            return False
         namespace = _target(self._proc / str(pid) / "ns" / "net")
-        return self._connections.get(namespace, now_ns, lambda: self._read_connections(pid))
+        return not held.isdisjoint(self._connections.get(namespace, now_ns, lambda: self._connected(pid)))
 
-    def _read_connections(self, pid: int) -> frozenset[str]:
+    def _connected(self, pid: int) -> frozenset[str]:
+        """Inodes of the internet sockets in the process's network namespace, listeners left out."""
         inodes: set[str] = set()
         for name in ("tcp", "tcp6", "udp", "udp6"):
             for line in (read_text(self._proc / str(pid) / "net" / name) or "").splitlines()[1:]:
@@ -241,15 +228,3 @@ def _target(path: Path) -> str:
         return os.readlink(path)
     except OSError:
         return ""
-
-
-def _kind(link: Path) -> str:
-    try:
-        mode = os.stat(link).st_mode
-    except OSError:
-        return "file"  # deleted or not visible from here, but it had a path
-    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return "file"
-    if stat.S_ISFIFO(mode):
-        return "pipe"
-    return "block" if stat.S_ISBLK(mode) else "other"

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from ..model.run import Gap
-from .proc_files import read_text
 
 WHAT = "gpu counters"
 NO_NVML = "install the NVIDIA driver, and pass it into the container (`--gpus all`)"
-ANSWERS_WITHIN_S = 3.0  # to start: without a persistent driver it wakes each device, a second or so (chosen)
-SLOW_CALL_S = 1.0  # a call that takes longer is not made again; NVML's slowest averages over 20 ms (chosen)
+# "order of 1-3 second" to initialise a GPU without a persistent driver [NVIDIA, Driver Persistence, Overview]
+SLOW_CALL_S = 1.0  # a call that takes as long is not made again; NVML's slowest averages over 20 ms
+STARTS_WITHIN_S = 3.0
+AMD = (
+    "NVML knows NVIDIA devices only: of the AMD GPU no utilisation, power or clocks are read; "
+    "its own clock is read through torch"
+)
 NO_ANSWER = Gap(WHAT, "NVML does not answer", "see `nvidia-smi` and `dmesg`")
 
 FUNCTION_NOT_FOUND = 13
@@ -48,25 +52,6 @@ def load_nvml() -> Any | Gap:
     return nvml
 
 
-def within(limit_s: float, work: Callable[[], Any]) -> Any:
-    """What ``work`` returns, or None where it fails or does not come back in time; its thread is left."""
-    found: list[Any] = []
-
-    def run() -> None:
-        with suppress(Exception):
-            found.append(work())
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(limit_s)
-    return found[0] if found else None
-
-
-def gpu_expected(root: Path = Path("/")) -> bool:
-    """Whether there are device files of the NVIDIA driver: without them no gap is reported."""
-    return any(os.path.exists(root / path) for path in ("dev/nvidiactl", "dev/dxg"))
-
-
 class Nvml:
     """Asks the binding and remembers the calls that were refused."""
 
@@ -76,8 +61,8 @@ class Nvml:
         self._slow: set[str] = set()
 
     def ask(self, name: str, *arguments: Any, expected: bool = False, older: str = "") -> Any:
-        """The call's answer, else None; and a gap, unless silence is ``expected`` of some GPUs. ``older``:
-        what drivers called it before."""
+        """The call's answer, or None and a gap, unless ``expected`` says that some GPUs do not answer.
+        ``older``: the call's name in earlier drivers."""
         try:
             return self._call(name, *arguments)
         except Exception as error:  # the binding's errors, and ctypes' for a symbol the driver lacks
@@ -138,55 +123,46 @@ class Gpu:
     part: Any = None
 
 
-def list_gpu_names() -> tuple[list[str], list[Gap]]:
-    """Names of the visible GPUs. Without an NVIDIA device nothing is missed: an empty list and no gap."""
-    found = within(ANSWERS_WITHIN_S, find_gpus)
-    if found is None:
-        return [], [NO_ANSWER]
-    if isinstance(found, Gap):
-        return [], missed(found)
-    return [gpu.name for gpu in found[1]], found[2]
+def list_gpu_names(root: Path = Path("/")) -> tuple[list[str], list[Gap]]:
+    """Names of the visible GPUs, and what is missed. A driver that hangs is left after 3 s."""
+    found: list[tuple[list[str], list[Gap]]] = []
 
+    def ask() -> None:
+        with suppress(Exception):
+            nvml = load_nvml()
+            if isinstance(nvml, Gap):
+                found.append(([], missed(nvml, root)))
+            else:
+                gpus, gaps = visible_gpus(nvml)
+                found.append(([gpu.name for gpu in gpus], gaps))
 
-def find_gpus(environment: Mapping[str, str] | None = None) -> tuple[Any, list[Gpu], list[Gap]] | Gap:
-    """The binding, the visible GPUs and what is not sure of them; or why there is no NVML."""
-    nvml = load_nvml()
-    return nvml if isinstance(nvml, Gap) else (nvml, *visible_gpus(nvml, environment))
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(STARTS_WITHIN_S)
+    return found[0] if found else ([], [NO_ANSWER])
 
 
 def missed(gap: Gap, root: Path = Path("/")) -> list[Gap]:
-    """The gaps where NVML does not start: this one, or without NVIDIA devices those of other accelerators."""
-    if gpu_expected(root):
+    """The gaps where NVML does not start: none on a machine without an accelerator."""
+    if any((root / path).exists() for path in ("dev/nvidiactl", "dev/dxg")):
         return [gap]
-    return [Gap(gap.what, why) for why in unknown_to_nvml(root).values()]
+    # The compute driver's device: a container has it only if it was given.
+    return [Gap(gap.what, AMD)] if (root / "dev/kfd").exists() else []
 
 
-def visible_gpus(nvml: Any, environment: Mapping[str, str] | None = None) -> tuple[list[Gpu], list[Gap]]:
-    """The GPUs in the order of CUDA_VISIBLE_DEVICES; like CUDA, stops at the first entry that names none."""
-    environment = os.environ if environment is None else environment
-    wanted = environment.get("CUDA_VISIBLE_DEVICES")
+def visible_gpus(nvml: Any) -> tuple[list[Gpu], list[Gap]]:
+    """The GPUs in the order of CUDA_VISIBLE_DEVICES; like CUDA, stops at the first entry that names none.
+
+    CUDA numbers unlike GPUs by speed and NVML by slot: without an order in common all are returned, and a
+    device is found by its UUID.
+    """
     every, gaps = _all_gpus(nvml)
-    if wanted is not None:
-        words = [word.strip() for word in wanted.split(",")]
-        chosen = _choose(nvml, words, every)
-        numbered = any(word.isdigit() for word in words)
-    else:
-        chosen, numbered = every, True
-    unlike = len({gpu.name for gpu in every}) > 1
-    if unlike and numbered and environment.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-        why = "CUDA counts unlike GPUs by speed and NVML by slot, so counters may be of another GPU"
-        gaps = [*gaps, Gap("which gpu is which", why, "export CUDA_DEVICE_ORDER=PCI_BUS_ID")]
-    return chosen, gaps
-
-
-def _choose(nvml: Any, words: Sequence[str], every: Sequence[Gpu]) -> list[Gpu]:
-    chosen: list[Gpu] = []
-    for word in words[:MOST_GPUS]:
-        gpu = _find(nvml, word, every)
-        if gpu is None:
-            break
-        chosen.append(gpu)
-    return chosen
+    words = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    in_order = os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.name for gpu in every}) < 2
+    if "CUDA_VISIBLE_DEVICES" not in os.environ or (words[0].isdigit() and not in_order):
+        return every, gaps
+    chosen = [_find(nvml, word, every) for word in words[:MOST_GPUS]]
+    return [gpu for gpu in takewhile(lambda gpu: gpu is not None, chosen) if gpu is not None], gaps
 
 
 def _all_gpus(nvml: Any) -> tuple[list[Gpu], list[Gap]]:
@@ -198,62 +174,33 @@ def _all_gpus(nvml: Any) -> tuple[list[Gpu], list[Gap]]:
             gpus.append(Gpu(index, handle, text_of(nvml.nvmlDeviceGetName(part or handle)), part))
     except Exception as error:  # a lost GPU may hide those behind it
         why = f"NVML fails at GPU {len(gpus)}: {error}"
-        return gpus, [Gap("gpu counters", why, "see `nvidia-smi` and `dmesg`")]
+        return gpus, [Gap(WHAT, why, "see `nvidia-smi` and `dmesg`")]
     return gpus, []
 
 
 def _first_slice(nvml: Any, handle: Any) -> Any:
     """A GPU that is cut up runs nothing itself: where its number is meant, CUDA takes its first slice. A
     container that was given one slice sees just that one."""
-    try:
+    with suppress(Exception):  # most GPUs cannot be cut up, and old drivers do not know the question
         if not nvml.nvmlDeviceGetMigMode(handle)[0]:
             return None
         for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
-            try:
+            with suppress(Exception):  # places need not be filled from the first on
                 return nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
-            except Exception:  # places need not be filled from the first on
-                continue
-    except Exception:  # most GPUs cannot be cut up, and old drivers do not know the question
-        return None
     return None
 
 
-def _find(nvml: Any, word: str, every: Sequence[Gpu]) -> Gpu | None:
-    if word.isdigit():
-        return next((gpu for gpu in every if gpu.index == int(word)), None)
-    try:
-        if word.startswith("MIG-"):
-            return _find_slice(nvml, word, every)
-        if word.startswith("GPU-"):  # CUDA accepts any unique beginning of the identifier
+def _find(nvml: Any, word: str, every: list[Gpu]) -> Gpu | None:
+    """The GPU or slice that an entry of CUDA_VISIBLE_DEVICES names."""
+    fitting: list[Gpu] = []
+    with suppress(Exception):  # an identifier that this driver does not know names nothing
+        if word.isdigit():
+            fitting = [gpu for gpu in every if gpu.index == int(word)]
+        elif word.startswith("GPU-"):  # CUDA accepts any unique beginning of the identifier
             fitting = [gpu for gpu in every if text_of(nvml.nvmlDeviceGetUUID(gpu.handle)).startswith(word)]
-            return fitting[0] if len(fitting) == 1 else None
-    except Exception:  # an identifier that this driver does not know names nothing
-        return None
-    return None
-
-
-def _find_slice(nvml: Any, word: str, every: Sequence[Gpu]) -> Gpu | None:
-    part = nvml.nvmlDeviceGetHandleByUUID(word)
-    index = nvml.nvmlDeviceGetIndex(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part))
-    whole = next((gpu for gpu in every if gpu.index == index), None)
-    return None if whole is None else Gpu(index, whole.handle, text_of(nvml.nvmlDeviceGetName(part)), part)
-
-
-DRIVER_ONLY = "NVML speaks of NVIDIA devices only: of the {vendor} it knows no utilisation, power or clocks"
-CLOCK = "; the device's own clock is read through torch"
-INTEL = "0x8086"
-
-
-def unknown_to_nvml(root: Path = Path("/"), platform: str = sys.platform) -> dict[str, str]:
-    """Why the driver's numbers are missing, by what is there and computes in trainings."""
-    if platform == "darwin":
-        return {"Apple GPU": DRIVER_ONLY.format(vendor="Apple GPU")}
-    if (root / "dev/kfd").exists():  # the compute driver's door; a container has it only when it was given
-        return {"AMD GPU": DRIVER_ONLY.format(vendor="AMD GPU") + CLOCK}
-    return {}
-
-
-def has_intel_graphics(root: Path = Path("/")) -> bool:
-    """Whether there is any Intel GPU. Most are mere displays, so that a training misses nothing."""
-    vendors = (root / "sys/class/drm").glob("card*/device/vendor")
-    return any((read_text(file) or "").strip() == INTEL for file in vendors)
+        elif word.startswith("MIG-"):
+            part = nvml.nvmlDeviceGetHandleByUUID(word)
+            index = nvml.nvmlDeviceGetIndex(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part))
+            name = text_of(nvml.nvmlDeviceGetName(part))
+            fitting = [replace(gpu, name=name, part=part) for gpu in every if gpu.index == index]
+    return fitting[0] if len(fitting) == 1 else None

@@ -1,10 +1,11 @@
-"""Follows the job's processes, and reads how much memory they hold."""
+"""Follows the job's processes and other ranks of its launcher, and reads how much memory they hold."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -13,51 +14,49 @@ from .proc_files import PAGE_BYTES, TICKS_PER_S, children_of, read_pairs, read_s
 
 FIND_PERIOD_NS = 1_000_000_000
 MOST_PROCESSES = 4_096
+MARK = b"BDOC_RUN="  # in the environment of each process of a run
+DEEPEST = 64  # ancestors that are asked
+RANKS = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"SLURM_PROCID", b"PMI_RANK")  # LAUNCHERS of the agent
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one process, or a tree, used. Times and bytes include children that were waited for."""
+    """What one process used, by COUNTERS; children that were waited for are included."""
 
-    parent: int = 0
-    started: int = 0
-    user_s: float = 0.0
-    system_s: float = 0.0
-    rss_bytes: int = 0
-    processes: int = 1
-    threads: int = 0
-    major_faults: int = 0
-    block_delay_s: float = 0.0
-    rchar_bytes: int = 0
-    read_bytes: int = 0
-    write_bytes: int = 0
-    reads: int = 0
+    parent: int
+    started: int
+    rss_pages: int
+    counts: dict[str, int]
 
 
-ALL = tuple(field.name for field in fields(Usage))
-COUNTERS = tuple(
-    name for name in ALL if name not in ("parent", "started", "rss_bytes", "processes", "threads")
-)
+# Name, and what one is of the kernel's unit.
+COUNTERS = {
+    "job_cpu_s": 1 / TICKS_PER_S,
+    "job_system_s": 1 / TICKS_PER_S,
+    "job_major_faults": 1,
+    "job_read_bytes": 1,
+    "job_write_bytes": 1,
+}
 
 
 class Tree:
     """The processes below ``root_pid``. Orphans stay members until they end, those that no reading saw as
-    children included.
+    children included: they carry the mark of the same run.
 
     A parent's counters take over a child's when the child is waited for, so adding up the living is right
     even for processes too short-lived to be seen. Only who ends as an orphan must be remembered here.
     """
 
     def __init__(self, root_pid: int, root: Path = Path("/")) -> None:
-        self.root_pid = root_pid
         self.io_refused = False
-        self._proc = root / "proc"
+        self._root_pid, self._proc = root_pid, root / "proc"
         self._living: dict[int, Usage] = {}
-        self._orphans = Usage(processes=0)
-        self._best = Usage(processes=0)
+        self._orphans: Counter[str] = Counter()
+        self._most: Counter[str] = Counter()
         self._found_ns: int | None = None
         self._members: set[int] = {root_pid}
-        self._strays = Strays(root_pid, self._proc)
+        self._mark = b""
+        self._asked: set[int] = set()
         self._lists_children = (self._proc / str(root_pid) / "task" / str(root_pid) / "children").exists()
 
     @property
@@ -65,63 +64,81 @@ class Tree:
         """The members seen at the last reading."""
         return frozenset(self._living)
 
-    def read(self, now_ns: int) -> Usage | None:
-        """The tree's sums, never less than before; None once nothing of the tree lives."""
+    def read(self, now_ns: int) -> Values:
+        """The tree's sums, counters never less than before; empty once nothing of the tree lives."""
         if self._found_ns is None or now_ns - self._found_ns >= FIND_PERIOD_NS:
-            self._members |= self._strays.find(self._members)
+            self._members |= self._strays()
             self._members |= self._descendants()
             self._found_ns = now_ns
         living = {pid: usage for pid in self._members if (usage := self._read_one(pid)) is not None}
         for pid, last in self._living.items():
             if pid not in living and last.parent not in self._living:
-                self._orphans = _add(self._orphans, last)
+                self._orphans.update(last.counts)
         self._living, self._members = living, set(living)
         if not living:
-            return None
-        total = replace(self._orphans, rss_bytes=0, processes=0, threads=0)
+            return {}
+        total = self._orphans.copy()
         for usage in living.values():
-            total = _add(total, usage)
-        # Counters only grow: a child that ends between two reads would be missing for one reading.
-        grown = {name: max(getattr(total, name), getattr(self._best, name)) for name in COUNTERS}
-        self._best = replace(total, **grown)
-        return self._best
+            total.update(usage.counts)
+        self._most |= total  # a child that ends between two reads would be missing for one reading
+        return {
+            "job_rss_bytes": PAGE_BYTES * sum(usage.rss_pages for usage in living.values()),
+            **{
+                name: self._most[name] * unit
+                for name, unit in COUNTERS.items()
+                if not (self.io_refused and name in ("job_read_bytes", "job_write_bytes"))
+            },
+        }
 
     def _descendants(self) -> set[int]:
         """All processes below the known members, through the kernel's lists of children."""
         if not self._lists_children:
-            return _descendants_by_scan(self.root_pid)
+            return _descendants_by_scan(self._root_pid)
         seen = set(self._members)
         queue = list(seen)
         while queue and len(seen) < MOST_PROCESSES:
-            for child in children_of(self._proc, queue.pop()):
-                if child not in seen:
-                    seen.add(child)
-                    queue.append(child)
+            fresh = set(children_of(self._proc, queue.pop())) - seen
+            seen |= fresh
+            queue += fresh
         return seen
+
+    def _strays(self) -> set[int]:
+        """Orphans of this run among the children of our ancestors; each is asked once."""
+        self._mark = self._mark or self._mark_of(self._root_pid)
+        if not self._mark:
+            return set()
+        ancestors = _ancestors(self._proc, self._root_pid)
+        orphans = {child for parent in ancestors for child in children_of(self._proc, parent)}
+        orphans -= self._members
+        fresh = orphans - self._asked
+        self._asked = orphans  # the others are gone; their numbers may come again
+        return {pid for pid in fresh if self._mark_of(pid) == self._mark}
+
+    def _mark_of(self, pid: int) -> bytes:
+        """The run that a process belongs to; empty where its environment has none or cannot be read."""
+        return next((word for word in _environ(self._proc, pid) if word.startswith(MARK)), b"")
 
     def _read_one(self, pid: int) -> Usage | None:
         words = read_stat(self._proc, pid)
-        if len(words) < 40 or words[0] == "X":
+        if len(words) < 22 or words[0] == "X":
             return None
-        number = [int(word) for word in words[1:40]]  # number[n] is field n + 4 of proc(5)
+        number = [0, *map(int, words[1:22])]  # number[n] is field n + 3 of proc(5)
         known = self._living.get(pid)
-        if known is not None and known.started != number[18]:
+        if known is not None and known.started != number[19]:
             return None  # another process got the number
         counts = read_pairs(self._proc / str(pid) / "io")
         self.io_refused = self.io_refused or (not counts and words[0] != "Z")
         return Usage(
-            parent=number[0],
-            started=number[18],
-            user_s=(number[10] + number[12]) / TICKS_PER_S,
-            system_s=(number[11] + number[13]) / TICKS_PER_S,
-            rss_bytes=number[20] * PAGE_BYTES,
-            threads=number[16],
-            major_faults=number[8] + number[9],
-            block_delay_s=number[38] / TICKS_PER_S,
-            rchar_bytes=counts.get("rchar", 0),
-            read_bytes=counts.get("read_bytes", 0),
-            write_bytes=counts.get("write_bytes", 0),
-            reads=counts.get("syscr", 0),
+            parent=number[1],
+            started=number[19],
+            rss_pages=number[21],
+            counts={
+                "job_cpu_s": sum(number[11:15]),
+                "job_system_s": number[12] + number[14],
+                "job_major_faults": number[9] + number[10],
+                "job_read_bytes": counts.get("read_bytes", 0),
+                "job_write_bytes": counts.get("write_bytes", 0),
+            },
         )
 
 
@@ -135,43 +152,6 @@ def _descendants_by_scan(pid: int) -> set[int]:
         return set()
 
 
-def _add(left: Usage, right: Usage) -> Usage:
-    """Sums every field; parent and start mean nothing in a sum and are not read there."""
-    return Usage(**{name: getattr(left, name) + getattr(right, name) for name in ALL})
-
-
-MARK = b"BDOC_RUN="
-DEEPEST = 64  # ancestors that are asked
-RANKS = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"SLURM_PROCID", b"PMI_RANK")  # LAUNCHERS of the agent
-
-
-class Strays:
-    """The orphans of one job. Each process is looked into once."""
-
-    def __init__(self, root_pid: int, proc: Path) -> None:
-        self._root_pid, self._proc = root_pid, proc
-        self._mark = b""
-        self._asked: set[int] = set()
-
-    def find(self, members: set[int]) -> set[int]:
-        """Those that were not there at the last call; ``members`` are known already."""
-        self._mark = self._mark or self._mark_of(self._root_pid)
-        if not self._mark:
-            return set()
-        orphans = {child for parent in self._ancestors() for child in children_of(self._proc, parent)}
-        orphans -= members
-        fresh = orphans - self._asked
-        self._asked = orphans  # the others are gone; their numbers may come again
-        return {pid for pid in fresh if self._mark_of(pid) == self._mark}
-
-    def _mark_of(self, pid: int) -> bytes:
-        """The run that a process belongs to; empty where its environment has none or cannot be read."""
-        return next((word for word in _environ(self._proc, pid) if word.startswith(MARK)), b"")
-
-    def _ancestors(self) -> list[int]:
-        return _ancestors(self._proc, self._root_pid)
-
-
 class OtherRanks:
     """What the ranks use that the launcher of this one started on the same machine, each with its workers.
 
@@ -181,7 +161,9 @@ class OtherRanks:
     def __init__(self, root_pid: int, root: Path = Path("/")) -> None:
         self._root, self._proc = root, root / "proc"
         self._name, self._rank = _rank_of(self._proc, root_pid)
-        self._launcher = self._find_launcher(root_pid) if self._name else 0
+        ancestors = _ancestors(self._proc, root_pid) if self._name else []
+        others = (one for one in ancestors if _rank_of(self._proc, one) != (self._name, self._rank))
+        self._launcher = next(others, 0)
         self._once: set[int] = set()  # children of the launcher that were asked for their rank
         self._twice: set[int] = set()
         self._trees: dict[int, Tree] = {}
@@ -199,21 +181,17 @@ class OtherRanks:
         self._twice, self._once = self._once & children, children
         alive = 0
         for pid, tree in self._trees.items():
-            usage = tree.read(now_ns) if pid in children else None
-            if usage is not None:
+            used = tree.read(now_ns) if pid in children else {}
+            if used:
                 alive += 1
-                self._used_s[pid] = usage.user_s + usage.system_s
+                self._used_s[pid] = float(used["job_cpu_s"])
         return {"other_ranks": alive, "other_ranks_cpu_s": sum(self._used_s.values())} if self._trees else {}
-
-    def _find_launcher(self, pid: int) -> int:
-        ancestors = _ancestors(self._proc, pid)
-        return next((one for one in ancestors if _rank_of(self._proc, one) != (self._name, self._rank)), 0)
 
 
 def _rank_of(proc: Path, pid: int) -> tuple[bytes, bytes]:
     """The variable that holds the process's rank, and the rank; empty where none is set."""
-    told = dict(word.partition(b"=")[::2] for word in _environ(proc, pid))
-    return next(((name, told[name]) for name in RANKS if told.get(name)), (b"", b""))
+    known = dict(word.partition(b"=")[::2] for word in _environ(proc, pid))
+    return next(((name, known[name]) for name in RANKS if known.get(name)), (b"", b""))
 
 
 def _environ(proc: Path, pid: int) -> list[bytes]:
@@ -275,11 +253,7 @@ class Holdings:
         walked = [read_pairs(self._proc / str(pid) / "smaps_rollup") for pid in forked[:MOST_WALKED]]
         own = [one["Private_Dirty"] for one in walked if "Private_Dirty" in one]
         private |= dict.fromkeys(forked, round(fmean(own))) if own else {}
-        return {
-            "job_private_bytes": 1024 * sum(private.values()),
-            "job_swapped_bytes": 1024 * sum(one.get("VmSwap", 0) for one in known.values()),
-            "job_measured_processes": len(known),
-        }
+        return {"job_private_bytes": 1024 * sum(private.values())}
 
     def _is_forked(self, pid: int, parent: int) -> bool:
         """Whether it runs the program of its parent's, started by the same command."""

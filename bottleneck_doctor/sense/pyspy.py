@@ -14,14 +14,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from ..model.instruments import Stack
 from ..model.run import Gap
-from .proc_files import read_text, what_allows, why_refused, yama_scope
+from .proc_files import read_stat, what_allows, why_refused, yama_scope
 
 WHAT = "python stacks (py-spy)"
 MOST_PATHS = 400
@@ -34,24 +33,22 @@ _REFUSED = re.compile(r"permission denied|not permitted|EPERM|EACCES", re.IGNORE
 _ERROR = re.compile(r"^Error: (.+)$", re.MULTILINE)
 
 
-def find_py_spy(given: str | None = None) -> str | None:
-    """The executable: as given, else next to our interpreter, else on the PATH."""
-    beside = Path(sys.executable).with_name("py-spy")
-    if given is not None:
-        return shutil.which(given)
-    return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+def find_py_spy() -> str | None:
+    """The executable next to our interpreter, else on the PATH."""
+    neighbour = Path(sys.executable).with_name("py-spy")
+    return str(neighbour) if os.access(neighbour, os.X_OK) else shutil.which("py-spy")
 
 
-def parse_folded(lines: Iterable[str], default_pid: int, most: int = MOST_PATHS) -> list[Stack]:
+def parse_folded(text: str, default_pid: int) -> list[Stack]:
     """The heaviest paths of ``py-spy --format raw``, outermost frame first; the role is left empty."""
     counts: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
-    for line in lines:
-        path, _, count = line.rstrip("\n").rpartition(" ")
+    for line in text.splitlines():
+        path, _, count = line.rpartition(" ")
         if path and count.isdigit():
             counts[_split(path, default_pid)] += int(count)
     return [
         Stack(pid, "", thread, list(frames), count)
-        for (pid, thread, frames), count in counts.most_common(most)
+        for (pid, thread, frames), count in counts.most_common(MOST_PATHS)
         if frames
     ]
 
@@ -67,12 +64,22 @@ def compared(every: Looks, awake: Looks, holding: Looks) -> list[Stack]:
     """
     found: list[Stack] = []
     for target, stacks in every.items():
-        if target in awake:
-            stacks = _counted(stacks, awake[target], "running")
-        if target in holding:
-            stacks = _counted(stacks, holding[target], "holding")
+        for look, column in ((awake, "running"), (holding, "holding")):
+            if target in look:
+                stacks = _with_column(stacks, look[target], column)
         found += stacks
     return found
+
+
+def _with_column(stacks: list[Stack], look: list[Stack], column: str) -> list[Stack]:
+    """The stacks with another look's samples in that column; paths that only this look met are added."""
+    counts = {_path(one): one.count for one in look}
+
+    def counted(one: Stack, samples: int) -> Stack:
+        return replace(one, running=samples) if column == "running" else replace(one, holding=samples)
+
+    known = [counted(one, counts.pop(_path(one), 0)) for one in stacks]
+    return known + [counted(replace(one, count=0), one.count) for one in look if _path(one) in counts]
 
 
 def add_up(known: list[Stack], more: list[Stack]) -> list[Stack]:
@@ -85,23 +92,11 @@ def add_up(known: list[Stack], more: list[Stack]) -> list[Stack]:
 
 
 def _sum(one: Stack, other: Stack) -> Stack:
-    def both(name: str) -> int | None:
-        values = [value for stack in (one, other) if (value := getattr(stack, name)) is not None]
-        return sum(values) if values else None
+    def both(left: int | None, right: int | None) -> int | None:
+        return None if left is None and right is None else (left or 0) + (right or 0)
 
-    return replace(one, count=one.count + other.count, running=both("running"), holding=both("holding"))
-
-
-def _counted(stacks: list[Stack], look: list[Stack], column: Literal["running", "holding"]) -> list[Stack]:
-    """The stacks with another look's samples in that column; paths that only this look met are added."""
-    counts = Counter({_path(one): one.count for one in look})
-
-    def told(one: Stack, samples: int) -> Stack:
-        return replace(one, running=samples) if column == "running" else replace(one, holding=samples)
-
-    known = [told(one, counts.pop(_path(one), 0)) for one in stacks]
-    missed = [told(replace(one, count=0), left) for one in look if (left := counts.pop(_path(one), 0))]
-    return known + missed
+    running, holding = both(one.running, other.running), both(one.holding, other.holding)
+    return replace(one, count=one.count + other.count, running=running, holding=holding)
 
 
 def _path(stack: Stack) -> tuple[int, str, tuple[str, ...]]:
@@ -110,24 +105,18 @@ def _path(stack: Stack) -> tuple[int, str, tuple[str, ...]]:
 
 def explain(pid: int, message: str, root: Path = Path("/"), program: str | None = None) -> Gap:
     """Why py-spy saw nothing of ``pid``, from its message and from /proc; and what would allow it."""
-    if _has_ended(pid, root):
+    if read_stat(root / "proc", pid)[:1] in ([], ["Z"]):  # gone, or not waited for by its parent
         return Gap(WHAT, f"process {pid} has ended before the window was over")
     # With --subprocesses py-spy says "no python processes" also when it may not look at any.
     none = "No python processes" in message
     if _REFUSED.search(message) or not _may_read_memory(pid, root) or (none and yama_scope(root)):
         why = why_refused(pid, root)
-        said = f"py-spy may not look into process {pid}" + (f": {why}" if why else "")
-        return Gap(WHAT, said, what_allows(pid, root, program))
+        no = f"py-spy may not look into process {pid}" + (f": {why}" if why else "")
+        return Gap(WHAT, no, what_allows(pid, root, program))
     if none:
         return Gap(WHAT, f"py-spy does not know the Python of process {pid}", "pip install --upgrade py-spy")
     error = _ERROR.search(message)
     return Gap(WHAT, error.group(1) if error else f"py-spy ended without stacks of process {pid}")
-
-
-def _has_ended(pid: int, root: Path) -> bool:
-    """Gone, or a zombie that its parent has not waited for."""
-    stat = read_text(root / "proc" / str(pid) / "stat")
-    return stat is None or stat.rpartition(")")[2].split()[:1] == ["Z"]
 
 
 def _split(path: str, default_pid: int) -> tuple[int, str, tuple[str, ...]]:
@@ -149,45 +138,71 @@ def _may_read_memory(pid: int, root: Path) -> bool:
 
 
 MOST_TARGETS = 8
-LONGEST_WINDOW_S = 60.0
 GRACE_S = 10.0  # to read the symbols before, and to write the stacks after the window
+# --nonblocking accepts a torn stack in a hundred instead of stopping the training at every sample.
+OPTIONS = "--threads --nonblocking --full-filenames --format raw".split()
+# With threads that sleep, waits for locks and disks are seen with their lines. A thread that holds the
+# interpreter's lock is in Python, not in an operator, which lets the lock go.
+KINDS: dict[str, tuple[str, ...]] = {"every": ("--idle",), "awake": (), "holding": ("--gil",)}
 
 
 class StackWindow:
-    """A running window. py-spy is given a duration, so that not even our death leaves it behind."""
+    """A running window of py-spy on each of ``pids``: trainers, or the launcher. ``children`` are followed at
+    20 ms of CPU. py-spy is given a duration, so that not even our death leaves it behind."""
 
     def __init__(
-        self, pids: Sequence[int], seconds: float, options: Sequence[str], program: str | None
+        self, pids: Sequence[int], seconds: float, rate_hz: int, kind: Sequence[str], children: bool = True
     ) -> None:
         self.gaps: list[Gap] = []
         self.cpu_s = 0.0  # of those that have ended
-        self.by_target: dict[
-            int, list[Stack]
-        ] = {}  # of those that could be sampled; [] if no thread was there
-        self._folder = self._make_folder()
+        # Of those that could be sampled; [] if no thread was there.
+        self.by_target: dict[int, list[Stack]] = {}
         self._deadline_s = time.monotonic() + seconds + GRACE_S
         self._spies: dict[int, subprocess.Popen[bytes]] = {}
-        self._stacks: list[Stack] | None = None
-        self._program = program
-        if self._folder is None:
-            return
-        if program is None:
+        self._program = find_py_spy()
+        self._folder: Path | None = None
+        if self._program is None:
             self.gaps.append(Gap(WHAT, "py-spy was not found", INSTALL))
+            return
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="bdoc-stacks-"))
+        except OSError as error:
+            self.gaps.append(Gap(WHAT, f"no temporary folder can be made: {error}", "set TMPDIR"))
             return
         if len(pids) > MOST_TARGETS:
             why = f"{len(pids) - MOST_TARGETS} of {len(pids)} processes were left out to bound the cost"
             self.gaps.append(Gap(WHAT, why))
+        followed = ["--subprocesses"] if children else []
+        times = ["--rate", str(rate_hz), "--duration", str(math.ceil(seconds))]
         for pid in pids[:MOST_TARGETS]:
-            self._start([program, "record", *options], pid, self._folder)
+            self._start([self._program, "record", *OPTIONS, *kind, *followed, *times], pid, self._folder)
 
-    def poll(self) -> list[Stack] | None:
-        """None while the window runs; then its stacks, which may be none: ``gaps`` says why."""
-        if self._stacks is None:
-            running = any(self._runs(spy) for spy in self._spies.values())
-            if running and time.monotonic() < self._deadline_s:
-                return None
-            self._finish()
-        return self._stacks
+    def is_over(self) -> bool:
+        """Whether the window is over; then ``by_target`` has its stacks, ``gaps`` what is missing."""
+        running = any(self._runs(spy) for spy in self._spies.values())
+        if running and time.monotonic() < self._deadline_s:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Ends py-spy early if it still runs, and takes what it has seen until now."""
+        for pid, spy in self._spies.items():
+            overdue = self._runs(spy)
+            before_s = _reaped_cpu_s()
+            _end(spy)
+            self.cpu_s += _reaped_cpu_s() - before_s
+            written = self._text(pid, "raw")
+            found = parse_folded(written or "", pid)
+            if written is not None:  # py-spy writes the file even if it saw no thread
+                self.by_target[pid] = found
+            if not found and overdue:
+                self.gaps.append(Gap(WHAT, f"py-spy had not finished with process {pid} when it was stopped"))
+            elif not found:
+                self.gaps.append(explain(pid, self._text(pid, "log") or "", program=self._program))
+        self._spies = {}
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _runs(self, spy: subprocess.Popen[bytes]) -> bool:
         """Whether it has not ended; what it used is known when it is waited for."""
@@ -195,18 +210,6 @@ class StackWindow:
         runs = spy.poll() is None
         self.cpu_s += _reaped_cpu_s() - before_s
         return runs
-
-    def close(self) -> None:
-        """Ends py-spy early if it still runs, and takes what it has seen until now."""
-        if self._stacks is None:
-            self._finish()
-
-    def _make_folder(self) -> Path | None:
-        try:
-            return Path(tempfile.mkdtemp(prefix="bdoc-stacks-"))
-        except OSError as error:
-            self.gaps.append(Gap(WHAT, f"no temporary folder can be made: {error}", "set TMPDIR"))
-            return None
 
     def _start(self, command: Sequence[str], pid: int, folder: Path) -> None:
         target = ["--pid", str(pid), "--output", str(folder / f"{pid}.raw")]
@@ -224,58 +227,12 @@ class StackWindow:
         except OSError as error:
             self.gaps.append(Gap(WHAT, f"{command[0]} cannot be started: {error.strerror}", REPAIR))
 
-    def _finish(self) -> None:
-        for pid, spy in self._spies.items():
-            overdue = self._runs(spy)
-            before_s = _reaped_cpu_s()
-            _end(spy)
-            self.cpu_s += _reaped_cpu_s() - before_s
-            told = self._text(pid, "raw")
-            found = parse_folded((told or "").splitlines(), pid)
-            if told is not None:  # py-spy writes the file even if it saw no thread
-                self.by_target[pid] = found
-            if not found and overdue:
-                self.gaps.append(Gap(WHAT, f"py-spy had not finished with process {pid} when it was stopped"))
-            elif not found:
-                self.gaps.append(explain(pid, self._text(pid, "log") or "", program=self._program))
-        stacks = [stack for found in self.by_target.values() for stack in found]
-        self._stacks = sorted(stacks, key=lambda stack: -stack.count)[:MOST_PATHS]
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
     def _text(self, pid: int, suffix: str) -> str | None:
         assert self._folder is not None
         try:
             return (self._folder / f"{pid}.{suffix}").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
-
-
-def start_window(
-    pids: Sequence[int],
-    seconds: float,
-    rate_hz: int,
-    py_spy_path: str | None = None,
-    idle: bool = True,
-    gil: bool = False,
-    children: bool = True,
-) -> StackWindow:
-    """Starts py-spy on each process of ``pids`` and all their children for ``seconds``.
-
-    Name trainers, or the launcher, and not their workers: ``children`` are followed, at 20 ms of CPU.
-    ``idle`` keeps threads that sleep, so that waits for locks and disks are seen with their lines; ``gil``
-    keeps only the thread that holds the interpreter's lock: it is in Python, not in an operator, which lets
-    the lock go.
-    """
-    assert seconds > 0 and rate_hz > 0
-    seconds = min(seconds, LONGEST_WINDOW_S)
-    # --subprocesses follows forked loader workers too; --nonblocking accepts a torn stack in a hundred
-    # instead of stopping the training at every sample.
-    options = "--threads --nonblocking --full-filenames --format raw".split()
-    options += ["--subprocesses"] if children else []
-    options += ["--rate", str(rate_hz), "--duration", str(math.ceil(seconds)), *(["--idle"] if idle else [])]
-    options += ["--gil"] if gil else []
-    return StackWindow(pids, seconds, options, find_py_spy(py_spy_path))
 
 
 def _reaped_cpu_s() -> float:
@@ -285,14 +242,11 @@ def _reaped_cpu_s() -> float:
 
 def _end(spy: subprocess.Popen[bytes]) -> None:
     """Ends the whole session of py-spy, harshly if need be, and waits for it."""
-    if spy.poll() is None:
-        for number in (
-            signal.SIGINT,
-            signal.SIGTERM,
-            signal.SIGKILL,
-        ):  # interrupted, py-spy writes what it has
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(spy.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                spy.wait(timeout=2.0)
-                return
+    if spy.poll() is not None:
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):  # interrupted, py-spy writes what it has
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(spy.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            spy.wait(timeout=2.0)
+            return

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..model.instruments import InstrumentWindow, Sample, Stack
 from ..model.run import Gap, Progress
 from .capabilities import affinity_cores
-from .pyspy import StackWindow, add_up, compared, start_window
+from .pyspy import KINDS, StackWindow, add_up, compared
 
 MOST_CORE_SHARE = 0.005
 SMOOTHING = 0.02  # weight of the newest reading: one expensive look must not starve, and so bias, the next
@@ -19,7 +18,6 @@ class AdaptivePeriod:
     """The period that the smoothed cost of a reading allows, within its bounds."""
 
     def __init__(self, shortest_ns: int, longest_ns: int, smoothing: float = SMOOTHING) -> None:
-        assert 0 < shortest_ns <= longest_ns and 0 < smoothing <= 1
         self.shortest_ns = shortest_ns
         self._longest_ns = longest_ns
         self._smoothing = smoothing
@@ -53,7 +51,6 @@ class Track:
     """
 
     def __init__(self, now_ns: int, most: int = MOST_SAMPLES, roaming: bool = False) -> None:
-        assert most >= 2
         self.next_ns = now_ns
         self.pace = AdaptivePeriod(PERIOD_NS, LONGEST_PERIOD_NS, SMOOTHING_OF_RARE)
         self._calm_ns = now_ns + CALM_AFTER_NS
@@ -97,8 +94,11 @@ PROFILE_AFTER_S = 3.0  # so long after the first batch: lazy initialisation is n
 PROFILER_S = 10.0  # a window not opened by then is given up: steps are very slow
 STACKS_AFTER_S = 0.7  # after the first batch: a run of two seconds has stacks, too
 STACKS_S = 1
-STACKS_HZ, CROWDED_HZ = 100, 30
-CROWDED = 2  # processes of the job for each core: with more, they are sampled less often (chosen)
+STACKS_HZ = 100
+# py-spy works for each process, and threads that spin for each other lose whole slices of time to it: a pool
+# of ten processes on two cores took 42 and 32 s at 100 Hz, 27 and 28 s at 30, 25 s without bdoc.
+CROWDED_HZ = 30
+CROWDED = 2  # processes of the job for each core, from which on that is so (chosen)
 RARER = 2.5  # times the run's age at a window's end, until the next: each costs 0.1 s of CPU
 
 
@@ -114,7 +114,7 @@ class Windows:
     gaps: list[Gap] = field(default_factory=list)
     cpu_s: float = 0.0  # that py-spy has used
     _asked_ns: int = 0
-    _looks: list[StackWindow] = field(default_factory=list)  # at all threads, those awake, those with the GIL
+    _looks: list[StackWindow] = field(default_factory=list)  # one of each of KINDS
     _begun_ns: int = 0
     _first_ns: int = 0
     _next_s: float = STACKS_AFTER_S
@@ -122,7 +122,7 @@ class Windows:
     def look(self, progress: list[Progress], now_ns: int, origin_ns: int, processes: int = 1) -> None:
         """Open the next window when it is due, close the one that is over. The job has so many processes."""
         if self._looks:
-            if all(look.poll() is not None for look in self._looks):
+            if all(look.is_over() for look in self._looks):
                 self._file(now_ns, origin_ns)
                 self._next_s = RARER * (now_ns - self._first_ns) / 1e9
             return
@@ -136,13 +136,9 @@ class Windows:
         if self.py_spy and age_s >= self._next_s and not profiling:
             self._begun_ns, self._first_ns = now_ns, front.first_ns
             pids = [one.pid for one in progress]
-            kinds = ((True, False), (False, False), (False, True))
-            rate_hz = stacks_hz(processes, affinity_cores() or os.cpu_count() or 1)
+            rate_hz = STACKS_HZ if processes <= CROWDED * affinity_cores() else CROWDED_HZ
             children = processes > len(pids)
-            self._looks = [
-                start_window(pids, STACKS_S, rate_hz, idle=idle, gil=gil, children=children)
-                for idle, gil in kinds
-            ]
+            self._looks = [StackWindow(pids, STACKS_S, rate_hz, kind, children) for kind in KINDS.values()]
 
     def disturbs(self, progress: list[Progress]) -> bool:
         """Whether an instrument is at work right now."""
@@ -178,10 +174,3 @@ class Windows:
             self._file(now_ns, origin_ns)
             if known:  # a later window that the end cut short is no gap
                 self.gaps = gaps
-
-
-def stacks_hz(processes: int, cores: int) -> int:
-    """How often to look: py-spy works for each process, and threads that spin for each other lose whole
-    slices of time to it. A pool with ten of them on two cores took 42 and 32 s at 100 Hz, 27 and 28 s at 30,
-    25 s without bdoc (a training by others that is not in the repository)."""
-    return STACKS_HZ if processes <= CROWDED * cores else CROWDED_HZ

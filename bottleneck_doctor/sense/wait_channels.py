@@ -1,7 +1,7 @@
 """Names what a thread sleeps in, from its system call, its wait channel, its state and its descriptor.
 
 Wait channels are kernel functions and change their names between releases: they are matched by beginnings and
-parts of names, and what matches nothing is ``other`` and is reported by name.
+parts of names, and what matches nothing is ``other``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ class Thread:
 
     def __init__(self, pid: int, tid: int, calls: dict[int, tuple[str, str]], root: Path = Path("/")) -> None:
         folder = root / "proc" / str(pid) / "task" / str(tid)
-        self.pid = pid
         self.refused = ""
         self._calls = calls
         self._call = self._channel = -1
@@ -174,7 +173,7 @@ CHANNELS = tuple((name, tuple(beginnings.split())) for name, beginnings in _CHAN
 
 @dataclass(frozen=True)
 class Descriptor:
-    """What a file descriptor leads to: file, block, inet, unix, pipe, network (a file elsewhere) or other."""
+    """What a file descriptor leads to: file, network (a file elsewhere), inet, pipe (local socket), other."""
 
     kind: str
     path: str = ""
@@ -223,12 +222,10 @@ def classify(wait: Wait, descriptor: Descriptor | None, has_inet: bool) -> str:
 
 
 def _by_descriptor(wait: Wait, descriptor: Descriptor, by_channel: str | None) -> str:
-    if descriptor.kind == "network":
-        return "remote"
-    if descriptor.kind in ("inet", "unix", "pipe"):
-        return {"inet": "network", "unix": "pipe", "pipe": "pipe"}[descriptor.kind]
+    if descriptor.kind in ("network", "inet", "pipe"):
+        return {"network": "remote", "inet": "network", "pipe": "pipe"}[descriptor.kind]
     if wait.call in SOCKET_CALLS and by_channel is None:
         return "network"
     if by_channel is not None:
         return by_channel
-    return "storage" if wait.state != "S" and descriptor.kind in ("file", "block") else "other"
+    return "storage" if wait.state != "S" and descriptor.kind == "file" else "other"

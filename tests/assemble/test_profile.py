@@ -257,7 +257,6 @@ def test_blocked_samples_go_to_the_loader_of_the_process_and_loops_to_their_own(
     samples = [
         Sample(HALF_S, "blocked", {"pid": 200, "width_s": 0.5, "storage": 3, "running": 1, "lock": 0}),
         Sample(HALF_S, "blocked", {"pid": 999, "storage": 5}),
-        Sample(HALF_S, "channel", {"name": "pipe_read", "count": 4}),
         Sample(HALF_S, "loop", {"pid": 100, "made": 2}),
     ]
     maker, loop = read_blocked(samples, OWNERS, 0)

@@ -365,7 +365,7 @@ def test_a_gate_that_lost_its_report_cannot_say(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("sense.sensors", "open_sensors"), ("launch.agent_counters", "Board.refresh")]
+    ("module", "name"), [("sense.sensors", "Sensors"), ("launch.agent_counters", "Board.refresh")]
 )
 def test_without_eyes_the_run_goes_on_and_the_profile_says_so(module: str, name: str, folder: Path) -> None:
     longer = script(folder, "import time; time.sleep(4); print('hello')")

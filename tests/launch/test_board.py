@@ -33,12 +33,15 @@ def header(folder: Path, name: str, magic: bytes = wire.MAGIC, version: int = wi
 def test_a_process_is_seen_from_the_refresh_after_its_birth(tmp_path: Path) -> None:
     board = Board(tmp_path)
     assert board.progress() == []
-    writer(tmp_path, STEPS=9, TRAINED=8, WAIT=7, FIRST=6, LAST=5, WINDOW=4, EPOCH_AT=3)
+    agent = writer(tmp_path, STEPS=9, TRAINED=8, WAIT=7, FIRST=6, LAST=5, WINDOW=4, EPOCH_AT=3, FETCHING=4321)
     assert board.progress() == []
     board.refresh()
     (one,) = board.progress()
     assert (one.steps, one.trained, one.wait_ns, one.first_ns, one.last_ns, one.windows) == (9, 8, 7, 6, 5, 4)
-    assert one.epoch_at == 3
+    assert (one.epoch_at, one.profiled, board.fetching()) == (3, False, [(os.getpid(), 4321)])
+    agent.post(wire.WINDOW_OPEN, 1)
+    agent.post(wire.STEPS, 10)
+    assert [(one.steps, one.profiled) for one in board.progress()] == [(10, True)]
 
 
 def test_ranks_that_train_nothing_are_here_and_those_of_other_runs_are_not(tmp_path: Path) -> None:
@@ -50,14 +53,6 @@ def test_ranks_that_train_nothing_are_here_and_those_of_other_runs_are_not(tmp_p
     assert [one.elsewhere for one in board.progress()] == [2]
 
 
-def test_the_words_are_read_while_they_are_written(tmp_path: Path) -> None:
-    board = Board(tmp_path)
-    agent = writer(tmp_path, STEPS=1)
-    board.refresh()
-    agent.post(wire.STEPS, 2)
-    assert board.progress()[0].steps == 2
-
-
 def test_the_furthest_process_comes_first_and_one_without_a_batch_not_at_all(tmp_path: Path) -> None:
     for trained in (3, 9, 6):
         writer(tmp_path, STEPS=trained + 1, TRAINED=trained)
@@ -65,14 +60,6 @@ def test_the_furthest_process_comes_first_and_one_without_a_batch_not_at_all(tmp
     board = Board(tmp_path)
     board.refresh()
     assert [one.trained for one in board.progress()] == [9, 6, 3]
-
-
-def test_a_thread_inside_a_fetch_is_named(tmp_path: Path) -> None:
-    writer(tmp_path, FETCHING=4321)
-    writer(tmp_path)
-    board = Board(tmp_path)
-    board.refresh()
-    assert [thread for _, thread in board.fetching()] == [4321]
 
 
 @pytest.mark.parametrize("text", [b"", b"half a header", b"\0" * wire.HEADER_BYTES])
@@ -93,26 +80,6 @@ def test_foreign_files_and_other_versions_are_left_alone(tmp_path: Path) -> None
     board = Board(tmp_path)
     board.refresh()
     assert board.progress() == []
-
-
-def test_no_more_processes_are_watched_than_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boards, "PROCESSES_AT_MOST", 3)
-    for number in range(5):
-        header(tmp_path, f"7-{number}.rows")
-    board = Board(tmp_path)
-    board.refresh()
-    header(tmp_path, "7-9.rows")
-    board.refresh()
-    assert len(board.progress()) == 3
-
-
-def test_a_process_says_that_it_is_being_profiled(tmp_path: Path) -> None:
-    agent, board = writer(tmp_path), Board(tmp_path)
-    agent.post(wire.STEPS, 3)
-    board.refresh()
-    assert [one.profiled for one in board.progress()] == [False]
-    agent.post(wire.WINDOW_OPEN, 1)
-    assert [one.profiled for one in board.progress()] == [True]
 
 
 def test_an_order_stands_where_the_agents_look(tmp_path: Path) -> None:
@@ -141,7 +108,7 @@ def test_a_folder_that_is_gone_raises_nothing(tmp_path: Path) -> None:
     assert (board.progress(), board.fetching(), board.stopped()) == ([], [], False)
 
 
-def test_whoever_only_watches_leaves_the_orders_alone(tmp_path: Path) -> None:
+def test_a_board_that_only_watches_leaves_the_orders_alone(tmp_path: Path) -> None:
     in_command = Board(tmp_path)
     in_command.stop_at(40)
     onlooker = Board(tmp_path, in_command=False)
@@ -152,7 +119,7 @@ def test_whoever_only_watches_leaves_the_orders_alone(tmp_path: Path) -> None:
 def test_of_processes_that_ended_the_first_and_the_last_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers that are started anew for each epoch would fill the disk, and crowd out who comes later."""
+    """Workers that are started anew for each epoch would fill the disk, and hide who comes later."""
     monkeypatch.setattr(boards, "PROCESSES_AT_MOST", 8)
     monkeypatch.setattr(boards, "KEPT_OF_ENDED", 3)
     writer(tmp_path, STEPS=5, FIRST=1)

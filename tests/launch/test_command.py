@@ -8,6 +8,7 @@ import shutil
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,110 +16,65 @@ from bottleneck_doctor.launch import command
 from bottleneck_doctor.launch.command import CannotStart, Command, instrumented, plan
 from bottleneck_doctor.launch.supervise import spawn
 
+ARGS = ["--output", "x", "-m", "--", "", "ü", "a b"]
 
-def refusal(**forms: object) -> CannotStart:
+
+@pytest.mark.parametrize(
+    ("forms", "argv", "script", "kind"),
+    [
+        (("train.py", None, None), ("/py", "train.py"), "train.py", "script"),
+        (("package", None, None), ("/py", "package"), "package", "script"),
+        (("-", None, None), ("/py", "-"), "-", "script"),  # as Python's own: from stdin
+        ((None, "no.such", None), ("/py", "-m", "no.such"), "no.such", "module"),
+        ((None, None, ["sh", "-c", "exit 3"]), ("sh", "-c", "exit 3"), None, "launcher"),
+    ],
+)
+def test_a_command_is_run_as_typed_with_its_arguments_untouched(
+    forms, argv, script, kind, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_bytes(b"\xff\xfe\x00")  # not text: that is Python's problem
+    Path("package").mkdir()
+    Path("package", "__main__.py").touch()
+    assert plan(*forms, ARGS, "/py") == Command((*argv, *ARGS), script, kind)
+
+
+@pytest.mark.parametrize(
+    ("forms", "slug", "text"),
+    [
+        ({"script": "trian.py"}, "script-not-found", "'trian.py' does not exist, seen from"),
+        ({"script": "sh"}, "script-not-found", "a command follows '--': bdoc run -- sh ..."),
+        ({"script": "folder"}, "script-is-directory", "without a __main__.py"),
+        ({"script": "hidden.py"}, "script-unreadable", "check its permissions"),
+        ({"module": ""}, "module-name-missing", "-m needs the name of a module"),
+        ({"module": "--lr"}, "module-name-missing", "'--lr'"),
+        ({"launcher": []}, "launcher-missing", "'--' must be followed by a command"),
+        ({"launcher": [""]}, "launcher-missing", "'--' must be followed by a command"),
+        ({"launcher": ["torchrunn"]}, "launcher-not-found", "'torchrunn': it was not found on PATH"),
+        ({"launcher": ["./hidden.py"]}, "launcher-not-found", "is not an executable file"),
+        ({}, "nothing-to-run", "nothing to run"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_with_the_reason(forms, slug, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("hidden.py").touch(0o600)
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: Path(path).name != "hidden.py"
+    )  # root may read everything
     given = {"script": None, "module": None, "launcher": None, "args": [], "python": "python", **forms}
     with pytest.raises(CannotStart) as caught:
-        plan(**given)  # type: ignore[arg-type]
-    return caught.value
-
-
-def test_a_script_is_run_as_typed_with_its_arguments_untouched(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").touch()
-    args = ["--output", "x", "-m", "--", "", "ü", "a b"]
-    assert plan("train.py", None, None, args, "/py") == Command(
-        ("/py", "train.py", *args), "train.py", "script"
-    )
-
-
-def test_a_module_is_run_with_dash_m_and_not_looked_for():
-    assert plan(None, "no.such", None, ["--lr", "1"], "/py") == Command(
-        ("/py", "-m", "no.such", "--lr", "1"), "no.such", "module"
-    )
-
-
-def test_a_launcher_is_run_word_for_word():
-    assert plan(None, None, ["sh", "-c", "exit 3"], ["x"], "/py") == Command(
-        ("sh", "-c", "exit 3", "x"), None, "launcher"
-    )
-
-
-def test_a_script_that_is_not_text_is_pythons_problem(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_bytes(b"\xff\xfe\x00")
-    assert plan(str(script), None, None, [], "/py").argv == ("/py", str(script))
-
-
-def test_a_folder_with_a_main_runs_as_python_would_run_it(tmp_path):
-    (tmp_path / "__main__.py").touch()
-    assert plan(str(tmp_path), None, None, [], "/py").kind == "script"
-
-
-def test_a_dash_reads_the_script_from_stdin_as_in_python():
-    assert plan("-", None, None, [], "/py").argv == ("/py", "-")
-
-
-def test_a_missing_script_is_refused_with_its_name_and_the_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    error = refusal(script="trian.py")
-    assert (error.slug, error.status) == ("script-not-found", 2)
-    assert "'trian.py'" in str(error)
-    assert str(tmp_path) in str(error)
-
-
-def test_a_command_without_its_dashes_is_told_where_it_belongs():
-    assert str(refusal(script="sh")).endswith("a command follows '--': bdoc run -- sh ...")
-
-
-def test_a_folder_without_a_main_is_refused(tmp_path):
-    assert refusal(script=str(tmp_path)).slug == "script-is-directory"
-
-
-def test_an_unreadable_script_is_refused(tmp_path, monkeypatch):
-    script = tmp_path / "train.py"
-    script.touch()
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read everything
-    assert refusal(script=str(script)).slug == "script-unreadable"
-
-
-@pytest.mark.parametrize("name", ["", "--lr"])
-def test_dash_m_without_a_name_is_refused(name):
-    assert refusal(module=name).slug == "module-name-missing"
-
-
-@pytest.mark.parametrize("launcher", [[], [""]])
-def test_two_dashes_without_a_command_are_refused(launcher):
-    assert refusal(launcher=launcher).slug == "launcher-missing"
-
-
-def test_a_launcher_that_is_nowhere_on_path_is_refused():
-    error = refusal(launcher=["torchrunn", "train.py"])
-    assert error.slug == "launcher-not-found"
-    assert "'torchrunn': it was not found on PATH" in str(error)
-
-
-def test_a_launcher_that_cannot_be_executed_is_refused(tmp_path):
-    launcher = tmp_path / "train.sh"
-    launcher.touch(0o600)
-    assert "is not an executable file" in str(refusal(launcher=[str(launcher)]))
-
-
-def test_nothing_at_all_is_refused():
-    assert refusal().slug == "nothing-to-run"
-
-
-def test_two_forms_at_once_are_a_defect_of_the_caller():
-    with pytest.raises(AssertionError):
-        plan("train.py", "train", None, [], sys.executable)
+        plan(**given)
+    assert (caught.value.slug, caught.value.status) == (slug, 2)
+    assert text in str(caught.value)
 
 
 @pytest.fixture
 def torch_here(monkeypatch):
     """Says whether our own interpreter has torch."""
 
-    def put(spec: ModuleSpec | None) -> None:
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    def put(spec: ModuleSpec | Exception | None) -> None:
+        monkeypatch.setattr(importlib.util, "find_spec", Mock(side_effect=[spec] * 9))
 
     return put
 
@@ -155,29 +111,17 @@ def test_our_own_interpreter_runs_it_when_it_has_torch(torch_here, on_path):
     assert command.choose() == sys.executable
 
 
-def test_a_stray_folder_named_torch_is_not_torch(torch_here, on_path):
-    folder = on_path("python")
-    torch_here(ModuleSpec("torch", None, origin=None))
-    assert command.choose() == str(folder / "python")
-
-
-def test_without_torch_the_python_on_path_comes_before_python3_and_ours_is_last(torch_here, on_path):
-    torch_here(None)
+@pytest.mark.parametrize("found", [None, ModuleSpec("torch", None, origin=None), ValueError("no __spec__")])
+def test_without_torch_the_python_on_path_comes_before_python3_and_our_own_is_last(
+    found, torch_here, on_path
+):
+    """A stray folder named torch has no origin, and is not torch."""
+    torch_here(found)
     folder = on_path()
     assert command.choose() == sys.executable
     on_path("python3")
     assert command.choose() == str(folder / "python3")
     on_path("python")
-    assert command.choose() == str(folder / "python")
-
-
-def test_a_torch_that_cannot_be_looked_up_counts_as_none(monkeypatch, on_path):
-    folder = on_path("python")
-
-    def broken(name: str) -> None:
-        raise ValueError("torch.__spec__ is None")
-
-    monkeypatch.setattr(importlib.util, "find_spec", broken)
     assert command.choose() == str(folder / "python")
 
 
@@ -201,18 +145,12 @@ def test_only_the_documented_variables_are_added():
     assert made(environ) == {**environ, "PYTHONPATH": INJECT, "BDOC_RUN": RUN, "BDOC_AGENT": AGENT}
 
 
-def test_the_environment_given_is_not_changed():
-    environ = {"PYTHONPATH": "/mine"}
-    made(environ, {"max_steps": 1})
-    assert environ == {"PYTHONPATH": "/mine"}
-
-
-def test_the_users_python_path_stays_behind_ours_with_its_empty_entries():
-    assert made({"PYTHONPATH": "/mine::/yours"})["PYTHONPATH"] == f"{INJECT}:/mine::/yours"
-
-
-def test_an_empty_python_path_does_not_become_the_working_directory():
-    assert made({"PYTHONPATH": ""})["PYTHONPATH"] == INJECT
+@pytest.mark.parametrize(("before", "after"), [("/mine::/yours", f"{INJECT}:/mine::/yours"), ("", INJECT)])
+def test_the_users_python_path_stays_behind_with_its_empty_entries(before, after):
+    environ = {"PYTHONPATH": before, "BDOC_CACHE": "1"}
+    assert made(environ)["PYTHONPATH"] == after
+    assert made(environ)["BDOC_CACHE"] == "1", "a variable of the user's own: no run is around us"
+    assert environ["PYTHONPATH"] == before
 
 
 def test_settings_become_strings_and_absent_ones_stay_away():
@@ -242,50 +180,23 @@ def test_a_run_inside_a_run_takes_over_and_is_injected_once():
     }
 
 
-def test_variables_of_the_users_own_that_look_like_ours_stay_when_no_run_is_around_us():
-    assert made({"BDOC_CACHE": "1"})["BDOC_CACHE"] == "1"
-
-
-def child_refusal(*argv: str) -> CannotStart:
+@pytest.mark.parametrize(
+    ("text", "mode", "status", "slug", "words"),
+    [
+        (None, 0, 127, "start-not-found", "no such file or directory"),
+        ("#!/no/such/python\n", 0o755, 127, "start-not-found", "the interpreter named in its first line"),
+        ("", 0o600, 126, "start-refused", "permission denied"),
+        ("python train.py\n", 0o755, 126, "start-refused", "'#!/bin/sh'"),
+    ],
+)
+def test_a_program_that_cannot_start_has_the_status_of_a_shell(text, mode, status, slug, words, stage):
+    program = stage.folder / "train"
+    if text is not None:
+        program.write_text(text)
+        program.chmod(mode)
     with pytest.raises(CannotStart) as caught:
-        spawn(Command(argv, None, "launcher"), os.environ, [])
-    return caught.value
-
-
-def test_a_program_that_vanished_is_127():
-    error = child_refusal("/no/such/program")
-    assert (error.slug, error.status) == ("start-not-found", 127)
-    assert "cannot start '/no/such/program': no such file or directory" in str(error)
-
-
-def test_a_program_whose_interpreter_is_missing_is_127_and_says_so(tmp_path):
-    script = tmp_path / "train"
-    script.write_text("#!/no/such/python\n")
-    script.chmod(0o755)
-    error = child_refusal(str(script))
-    assert error.status == 127
-    assert "the interpreter named in its first line" in str(error)
-
-
-def test_a_program_without_permission_is_126(tmp_path):
-    script = tmp_path / "train"
-    script.touch(0o600)
-    error = child_refusal(str(script))
-    assert (error.slug, error.status) == ("start-refused", 126)
-    assert "permission denied" in str(error)
-
-
-def test_a_script_without_a_first_line_is_126_and_says_what_to_do(tmp_path):
-    script = tmp_path / "train"
-    script.write_text("python train.py\n")
-    script.chmod(0o755)
-    error = child_refusal(str(script))
-    assert error.status == 126
-    assert "'#!/bin/sh'" in str(error)
-
-
-def test_the_status_reaches_the_caller_of_the_supervisor(stage):
-    script = stage.folder / "train"
-    script.write_text("no first line\n")
-    script.chmod(0o755)
-    assert stage.start(str(script)).wait(30) == 126
+        spawn(Command((str(program),), None, "launcher"), os.environ, [])
+    assert (caught.value.slug, caught.value.status) == (slug, status)
+    assert words in str(caught.value)
+    if mode == 0o755 and status == 126:
+        assert stage.start(str(program)).wait(30) == status

@@ -66,20 +66,6 @@ def look(limit: Limit, trained: int, seconds: float, steps: int | None = None) -
     limit.look(PID, at(trained, seconds, steps), int((10 + seconds) * S))
 
 
-def test_a_number_of_steps_is_ordered_before_the_start() -> None:
-    board = Orders()
-    Limit(board, 40, None).arm()
-    assert board.given == [40]
-
-
-def test_without_a_limit_nothing_is_ordered(sent: list[tuple[int, int]]) -> None:
-    board = Orders()
-    limit = Limit(board, None, None)
-    limit.arm()
-    look(limit, 1_000_000, 1e6)
-    assert (board.given, sent, limit.stopped()) == ([], [], None)
-
-
 def test_seconds_count_from_the_first_batch() -> None:
     board = Orders()
     limit = Limit(board, None, 5.0)
@@ -88,8 +74,11 @@ def test_seconds_count_from_the_first_batch() -> None:
     look(limit, 49, 4.9)
     assert (board.given, limit.due) == ([], None)
     look(limit, 50, 5.0)
+    for step in range(50, 53):
+        look(limit, step, step / 10)
     assert limit.due == "max-seconds"
     assert len(board.given) == 1
+    assert limit.stopped() is None, "it may end by itself before it reads the order"
 
 
 def test_seconds_end_no_rank_whose_partners_another_run_watches() -> None:
@@ -118,37 +107,13 @@ def test_of_two_limits_the_nearer_one_ends_the_training() -> None:
     assert max(board.given) == 52
 
 
-def test_an_order_is_given_once() -> None:
-    board = Orders()
-    limit = Limit(board, None, 5.0)
-    for seconds in (5.0, 6.0, 7.0):
-        look(limit, int(seconds * 10), seconds)
-    assert len(board.given) == 1
-
-
 def test_a_training_that_heard_the_order_was_stopped_by_the_limit() -> None:
     board = Orders()
     limit = Limit(board, 40, None)
     limit.arm()
+    assert board.given == [40]
     assert limit.stopped() is None
     board.heard = True
-    assert limit.stopped() == "max-steps"
-
-
-def test_a_training_that_ended_by_itself_was_not() -> None:
-    limit = Limit(Orders(), None, 5.0)
-    look(limit, 50, 5.0)
-    assert limit.stopped() is None
-
-
-def test_a_script_that_trains_on_is_interrupted_then_terminated_and_then_left(
-    sent: list[tuple[int, int]],
-) -> None:
-    limit = Limit(Orders(), 40, None)
-    limit.arm()
-    for second in range(5, 200):
-        look(limit, 40 + second, float(second))
-    assert sent == [(PID, signal.SIGINT), (PID, signal.SIGTERM)]
     assert limit.stopped() == "max-steps"
 
 
@@ -162,6 +127,10 @@ def test_patience_is_counted_from_the_order(sent: list[tuple[int, int]]) -> None
     assert sent == [(PID, signal.SIGINT)]
     look(limit, 99, 5.2 + SWALLOWED_S)
     assert len(sent) == 1
+    for second in range(30, 200):
+        look(limit, 99 + second, float(second))
+    assert sent == [(PID, signal.SIGINT), (PID, signal.SIGTERM)], "and then it is left"
+    assert limit.stopped() == "max-steps"
 
 
 def test_a_last_checkpoint_is_given_more_time(sent: list[tuple[int, int]]) -> None:
@@ -198,7 +167,7 @@ def test_only_a_death_by_our_signal_is_excused(signals: list[int], status: int, 
     assert Limit(Orders(), 40, None, sent=signals).excuses(status) is excused
 
 
-def test_whoever_knows_enough_ends_it_as_soon_as_all_ranks_can_hear_or_later() -> None:
+def test_a_training_known_well_enough_ends_as_soon_as_all_ranks_can_hear_or_later() -> None:
     board = Orders()
     limit = Limit(board, 1000, None)
     limit.end("until-steady", at(300, 6.0)[0], int(16 * S))

@@ -12,35 +12,6 @@ from bottleneck_doctor.launch.masking import mask
 SECRET = "hunter2"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "train.py --api-key hunter2 --lr 0.1",
-        "train.py --api_key=hunter2",
-        "train.py --hf-token hunter2",
-        "train.py --wandb.key hunter2",
-        "train.py --password=hunter2",
-        "train.py --secret hunter2",
-        "train.py --aws-access-key-id hunter2",
-        "train.py +logger.api_key=hunter2",
-        "env WANDB_API_KEY=hunter2 python train.py",
-        "'--password=two words hunter2'",
-        "train.py s3://user:hunter2@host/bucket",
-        "train.py redis://:hunter2@host",
-        "train.py 'https://host/data?token=hunter2&part=3'",
-        "sh -c 'cd data && HF_TOKEN=hunter2 python train.py'",
-        "sh -c 'python train.py --auth-token hunter2 --lr 0.1'",
-        "curl -H 'Authorization: Bearer hunter2' host",
-        """train.py --config '{"auth": {"password": "hunter2"}, "lr": 0.1}'""",
-    ],
-)
-def test_what_is_named_like_a_secret_is_masked(line: str) -> None:
-    shown = mask(shlex.split(line))
-    assert not any(SECRET in word for word in shown)
-    assert any("***" in word for word in shown)
-    assert len(shown) == len(shlex.split(line))
-
-
 NAMES = """
     wandb_key openai_key encryption_key ssh_key_pass api_key neptune_pat hf_token db_password pwd
     smtp_pass aws_secret_access_key access_key_id client_secret jwt auth comet_api_key connection_string
@@ -84,6 +55,12 @@ def test_every_spelling_of_a_secrets_name_is_masked(style: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "train.py --aws-access-key-id hunter2",
+        "'--password=two words hunter2'",
+        "train.py s3://user:hunter2@host/bucket",
+        "train.py redis://:hunter2@host",
+        "curl -H 'Authorization: Bearer hunter2' host",
+        """train.py --config '{"auth": {"password": "hunter2"}, "lr": 0.1}'""",
         "azcopy 'DefaultEndpointsProtocol=https;AccountName=me;AccountKey=hunter2;EndpointSuffix=x'",
         "train.py 'https://x.blob.core.windows.net/c?sv=2024&sp=r&sig=hunter2'",
         "train.py 'https://b.s3.amazonaws.com/k?X-Amz-Date=2026&X-Amz-Signature=hunter2'",
@@ -146,10 +123,10 @@ LEFT_BEFORE = [
 
 @pytest.mark.parametrize("line", LEFT_BEFORE)
 def test_secrets_are_known_by_short_names_too_and_by_their_length(line: str) -> None:
-    said = " ".join(mask(shlex.split(f"train.py {line} --lr 0.1")))
-    assert "***" in said
-    assert said.endswith("--lr 0.1")
-    assert not any(secret in said for secret in (SECRET, HEX40, B64, "1234"))
+    shown = " ".join(mask(shlex.split(f"train.py {line} --lr 0.1")))
+    assert "***" in shown
+    assert shown.endswith("--lr 0.1")
+    assert not any(secret in shown for secret in (SECRET, HEX40, B64, "1234"))
 
 
 ORDINARY = (

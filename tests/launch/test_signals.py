@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.launch.signals import HELD, nudge
-
 PATIENCE_S = 30
 
 COUNTING = "count(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)\n"
@@ -112,12 +110,6 @@ except KeyboardInterrupt:
     assert process.wait(PATIENCE_S) == 5
 
 
-def test_a_training_that_catches_the_interrupt_and_ends_well_gives_0(stage):
-    process = stage.start_script("try:\n    wait_for_ever()\nexcept KeyboardInterrupt:\n    sys.exit(0)\n")
-    process.send_signal(signal.SIGINT)
-    assert process.wait(PATIENCE_S) == 0
-
-
 def test_a_training_that_dies_of_what_was_passed_on_is_128_and_its_number(stage):
     process = stage.start_script("wait_for_ever()")
     process.send_signal(signal.SIGTERM)
@@ -191,17 +183,6 @@ def test_an_alarm_that_was_set_before_the_start_goes_off_in_the_training(stage):
 
     process = stage.start("sleep", "60", preexec_fn=set_alarm)
     assert process.wait(PATIENCE_S) == 128 + signal.SIGALRM
-
-
-def test_what_ends_a_process_by_default_is_held_and_our_own_faults_are_not():
-    assert HELD >= {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGXCPU}
-    assert not HELD & {signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGPIPE}
-
-
-def test_a_nudge_says_whether_anybody_was_there():
-    with subprocess.Popen(["sleep", "60"]) as process:
-        assert nudge(process.pid, signal.SIGTERM) is True
-    assert nudge(process.pid, signal.SIGTERM) is False
 
 
 def test_a_supervisor_that_was_stopped_for_a_while_makes_up_no_signals(stage):

@@ -247,62 +247,6 @@ def test_a_held_signal_is_noticed_and_left_for_others_to_take(child, monkeypatch
         assert [arrival.number for arrival in arrivals(taken)] == [signal.SIGUSR1]
 
 
-def test_with_bells_a_signal_cuts_the_sleep_short(child, monkeypatch):
-    monkeypatch.setattr("bottleneck_doctor.launch.signals._LOOK_UP_S", LONG_S)
-    with held() as taken, doorbell(child.pid, HELD) as sleep:
-        before = time.monotonic()
-        ring()
-        sleep(LONG_S)
-        assert time.monotonic() - before < LONG_S
-        assert arrivals(taken)
-
-
-def test_nothing_stays_open(child):
-    before = os.listdir("/proc/self/fd")
-    with doorbell(child.pid, HELD) as sleep:
-        sleep(0.0)
-    assert os.listdir("/proc/self/fd") == before
-
-
-@pytest.fixture
-def bystander() -> Iterator[signals.Witness]:
-    """A witness; tests signal it alone, as the group that it is in is the test runner's."""
-    made = signals.station()
-    assert made is not None
-    yield made
-    signals.dismiss(made)
-
-
-def test_a_signal_is_seen_at_once_and_others_are_not(bystander):
-    assert signals.saw(bystander, signal.SIGTERM) is False
-    os.kill(bystander.pid, signal.SIGTERM)
-    assert signals.saw(bystander, signal.SIGTERM) is True
-    assert signals.saw(bystander, signal.SIGINT) is False
-
-
-def test_a_relieved_witness_has_seen_nothing():
-    first = signals.station()
-    os.kill(first.pid, signal.SIGINT)
-    second = signals.relieve(first)
-    assert signals.saw(second, signal.SIGINT) is False
-    assert not os.path.exists(f"/proc/{first.pid}")
-    signals.dismiss(second)
-
-
-def test_a_stopped_witness_still_tells_and_still_goes():
-    other = signals.station()
-    os.kill(other.pid, signal.SIGSTOP)
-    os.waitpid(other.pid, os.WUNTRACED)
-    os.kill(other.pid, signal.SIGHUP)
-    assert signals.saw(other, signal.SIGHUP) is True
-    signals.dismiss(other)
-    assert not os.path.exists(f"/proc/{other.pid}")
-
-
-def test_without_a_witness_nobody_can_tell():
-    assert signals.saw(None, signal.SIGTERM) is None
-
-
 def test_a_machine_without_cat_has_no_witness_and_nothing_stays_open(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     before = os.listdir("/proc/self/fd")

@@ -38,11 +38,16 @@ def gone(root: Path, pid: int) -> None:
 
 def test_a_tree_is_summed_through_the_lists_of_children(plant: Plant) -> None:
     root = plant({**process(1, 0, 100, 0, "2 "), **process(2, 1, 20, 0, "3"), **process(3, 2, 3, read=7)})
-    usage = Tree(1, root).read(0)
-    assert usage is not None
-    assert usage.user_s == 123 / TICKS_PER_S
-    assert (usage.processes, usage.threads, usage.read_bytes, usage.reads) == (3, 12, 7, 6)
-    assert (usage.rss_bytes, usage.major_faults) == (300 * PAGE_BYTES, 15)
+    (root / "proc/3/io").unlink()
+    tree = Tree(1, root)
+    assert tree.read(0) == {
+        "job_cpu_s": 123 / TICKS_PER_S, "job_system_s": 0.0, "job_major_faults": 15,
+        "job_rss_bytes": 300 * PAGE_BYTES,
+    }  # fmt: skip
+    assert tree.io_refused
+    plant(process(3, 2, 3, read=7))
+    other = Tree(1, root).read(0)
+    assert (other["job_read_bytes"], other["job_write_bytes"]) == (7, 3)
 
 
 def test_a_child_that_was_waited_for_counts_once(plant: Plant) -> None:
@@ -51,9 +56,8 @@ def test_a_child_that_was_waited_for_counts_once(plant: Plant) -> None:
     tree.read(0)
     gone(root, 2)
     plant(process(1, 0, 110, dead_cpu=55))
-    usage = tree.read(S)
-    assert usage is not None
-    assert (usage.user_s, usage.processes) == (165 / TICKS_PER_S, 1)
+    assert tree.read(S)["job_cpu_s"] == 165 / TICKS_PER_S
+    assert tree.pids == {1}
 
 
 def test_an_orphan_is_followed_and_remembered_after_its_death(plant: Plant) -> None:
@@ -62,13 +66,13 @@ def test_an_orphan_is_followed_and_remembered_after_its_death(plant: Plant) -> N
     tree.read(0)
     gone(root, 2)
     plant({**process(1, 0, 100), **process(3, 999, 70)})
-    followed = tree.read(2 * S)
+    assert tree.read(2 * S)["job_cpu_s"] == 170 / TICKS_PER_S
+    assert tree.pids == {1, 3}
     gone(root, 3)
-    remembered = tree.read(4 * S)
-    assert followed is not None
-    assert remembered is not None
-    assert (followed.user_s, followed.processes) == (170 / TICKS_PER_S, 2)
-    assert (remembered.user_s, remembered.processes) == (170 / TICKS_PER_S, 1)
+    assert tree.read(4 * S)["job_cpu_s"] == 170 / TICKS_PER_S
+    assert tree.pids == {1}
+    gone(root, 1)
+    assert tree.read(5 * S) == {}
 
 
 def test_counters_never_fall_while_a_child_waits_to_be_counted(plant: Plant) -> None:
@@ -76,9 +80,7 @@ def test_counters_never_fall_while_a_child_waits_to_be_counted(plant: Plant) -> 
     tree = Tree(1, root)
     tree.read(0)
     gone(root, 2)
-    usage = tree.read(1)
-    assert usage is not None
-    assert usage.user_s == 150 / TICKS_PER_S
+    assert tree.read(1)["job_cpu_s"] == 150 / TICKS_PER_S
 
 
 def test_a_number_given_to_another_process_is_not_followed(plant: Plant) -> None:
@@ -86,9 +88,8 @@ def test_a_number_given_to_another_process_is_not_followed(plant: Plant) -> None
     tree = Tree(1, root)
     tree.read(0)
     plant({**process(1, 0, 100, dead_cpu=50), **process(2, 7, 9000, born=6)})
-    usage = tree.read(1)
-    assert usage is not None
-    assert (usage.user_s, tree.pids) == (150 / TICKS_PER_S, {1})
+    assert tree.read(1)["job_cpu_s"] == 150 / TICKS_PER_S
+    assert tree.pids == {1}
 
 
 def test_the_tree_is_walked_at_most_once_a_second(plant: Plant) -> None:
@@ -102,29 +103,6 @@ def test_the_tree_is_walked_at_most_once_a_second(plant: Plant) -> None:
     assert tree.pids == {1, 2}
 
 
-def test_a_tree_that_is_gone_reads_as_none(plant: Plant) -> None:
-    assert Tree(1, plant({"proc/": ""})).read(0) is None
-
-
-def test_refused_byte_counts_are_noticed(plant: Plant) -> None:
-    root = plant(process(1, 0))
-    (root / "proc/1/io").unlink()
-    tree = Tree(1, root)
-    tree.read(0)
-    assert tree.io_refused
-
-
-def test_a_kernel_without_lists_of_children_is_walked_instead(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = plant({**process(1, 0), **process(2, 1)})
-    (root / "proc/1/task/1/children").unlink()
-    monkeypatch.setattr(tree_module, "_descendants_by_scan", lambda pid: {2} if pid == 1 else set())
-    tree = Tree(1, root)
-    tree.read(0)
-    assert tree.pids == {1, 2}
-
-
 def test_a_real_grandchild_is_found_both_ways(start: Start) -> None:
     child = start(
         "import subprocess, sys\n"
@@ -133,16 +111,14 @@ def test_a_real_grandchild_is_found_both_ways(start: Start) -> None:
         "inner.wait()\n"
     )
     tree = Tree(os.getpid())
-    usage = tree.read(0)
-    assert usage is not None
+    assert float(tree.read(0)["job_rss_bytes"]) > 1_000_000
     assert child.pid in tree.pids
-    assert usage.processes >= 3
-    assert usage.rss_bytes > 1_000_000
+    assert len(tree.pids) >= 3
     assert tree_module._descendants_by_scan(os.getpid()) >= tree.pids - {os.getpid()}
 
 
 def test_a_daemon_that_left_the_tree_unseen_is_still_the_jobs(plant: Plant) -> None:
-    """It forked twice between two readings; a stranger beside it, of another run, stays one."""
+    """It forked twice between two readings; a process of another run is left out."""
     root = plant({
         **process(1, 0, children="7 40 41 42"), **process(7, 1, children="8"), **process(8, 7, 10),
         **process(40, 1, 50, children="43"), **process(41, 1, 9), **process(42, 1, 9), **process(43, 40, 20),
@@ -150,10 +126,8 @@ def test_a_daemon_that_left_the_tree_unseen_is_still_the_jobs(plant: Plant) -> N
         "proc/41/environ": "BDOC_RUN=/run/mine2\0", "proc/42/environ": "A=1\0",
     })  # fmt: skip
     tree = Tree(8, root)
-    usage = tree.read(0)
-    assert usage is not None
+    assert tree.read(0)["job_cpu_s"] == 80 / TICKS_PER_S
     assert tree.pids == {8, 40, 43}
-    assert usage.user_s == 80 / TICKS_PER_S
     plant(
         {
             "proc/1/task/1/children": "7 40 41 42 44",
@@ -165,7 +139,7 @@ def test_a_daemon_that_left_the_tree_unseen_is_still_the_jobs(plant: Plant) -> N
     assert tree.pids == {8, 40, 43, 44}
 
 
-def told(pid: int, **environ: object) -> dict[str, str]:
+def began_with(pid: int, **environ: object) -> dict[str, str]:
     """The variables that a process began with."""
     return {f"proc/{pid}/environ": "".join(f"{name}={value}\0" for name, value in environ.items())}
 
@@ -176,13 +150,15 @@ def launched(launcher: dict[str, str]) -> dict[str, str]:
     for shell, rank in ((10, 0), (20, 1)):
         files |= process(shell, 7, children=str(shell + 1))
         for pid in (shell, shell + 1):
-            files |= told(pid, RANK=rank, LOCAL_RANK=rank)
+            files |= began_with(pid, RANK=rank, LOCAL_RANK=rank)
     files |= process(11, 10, 90) | process(21, 20, 40, children="22") | process(22, 21, 5)
     return files | process(30, 7, 70) | launcher
 
 
 @pytest.mark.parametrize(
-    "launcher", [{}, told(7, SLURM_PROCID=0), told(7, HOME="/")], ids=["unreadable", "another's rank", "none"]
+    "launcher",
+    [{}, began_with(7, SLURM_PROCID=0), began_with(7, HOME="/")],
+    ids=["unreadable", "another's rank", "none"],
 )
 def test_ranks_that_others_watch_are_those_of_the_same_launcher(
     plant: Plant, launcher: dict[str, str]
@@ -197,20 +173,11 @@ def test_ranks_that_others_watch_are_those_of_the_same_launcher(
 
 
 def test_a_rank_that_has_yet_to_call_exec_is_found_at_the_next_reading(plant: Plant) -> None:
-    root = plant({**launched({}), **told(20, HOME="/")})
+    root = plant({**launched({}), **began_with(20, HOME="/")})
     ranks = OtherRanks(11, root)
     assert ranks.read(0) == {}
-    plant(told(20, RANK=1))
+    plant(began_with(20, RANK=1))
     assert ranks.read(S)["other_ranks"] == 1
-
-
-def test_a_process_without_a_rank_has_no_other_ranks(plant: Plant) -> None:
-    assert OtherRanks(30, plant({**launched({}), **told(30, HOME="/")})).read(0) == {}
-
-
-def test_a_single_rank_has_no_other_ranks(plant: Plant) -> None:
-    root = plant({**launched({}), **process(7, 0, children="10 30")})
-    assert OtherRanks(11, root).read(0) == {}
 
 
 def test_ranks_are_known_from_what_the_agent_knows_them_from() -> None:
@@ -278,39 +245,19 @@ def test_without_the_call_the_state_letter_is_used(
     assert one.refused
 
 
-def test_a_call_that_may_be_opened_but_not_read_is_refused(plant: Plant) -> None:
-    root = plant({"proc/7/task/8/stat": "8 (python) D 1\n", "proc/7/task/8/syscall/": ""})
-    one = Thread(7, 8, CALLS, root)  # reading a folder fails, as reading does without the right to trace
-    assert one.look() == (Wait("D", "", ""), -1)
-    assert one.refused
-
-
 @pytest.mark.parametrize("state", ["Z", "X", "T", "t"])
 def test_a_thread_that_ended_or_was_stopped_is_not_counted(plant: Plant, state: str) -> None:
     with pytest.raises(ProcessLookupError):
         thread(plant, state, "do_signal_stop", "61 0x0\n").look()
 
 
-def test_a_thread_that_never_was_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="stat"):
-        Thread(7, 8, CALLS, tmp_path)
-
-
-def test_closing_twice_is_harmless(plant: Plant) -> None:
-    one = thread(plant, "S", "0", "running")
-    one.close()
-    one.close()
-    with pytest.raises(OSError, match="Bad file"):
-        one.look()
-
-
 SECOND = 1_000_000_000
 
 
-def stats(main: str, beside: str = "", pid: int = 8) -> dict[str, str]:
-    """``schedstat`` of a process's main thread and of one beside it."""
+def stats(main: str, other: str = "", pid: int = 8) -> dict[str, str]:
+    """``schedstat`` of a process's main thread and of another one."""
     files = {f"proc/{pid}/task/{pid}/schedstat": main, "proc/7/task/7/schedstat": f"{90 * SECOND} 0 1"}
-    return files | ({f"proc/{pid}/task/11/schedstat": beside} if beside else {})
+    return files | ({f"proc/{pid}/task/11/schedstat": other} if other else {})
 
 
 def test_main_threads_and_others_are_summed_apart_and_the_watched_process_left_out(plant: Plant) -> None:
@@ -329,16 +276,8 @@ def test_what_an_ended_process_used_stays_in(plant: Plant) -> None:
     assert children.read(PERIOD_NS + 1, [7, 9])["children_main_cpu_s"] == 5.0
 
 
-def test_without_children_nothing_is_said(plant: Plant) -> None:
-    assert not ChildThreads(7, plant(stats("1 0 1"))).read(1, [7])
-
-
-def test_a_kernel_that_keeps_no_such_account_is_silence(plant: Plant) -> None:
-    assert not ChildThreads(7, plant({"proc/8/task/8/stat": "8 (x) S"})).read(1, [7, 8])
-
-
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
-STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\nVmSwap:\t4 kB\n"
+STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\n"
 LIMITS = (
     "Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}                4096      files\n"
 )
@@ -355,17 +294,11 @@ def planted(plant: Plant) -> Holdings:
 
 
 def test_private_memory_is_summed_and_the_fullest_process_named(plant: Plant) -> None:
-    values = planted(plant).read(1, [7, 8, 9])
-    assert values["job_private_bytes"] == 150 * 1024
-    assert values["job_measured_processes"] == 2
-    assert (values["descriptors"], values["descriptor_limit"]) == (1, 2)
-
-
-def test_a_fresh_reading_is_not_repeated(plant: Plant) -> None:
     holdings = planted(plant)
-    assert holdings.read(1, [7])
-    assert not holdings.read(PERIOD_NS_HOLDINGS, [7])
-    assert holdings.read(PERIOD_NS_HOLDINGS + 1, [7])
+    values = holdings.read(1, [7, 8, 9])
+    assert not holdings.read(PERIOD_NS_HOLDINGS, [7]), "a fresh one is not repeated"
+    assert values["job_private_bytes"] == 150 * 1024
+    assert (values["descriptors"], values["descriptor_limit"]) == (1, 2)
 
 
 def test_of_forked_workers_some_are_walked_and_stand_for_all(plant: Plant) -> None:
@@ -396,11 +329,6 @@ def test_data_files_that_a_process_maps_are_summed_once(plant: Plant) -> None:
     holdings = Holdings(plant({"proc/7/maps": MAPS}))
     read = [holdings.read(1 + turn * PERIOD_NS_HOLDINGS, [7, 8]) for turn in range(MAPPED_AT + 1)]
     assert [values.get("mapped_data_bytes") for values in read] == [None] * (MAPPED_AT - 1) + [0x4000, None]
-
-
-def test_an_unlimited_process_has_no_share(plant: Plant) -> None:
-    root = plant({"proc/7/fd/0": "", "proc/7/limits": LIMITS.format(soft="unlimited")})
-    assert Holdings(root).read(1, [7]) == {}
 
 
 def test_a_real_process_that_fills_its_memory_is_seen(start: Start) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,20 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense.blocked import MOST_THREADS, Bins, BlockedSampler
-from bottleneck_doctor.sense.files import mount_of, read_mounts
-from bottleneck_doctor.sense.schedule import MOST_CORE_SHARE
+from bottleneck_doctor.sense.files import KEEP_LINK_NS, mount_of, read_mounts
 from bottleneck_doctor.sense.wait_channels import (
-    _CHANNELS,
     _NUMBERS,
     CLASSES,
     SOCKET_CALLS,
     Descriptor,
     Wait,
     call_numbers,
-    class_of_channel,
     classify,
 )
+from bottleneck_doctor.sense.wait_sampler import MOST_FILES, MOST_THREADS, Bins, WaitSampler
 from tests.sense.conftest import Plant, Start
 
 LOOKS = 60
@@ -73,12 +69,12 @@ while True:
 
 
 @pytest.fixture
-def sampler() -> Iterator[Callable[[int], BlockedSampler]]:
+def sampler() -> Iterator[Callable[[int], WaitSampler]]:
     """Makes samplers of one process's first thread."""
-    made: list[BlockedSampler] = []
+    made: list[WaitSampler] = []
 
-    def make(pid: int) -> BlockedSampler:
-        made.append(BlockedSampler(lambda: [(pid, pid)]))
+    def make(pid: int) -> WaitSampler:
+        made.append(WaitSampler(lambda: [(pid, pid)]))
         return made[-1]
 
     yield make
@@ -102,9 +98,7 @@ def cold_file(tmp_path: Path) -> Path:
     return path
 
 
-def watch(
-    one: BlockedSampler, until: Callable[[Counter[str]], bool], sensor: str = "blocked"
-) -> Counter[str]:
+def watch(one: WaitSampler, until: Callable[[Counter[str]], bool], sensor: str = "blocked") -> Counter[str]:
     """Looks every few milliseconds until enough was seen; the counts by class."""
     deadline_s = time.monotonic() + PATIENCE_S
     counts: Counter[str] = Counter()
@@ -133,7 +127,7 @@ def watch(
     ids=["sleeps", "spins", "locked", "receives", "receives with a timeout", "local socket", "pipe", "polls"],
 )
 def test_a_child_is_seen_in_what_it_waits_for(
-    start: Start, sampler: Callable[[int], BlockedSampler], program: str, name: str
+    start: Start, sampler: Callable[[int], WaitSampler], program: str, name: str
 ) -> None:
     one = sampler(start(program).pid)
     counts = watch(one, lambda seen: seen.total() >= LOOKS)
@@ -146,7 +140,7 @@ def test_a_child_is_seen_in_what_it_waits_for(
     ("program", "name"), [(READS, "storage"), (FAULTS, "fault")], ids=["reads", "faults"]
 )
 def test_cold_reads_are_storage_and_cold_mapped_pages_faults(
-    start: Start, sampler: Callable[[int], BlockedSampler], cold_file: Path, program: str, name: str
+    start: Start, sampler: Callable[[int], WaitSampler], cold_file: Path, program: str, name: str
 ) -> None:
     one = sampler(start(program, str(cold_file)).pid)
     counts = watch(one, lambda seen: seen.total() - seen["running"] >= LOOKS)
@@ -185,48 +179,15 @@ def test_a_loop_that_waits_for_a_thread_waits_for_what_that_one_does(
     child = start(FED.format(work=work))
     assert child.stdout is not None
     loop, feeder = (child.pid, child.pid), (child.pid, int(child.stdout.readline()))
-    one = BlockedSampler(tuple, training=lambda: [loop], feeding=lambda: [feeder])
+    one = WaitSampler(tuple, training=lambda: [loop], feeding=lambda: [feeder])
     counts = watch(one, lambda seen: seen.total() >= LOOKS, "loop")
     one.close()
     assert counts[name] > 0.8 * counts.total()
 
 
-def test_looking_costs_about_a_hundredth_of_a_core_at_the_pace_it_chooses(start: Start) -> None:
-    pids = [start(SLEEPS).pid for _ in range(4)]
-    one = BlockedSampler(lambda: [(pid, pid) for pid in pids])
-    costs = []
-    for _ in range(300):
-        began_ns = time.thread_time_ns()
-        one.read(time.monotonic_ns())
-        costs.append(time.thread_time_ns() - began_ns)
-    one.close()
-    recent_ns = sum(costs[-100:]) / 100
-    assert recent_ns / one.pace.period_ns < 1.5 * MOST_CORE_SHARE
-
-
-def test_a_thread_that_is_not_the_leader_is_found() -> None:
-    inside, leave = threading.Event(), threading.Event()
-    tids: list[int] = []
-
-    def wait() -> None:
-        tids.append(threading.get_native_id())
-        inside.set()
-        leave.wait()
-
-    other = threading.Thread(target=wait)
-    other.start()
-    inside.wait()
-    one = BlockedSampler(lambda: [(os.getpid(), tids[0])])
-    counts = watch(one, lambda seen: seen.total() >= 10)
-    leave.set()
-    other.join()
-    one.close()
-    assert counts["lock"] >= 8
-
-
 def test_a_child_that_ends_is_forgotten_and_harms_nobody(start: Start) -> None:
     child = start(SLEEPS)
-    one = BlockedSampler(lambda: [(child.pid, child.pid), (2**22 + 1, 2**22 + 1)])
+    one = WaitSampler(lambda: [(child.pid, child.pid), (2**22 + 1, 2**22 + 1)])
     one.read(0)
     child.kill()
     child.wait()
@@ -247,25 +208,16 @@ def thread_files(pid: int, state: str, call: str | None = None, channel: str = "
 
 def test_each_process_gets_its_own_bins_in_order_of_time(plant: Plant) -> None:
     root = plant({**thread_files(7, "R", "running\n"), **thread_files(8, "D", "-1 0x0 0x0\n")})
-    one = BlockedSampler(lambda: [(8, 8), (7, 7), (7, 7)], root)
+    one = WaitSampler(lambda: [(8, 8), (7, 7), (7, 7)], root=root)
     for t_ns in (0, 499_999_999, 500_000_000):
         one.read(t_ns)
     bins = [(s.t_ns, s.values["pid"], s.values["running"], s.values["fault"]) for s in one.samples()[:4]]
     assert bins == [(0, 7, 2, 0), (0, 8, 0, 2), (500_000_000, 7, 1, 0), (500_000_000, 8, 0, 1)]
 
 
-def test_unknown_channels_are_kept_by_name(plant: Plant) -> None:
-    root = plant(thread_files(7, "S", "61 0x0\n", "a_new_kernel_function"))
-    one = BlockedSampler(lambda: [(7, 7)], root)
-    one.read(0)
-    one.read(1)
-    channels = [sample.values for sample in one.samples() if sample.sensor == "channel"]
-    assert channels == [{"name": "a_new_kernel_function", "class": "other", "count": 2}]
-
-
 @pytest.mark.parametrize(("state", "name"), [("R", "running"), ("D", "storage"), ("S", "other")])
 def test_without_permission_the_state_speaks_and_a_gap_says_so(plant: Plant, state: str, name: str) -> None:
-    one = BlockedSampler(lambda: [(7, 7)], plant(thread_files(7, state)))
+    one = WaitSampler(lambda: [(7, 7)], root=plant(thread_files(7, state)))
     one.read(0)
     assert one.samples()[0].values[name] == 1
     assert [gap.what for gap in one.gaps()] == ["what blocked threads wait for"]
@@ -275,10 +227,28 @@ def test_without_permission_the_state_speaks_and_a_gap_says_so(plant: Plant, sta
     )
 
 
+def test_a_file_that_is_waited_for_says_where_it_lives(plant: Plant) -> None:
+    root = plant({
+        **thread_files(7, "D", "0 0x3 0x0\n", "folio_wait_bit"), "proc/7/fd/": "", "sys/dev/block/": "",
+        "proc/self/mountinfo": "22 1 8:0 / / rw - xfs /dev/sda rw\n",
+        "sys/devices/sda/queue/rotational": "1\n",
+    })  # fmt: skip
+    (root / "proc/7/fd/3").symlink_to("/data/x")
+    (root / "sys/dev/block/8:0").symlink_to(root / "sys/devices/sda")
+    one = WaitSampler(lambda: [(7, 7)], root=root)
+    for number in range(1000):
+        one.read(number * KEEP_LINK_NS)
+        (root / "proc/7/fd/3").unlink()
+        (root / "proc/7/fd/3").symlink_to(f"/data/{number}")
+    files = [sample.values for sample in one.samples() if sample.sensor == "file"]
+    assert files[0] == {"pid": 7, "path": "/data/x", "fstype": "xfs", "rotational": 1, "bytes": 0}
+    assert len(files) == MOST_FILES, "of many some are kept"
+
+
 def test_no_more_threads_are_watched_than_can_be_afforded(plant: Plant) -> None:
     pids = range(1, MOST_THREADS + 11)
     root = plant({name: text for pid in pids for name, text in thread_files(pid, "R", "running\n").items()})
-    one = BlockedSampler(lambda: [(pid, pid) for pid in pids], root)
+    one = WaitSampler(lambda: [(pid, pid) for pid in pids], root=root)
     one.read(0)
     assert len(one.samples()) == MOST_THREADS
     assert "10 fetching threads more" in one.gaps()[0].why
@@ -286,13 +256,6 @@ def test_no_more_threads_are_watched_than_can_be_afforded(plant: Plant) -> None:
         one.read(instant)
     one.close()
     assert {sample.values["pid"] for sample in one.samples()} == set(pids), "each has its turn"
-
-
-def test_events_of_one_bucket_and_key_are_counted_together() -> None:
-    bins = Bins(width_ns=10)
-    for t_ns, key, name in [(3, 1, "sleep"), (9, 1, "sleep"), (9, 2, "lock"), (10, 1, "lock")]:
-        bins.add(t_ns, key, name)
-    assert bins.rows() == [(0, 1, {"sleep": 2}), (0, 2, {"lock": 1}), (10, 1, {"lock": 1})]
 
 
 def test_a_full_table_widens_and_loses_nothing() -> None:
@@ -305,19 +268,8 @@ def test_a_full_table_widens_and_loses_nothing() -> None:
     assert [t_ns % bins.width_ns for t_ns, _, _ in rows] == [0] * len(rows)
 
 
-def test_more_processes_than_buckets_end_in_one_wide_bucket_each() -> None:
-    bins = Bins(width_ns=10, most=2)
-    for pid in range(5):
-        bins.add(5, pid, "lock")
-    assert [pid for _, pid, _ in bins.rows()] == [0, 1, 2, 3, 4]
-
-
-FILE, INET, UNIX = Descriptor("file", "/data/x"), Descriptor("inet"), Descriptor("unix")
-PIPE_CHANNELS, TTY, MOUNTED = (
-    Descriptor("pipe"),
-    Descriptor("other", "/dev/pts/1"),
-    Descriptor("network", "/nfs/x"),
-)
+FILE, INET, PIPED = Descriptor("file", "/data/x"), Descriptor("inet"), Descriptor("pipe")
+TTY, MOUNTED = Descriptor("other", "/dev/pts/1"), Descriptor("network", "/nfs/x")
 
 
 @pytest.mark.parametrize(
@@ -338,8 +290,8 @@ PIPE_CHANNELS, TTY, MOUNTED = (
         (Wait("S", "wait_woken", "descriptor", "read"), None, "network"),
         (Wait("S", "sk_wait_data", "descriptor", "read"), INET, "network"),
         (Wait("S", "a_new_kernel_function", "descriptor", "recvmsg"), TTY, "network"),
-        (Wait("S", "unix_stream_read_generic", "descriptor", "recvfrom"), UNIX, "pipe"),
-        (Wait("S", "anon_pipe_read", "descriptor", "read"), PIPE_CHANNELS, "pipe"),
+        (Wait("S", "unix_stream_read_generic", "descriptor", "recvfrom"), PIPED, "pipe"),
+        (Wait("S", "anon_pipe_read", "descriptor", "read"), PIPED, "pipe"),
         (Wait("S", "pipe_write", "descriptor", "write"), None, "pipe"),
         (Wait("S", "rpc_wait_bit_killable", "descriptor", "read"), FILE, "remote"),
         (Wait("D", "folio_wait_bit_common", "descriptor", "read"), MOUNTED, "remote"),
@@ -357,6 +309,8 @@ PIPE_CHANNELS, TTY, MOUNTED = (
         (Wait("D", "io_schedule", "other", ""), None, "storage"),
         (Wait("D", "a_graphics_drivers_function", "other", ""), None, "other"),
         (Wait("S", "", "path", "openat"), None, "other"),
+        (Wait("D", "", ""), None, "storage"),
+        (Wait("S", "", ""), None, "other"),
     ],
 )
 def test_a_wait_has_a_class(wait: Wait, descriptor: Descriptor | None, name: str) -> None:
@@ -373,44 +327,11 @@ def test_a_connection_does_not_turn_other_waits_into_network() -> None:
     assert classify(Wait("D", "folio_wait_bit", "descriptor", "read"), FILE, has_inet=True) == "storage"
 
 
-@pytest.mark.parametrize(("state", "name"), [("D", "storage"), ("S", "other")])
-def test_without_permission_only_the_state_speaks(state: str, name: str) -> None:
-    assert classify(Wait(state, "", ""), None, has_inet=True) == name
-
-
-def test_polling_is_not_taken_for_lustre() -> None:
-    assert class_of_channel("poll_schedule_timeout") == "poll"
-
-
-def test_every_table_names_a_class() -> None:
-    assert set(_CHANNELS) <= set(CLASSES)
-
-
-@pytest.mark.parametrize(
-    ("machine", "number", "call"),
-    [
-        ("x86_64", 0, ("descriptor", "read")),
-        ("x86_64", 202, ("lock", "futex")),
-        ("x86_64", 230, ("sleep", "clock_nanosleep")),
-        ("aarch64", 63, ("descriptor", "read")),
-        ("aarch64", 98, ("lock", "futex")),
-        ("aarch64", 207, ("descriptor", "recvfrom")),
-    ],
-)
-def test_each_architecture_has_its_numbers(machine: str, number: int, call: tuple[str, str]) -> None:
-    assert call_numbers(machine)[number] == call
-
-
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_no_number_is_used_twice(machine: str) -> None:
     written = sum(len(text.split(",")) for text in _NUMBERS.values())
     absent = sum(text.count("-") for text in _NUMBERS.values()) if machine == "aarch64" else 0
-    assert len(call_numbers(machine)) == written - absent
-
-
-def test_an_architecture_we_do_not_know_has_none() -> None:
-    assert call_numbers("riscv64") == {}
-
-
-def test_every_socket_call_takes_a_descriptor() -> None:
-    assert {name for kind, name in call_numbers("x86_64").values() if kind == "descriptor"} >= SOCKET_CALLS
+    numbers = call_numbers(machine)
+    assert len(numbers) == written - absent
+    assert numbers[{"x86_64": 202, "aarch64": 98}[machine]] == ("lock", "futex")
+    assert {name for kind, name in numbers.values() if kind == "descriptor"} >= SOCKET_CALLS

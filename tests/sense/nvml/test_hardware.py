@@ -39,6 +39,6 @@ def test_shares_are_shares_and_each_call_answers_in_time(gpus: Gpus) -> None:
 
 
 def test_torchs_name_of_a_device_is_the_drivers(gpus: Gpus) -> None:
-    told = subprocess.run([sys.executable, "-c", NAME_IT], capture_output=True, text=True, check=True)
+    named = subprocess.run([sys.executable, "-c", NAME_IT], capture_output=True, text=True, check=True)
     drivers = read_drivers([Sample(0, "gpu_static", gpus.static())], [])
-    assert drivers.find("cuda", told.stdout.strip(), 63) is not None
+    assert drivers.find("cuda", named.stdout.strip(), 63) is not None

@@ -11,32 +11,24 @@ from bottleneck_doctor.sense.schedule import MOST_CORE_SHARE, PERIOD_NS
 from tests.sense.nvml.conftest import ONE, Ask
 
 THROTTLED = "busy=99 sm_clock=990 temperature=92 reasons=68 power=250000 limit=250000 default_limit=700000"
-NARROW = "gen=3 gen_max=5 width=8 width_max=16 replays=17"
+NARROW = "gen=3 gen_max=5 width=8 width_max=16"
 TWO = ("gpu name=H100 uuid=GPU-aa busy=80 total=80e9", "gpu name=T4 uuid=GPU-bb busy=5 total=16e9")
 
 
-def test_an_idle_gpu(ask: Ask) -> None:
-    found = ask("gpus", f"{ONE} busy=0 used=500e6 sm_clock=345 reasons=1 gen=1")
-    (values,) = found.readings
-    assert (values["gpu0_busy_share"], values["gpu0_clocks_idle"], values["gpu0_pcie_gen"]) == (0.0, 1, 1)
-    assert values["gpu0_foreign_processes"] == values["gpu0_job_processes"] == 0
-    assert found.gaps == []
-
-
 def test_a_busy_gpu_and_what_does_not_change_of_it(ask: Ask) -> None:
-    found = ask("gpus", f"{ONE} busy=97 memory_busy=40 used=60e9 {NARROW}", readings=2)
+    found = ask("gpus", f"{ONE} busy=97 {NARROW}", readings=2)
     first, second = found.readings
-    assert (first["gpu0_busy_share"], first["gpu0_memory_busy_share"]) == (0.97, 0.4)
-    assert (first["gpu0_memory_used_bytes"], first["gpu0_memory_bytes"]) == (60e9, 80e9)
+    assert first["gpu0_busy_share"] == 0.97
     assert (first["gpu0_power_w"], first["gpu0_power_limit_w"]) == (350.0, 700.0)
-    assert (first["gpu0_sm_clock_mhz"], first["gpu0_memory_clock_mhz"]) == (1900, 2600)
-    assert first["gpu0_pcie_replays"] == 17
+    assert first["gpu0_sm_clock_mhz"] == 1900
     assert (first["gpu0_pcie_gen"], first["gpu0_pcie_width"]) == (3, 8)
     assert (found.static["gpu0_pcie_gen_max"], found.static["gpu0_pcie_width_max"]) == (5, 16)
-    assert (found.static["gpu0_name"], found.static["gpu0_uuid"]) == ("H100", "GPU-aa")
-    assert found.static["gpu0_compute_capability"] == "9.0"
-    assert (found.static["gpu0_sm_clock_max_mhz"], found.static["gpu0_mig"]) == (1980, 0)
-    assert "gpu0_pcie_replays" not in second
+    assert (found.static["gpu0_uuid"], found.static["gpu0_memory_bytes"]) == ("GPU-aa", 80e9)
+    assert found.static["gpu0_sm_clock_max_mhz"] == 1980
+    assert "gpu0_power_limit_w" not in second, "it is asked rarely"
+    assert first["gpu0_foreign_processes"] == first["gpu0_job_processes"] == 0
+    assert "nvmlDeviceGetPcieThroughput" not in found.calls, "20 ms each"
+    assert "nvmlGpmSampleGet" not in found.calls, "monitors are there from Hopper on"
     assert found.gaps == []
 
 
@@ -45,7 +37,7 @@ def test_heat_and_a_lowered_power_limit_are_named(ask: Ask) -> None:
     (values,) = found.readings
     named = {name for name, value in values.items() if name.startswith("gpu0_clocks_") and value}
     assert named == {"gpu0_clocks_power_cap", "gpu0_clocks_hw_thermal"}
-    assert (values["gpu0_temperature_c"], values["gpu0_power_limit_w"]) == (92, 250.0)
+    assert values["gpu0_power_limit_w"] == 250.0
     assert found.static["gpu0_power_default_w"] == 700.0
 
 
@@ -67,35 +59,53 @@ def test_strangers_are_told_from_the_job_by_what_is_new(ask: Ask) -> None:
     )  # fmt: skip
     assert found.readings[0]["gpu0_foreign_processes"] == 1
     last = found.readings[-1]
-    assert (last["gpu0_job_memory_bytes"], last["gpu0_foreign_memory_bytes"]) == (10e9, 5e9)
+    assert (last["gpu0_job_processes"], last["gpu0_foreign_memory_bytes"]) == (1, 5e9)
     assert (last["gpu0_job_busy_share"], last["gpu0_foreign_busy_share"]) == (0.6, 0.3)
     assert found.gaps == []
 
 
 def test_two_unlike_gpus_are_numbered_as_asked(ask: Ask) -> None:
-    plain = ask("gpus", *TWO)
-    assert [gap[0] for gap in plain.gaps] == ["which gpu is which"]
-    chosen = ask("gpus", *TWO, environment={"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+    """CUDA numbers them by speed and NVML by slot: without an order in common all are read."""
+    environment = {"CUDA_VISIBLE_DEVICES": "1"}
+    assert ask("gpus", *TWO, environment=environment).static.keys() >= {"gpu0_uuid", "gpu1_uuid"}
+    chosen = ask("gpus", *TWO, environment={**environment, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
     assert (chosen.static["gpu0_uuid"], chosen.readings[0]["gpu0_busy_share"]) == ("GPU-bb", 0.05)
     assert "gpu1_uuid" not in chosen.static
     assert chosen.gaps == []
 
 
+@pytest.mark.parametrize(
+    ("wanted", "uuids"),
+    [
+        ("2,0", ["GPU-cc1", "GPU-aa1"]),
+        (" 1 ", ["MIG-b1"]),
+        ("", []),
+        ("0,-1,2", ["GPU-aa1"]),
+        ("0,9,2", ["GPU-aa1"]),
+        ("GPU-cc,1", ["GPU-cc1", "MIG-b1"]),
+        ("GPU-", []),
+        ("MIG-b1", ["MIG-b1"]),
+        ("MIG-zz,0", []),
+    ],
+)
+def test_the_variable_is_read_as_cuda_reads_it(ask: Ask, wanted: str, uuids: list[str]) -> None:
+    lines = (
+        "gpu name=H100 uuid=GPU-aa1",
+        "gpu name=H100 uuid=GPU-bb1",
+        "part name=H100 uuid=MIG-b1 slices=3",
+    )
+    found = ask("gpus", *lines, "gpu name=H100 uuid=GPU-cc1", environment={"CUDA_VISIBLE_DEVICES": wanted})
+    assert [
+        value for name, value in found.static.items() if name.endswith("_uuid") and "whole" not in name
+    ] == uuids
+
+
 def test_hopper_says_how_much_of_it_works_since_the_last_time(ask: Ask) -> None:
-    found = ask("gpus", f"{ONE} gpm=1 sm=40 tensor=7", readings=11, pause_s=0.02)
+    found = ask("gpus", f"{ONE} gpm=1 sm=40", readings=11, pause_s=0.02)
     assert "gpu0_sm_active_share" not in found.readings[0]
-    last = found.readings[-1]
-    assert (last["gpu0_sm_active_share"], last["gpu0_tensor_active_share"]) == (0.4, 0.07)
-    assert "gpu0_dram_bandwidth_share" not in last  # the driver said "not a number"
+    assert found.readings[-1]["gpu0_sm_active_share"] == 0.4
     assert found.calls["samples left"] == 0
     assert found.gaps == []
-
-
-def test_before_hopper_nobody_asks_for_monitors_twice(ask: Ask) -> None:
-    found = ask("gpus", ONE, readings=11)
-    assert not [name for name in found.readings[-1] if "active" in name]
-    assert (found.calls["nvmlGpmQueryDeviceSupport"], found.gaps) == (1, [])
-    assert "nvmlGpmSampleGet" not in found.calls
 
 
 def test_eight_gpus_cost_far_less_than_the_hundredth_of_a_core_that_watching_may_cost(ask: Ask) -> None:
@@ -128,18 +138,10 @@ def test_a_driver_that_refuses_everything_is_one_gap_per_reason(
     assert found.readings[-1] == {}
 
 
-@pytest.mark.parametrize("code", [3, 4, 15, 999])
-def test_a_driver_that_refuses_even_its_list_of_gpus(ask: Ask, code: int) -> None:
-    found = ask("gpus", ONE, f"fail * {code}")
+def test_a_driver_that_refuses_even_its_list_of_gpus(ask: Ask) -> None:
+    found = ask("gpus", ONE, "fail * 15")
     assert (found.static, found.readings) == ({}, [{}])
     assert found.gaps[0][1].startswith("NVML fails at GPU 0: ")
-
-
-def test_one_call_that_is_refused_costs_only_its_value(ask: Ask) -> None:
-    found = ask("gpus", ONE, "fail nvmlDeviceGetPowerUsage 3")
-    assert found.readings[0]["gpu0_busy_share"] == 0.5
-    assert "gpu0_power_w" not in found.readings[0]
-    assert found.gaps == [["gpu counters", "Not Supported: PowerUsage", ""]]
 
 
 def test_a_gpu_lost_midway_is_given_up_and_the_other_read_on(ask: Ask) -> None:
@@ -155,7 +157,7 @@ def test_a_driver_of_2021_is_asked_by_the_names_it_knows(ask: Ask) -> None:
     lines = (f"{ONE} reasons=4", "process pid=1000 memory=10e9")
     found = ask("gpus", *lines, library="old")
     assert found.readings[0]["gpu0_clocks_power_cap"] == 1
-    assert found.readings[0]["gpu0_job_memory_bytes"] == 10e9
+    assert found.readings[0]["gpu0_job_processes"] == 1
     assert found.gaps == []
 
 
@@ -175,11 +177,11 @@ def test_a_driver_that_does_not_start_names_what_to_do(ask: Ask, code: int, why:
 
 
 def test_a_slow_call_delays_no_tick_and_is_not_made_again(ask: Ask) -> None:
-    found = ask("sensors", ONE, "slow nvmlDeviceGetTemperature 1500", seconds=4)
+    found = ask("sensors", ONE, "slow nvmlDeviceGetPowerUsage 1500", seconds=4)
     assert found.slowest_tick_s < 1
     assert len(found.readings) >= 3
-    assert "gpu0_temperature_c" not in found.readings[-1]
-    assert [gap[1] for gap in found.gaps] == ["took 1.5 s to answer, and is not asked again: Temperature"]
+    assert "gpu0_power_w" not in found.readings[-1]
+    assert [gap[1] for gap in found.gaps] == ["took 1.5 s to answer, and is not asked again: PowerUsage"]
 
 
 @pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetUtilizationRates"])
@@ -200,7 +202,7 @@ def test_a_driver_that_hangs_holds_up_the_machines_description_for_seconds_only(
 def test_env_names_the_gpus_or_why_there_are_none(ask: Ask) -> None:
     assert ask("env", *TWO_TROUBLES).detail == "H100, H100"
     hidden = ask("env", *TWO_TROUBLES, environment={"CUDA_VISIBLE_DEVICES": ""})
-    assert (hidden.available, hidden.do) == (False, "unset CUDA_VISIBLE_DEVICES")
+    assert (hidden.available, hidden.do) == (False, "where there is one: unset CUDA_VISIBLE_DEVICES")
 
 
 CUT = (
@@ -212,16 +214,13 @@ CUT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("wanted", "uuid", "slices"), [(None, "MIG-one", 3), ("0", "MIG-one", 3), ("MIG-two", "MIG-two", 4)]
-)
-def test_the_slice_that_cuda_would_use_is_read(ask: Ask, wanted: str | None, uuid: str, slices: int) -> None:
+@pytest.mark.parametrize(("wanted", "uuid"), [(None, "MIG-one"), ("MIG-two", "MIG-two")])
+def test_the_slice_that_cuda_would_use_is_read(ask: Ask, wanted: str | None, uuid: str) -> None:
     environment = {} if wanted is None else {"CUDA_VISIBLE_DEVICES": wanted}
     found = ask("gpus", *CUT, environment=environment, readings=11, pause_s=0.02)
     assert (found.static["gpu0_uuid"], found.static["gpu0_whole_uuid"]) == (uuid, "GPU-aa")
-    assert (found.static["gpu0_mig"], found.static["gpu0_mig_slices"]) == (1, slices)
-    own, last = slices == 3, found.readings[-1]
-    assert last["gpu0_memory_used_bytes"] == (1e9 if own else 2e9)
+    own, last = uuid == "MIG-one", found.readings[-1]
+    assert found.static["gpu0_memory_bytes"] == (20e9 if own else 40e9)
     assert (last["gpu0_job_processes"], last["gpu0_foreign_processes"]) == ((1, 0) if own else (0, 1))
     assert last["gpu0_sm_active_share"] == (0.1 if own else 0.2)
     assert "gpu0_busy_share" not in last  # NVML has none of a GPU that is cut up

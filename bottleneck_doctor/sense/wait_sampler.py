@@ -7,12 +7,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 
 from ..model.instruments import Sample
 from ..model.run import Gap
-from .files import Descriptors, Mount, is_network, mount_of, read_mounts, rotational
+from .files import Descriptors, is_network, mount_of, read_mounts, rotational
 from .proc_files import what_allows
 from .schedule import AdaptivePeriod
 from .wait_channels import CLASSES, Descriptor, Thread, Wait, call_numbers, classify
@@ -56,103 +56,43 @@ class Bins:
         self._counts = merged
 
 
-MOST_FILES = 64
-
-
-@dataclass
-class _Seen:
-    t_ns: int
-    count: int
-
-
-class FileSampler:
-    """Keeps the first files seen: of millions of small ones, a sample says where they live."""
-
-    def __init__(self, mounts: Sequence[Mount], root: Path = Path("/")) -> None:
-        self._mounts = mounts
-        self._root = root
-        self._seen: dict[tuple[int, str], _Seen] = {}
-
-    def add(self, t_ns: int, pid: int, path: str) -> None:
-        """Counts one wait of ``pid`` for ``path``."""
-        seen = self._seen.get((pid, path))
-        if seen is not None:
-            seen.count += 1
-        elif len(self._seen) < MOST_FILES:
-            self._seen[pid, path] = _Seen(t_ns, 1)
-
-    def samples(self) -> list[Sample]:
-        """One sample per file: where it lives, and whether its disk spins: 1, 0, or -1 when unknown."""
-        return [
-            Sample(seen.t_ns, "file", {"pid": pid, "path": path, "count": seen.count, **self._home(path)})
-            for (pid, path), seen in self._seen.items()
-        ]
-
-    def _home(self, path: str) -> dict[str, float | str]:
-        mount = mount_of(path, self._mounts)
-        if mount is None:
-            return {"mount": "", "fstype": "", "device": "", "rotational": -1, "bytes": 0}
-        spins = rotational(mount, self._root)
-        return {
-            "mount": mount.point,
-            "fstype": mount.fstype,
-            "device": mount.device,
-            "rotational": -1 if spins is None else int(spins),
-            "bytes": 0 if is_network(mount.fstype) else _size(path),  # a lost server would hold us up
-        }
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
-
-
 PERIOD_NS = 20_000_000
 LONGEST_PERIOD_NS = 1_000_000_000
 MOST_THREADS = 64
-MOST_CHANNELS = 64
+MOST_FILES = 64  # the first seen: of millions of small ones, a sample says where they live
 NAMED = ("storage", "fault", "network", "remote", "sleep")  # that a feeder waits for, and no other thread
 JITTER = 0.25  # a strict rhythm would beat against batches of a similar length
 
 Threads = Callable[[], Sequence[tuple[int, int]]]
 
 
-class BlockedSampler:
-    """Looks at the threads that ``fetching`` and ``training`` name as (pid, tid), and counts what it sees per
+class WaitSampler:
+    """Samples the threads that ``fetching`` and ``training`` name as (pid, tid), and counts what it sees per
     process: inside fetches, and of training loops at all times. A loop that waits in a lock for one of the
     threads ``feeding`` it waits for what that one does."""
 
     def __init__(
-        self,
-        fetching: Threads,
-        root: Path = Path("/"),
-        clock: Callable[[], int] = time.thread_time_ns,
-        training: Threads = tuple,
-        feeding: Threads = tuple,
+        self, fetching: Threads, training: Threads = tuple, feeding: Threads = tuple, root: Path = Path("/")
     ) -> None:
         self.pace = AdaptivePeriod(PERIOD_NS, LONGEST_PERIOD_NS)
         self._fetching = fetching
         self._training = training
         self._feeding = feeding
         self._root = root
-        self._clock = clock
         self._random = random.Random(0)
         self._calls = call_numbers()
-        mounts = read_mounts(root)
-        self._descriptors = Descriptors(mounts, root)
-        self._files = FileSampler(mounts, root)
+        self._mounts = read_mounts(root)
+        self._descriptors = Descriptors(self._mounts, root)
+        self._files: dict[tuple[int, str], None] = {}
         self._threads: dict[tuple[int, int], Thread] = {}
         self._bins = Bins()
         self._loops = Bins()
-        self._channels: Counter[tuple[str, str]] = Counter()
         self._refused, self._refuser = "", 0
         self._ignored_threads = 0
 
     def read(self, now_ns: int) -> None:
-        """Takes one look at every thread that is inside a fetch now, and at every training loop."""
-        began_ns = self._clock()
+        """Samples every thread that is inside a fetch now, and every training loop."""
+        began_ns = time.thread_time_ns()
         fetching, training = set(self._fetching()), list(self._training())
         others = sorted(fetching.difference(training))
         beyond = len(training) + len(others) - MOST_THREADS
@@ -166,25 +106,21 @@ class BlockedSampler:
             if name and place in training:
                 name = self._behind(place[0], now_ns) or name if name == "lock" else name
                 self._loops.add(now_ns, place[0], name)
-        self.pace.spent(self._clock() - began_ns)
+        self.pace.spent(time.thread_time_ns() - began_ns)
 
     def next_ns(self, now_ns: int) -> int:
         """When the next look is wanted: the affordable period, jittered."""
         return now_ns + int(self.pace.period_ns * self._random.uniform(1 - JITTER, 1 + JITTER))
 
     def samples(self) -> list[Sample]:
-        """The bins so far, then the wait channels and the files seen."""
+        """The bins so far, then the files seen."""
         samples = [
             Sample(t_ns, sensor, {"pid": pid, **{name: counts.get(name, 0) for name in CLASSES}})
             for sensor, bins in (("blocked", self._bins), ("loop", self._loops))
             for t_ns, pid, counts in bins.rows()
         ]
         end_ns = samples[-1].t_ns if samples else 0
-        samples += [
-            Sample(end_ns, "channel", {"name": channel, "class": name, "count": count})
-            for (channel, name), count in self._channels.most_common()
-        ]
-        return samples + self._files.samples()
+        return samples + [Sample(end_ns, "file", self._describe(*file)) for file in self._files]
 
     def gaps(self) -> list[Gap]:
         """What the sampler could not see, and why."""
@@ -231,12 +167,26 @@ class BlockedSampler:
             descriptor = self._descriptors.resolve(pid, argument, now_ns)
         has_inet = wait.call_kind in ("poll", "") and self._descriptors.has_inet(pid, now_ns)
         name = classify(wait, descriptor, has_inet)
-        if descriptor is not None and name in ("storage", "remote") and descriptor.path:
-            self._files.add(now_ns, pid, descriptor.path)
-        place = (wait.channel or "unknown", name)
-        if place in self._channels or len(self._channels) < MOST_CHANNELS:
-            self._channels[place] += 1
+        path = descriptor.path if descriptor is not None and name in ("storage", "remote") else ""
+        if path and len(self._files) < MOST_FILES:
+            self._files[pid, path] = None
         return name
+
+    def _describe(self, pid: int, path: str) -> dict[str, float | str]:
+        """Where a file lives, its size, and whether its disk spins: 1, 0, or -1 when unknown."""
+        mount, size, spins = mount_of(path, self._mounts), 0, None
+        if mount is not None:
+            spins = rotational(mount, self._root)
+            if not is_network(mount.fstype):  # a lost server would hold us up
+                with suppress(OSError):
+                    size = os.stat(path).st_size
+        return {
+            "pid": pid,
+            "path": path,
+            "fstype": mount.fstype if mount is not None else "",
+            "rotational": -1 if spins is None else int(spins),
+            "bytes": size,
+        }
 
     def _open(self, pid: int, tid: int) -> Thread:
         while len(self._threads) >= 2 * MOST_THREADS:
