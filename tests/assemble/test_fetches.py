@@ -140,13 +140,10 @@ def test_draws_belong_to_the_loader_and_an_epochs_start_is_what_it_took_beyond_t
     assert making.first_draws_s == [pytest.approx(0.038)]
 
 
-def test_nothing_seen_is_nothing_said() -> None:
-    assert read([]) == Making(KEY)
-
-
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
+        ((), (), (0, 0)),
         ((1, 2, 3), (1, 2, 3), (3, 3)),
         ((1, 2, 3), (4, 5, 6), (3, 0)),
         ((1, 2, 3), (1,), (0, 0)),
@@ -194,25 +191,23 @@ def begin_of(place: int, batches: int) -> int:
     return int(place * (10 * batches + 20) * MS)
 
 
-def test_batches_are_dealt_out_in_turn() -> None:
-    found = deals([7], [[201, 202, 203]])
-    assert [batch_of(found, 201, MS, number) for number in (1, 2, 3)] == [0, 3, 6]
-    assert [batch_of(found, 203, MS, number) for number in (1, 2)] == [2, 5]
-
-
-def test_new_workers_begin_anew_and_batches_are_counted_on() -> None:
-    found = deals([5, 5], [[201, 202], [211, 212]])
-    assert batch_of(found, 212, begin_of(1, 5) + MS, 1) == 6
-
-
-def test_workers_that_stay_go_on_counting_their_fetches() -> None:
-    found = deals([5, 5], [[201, 202], [201, 202]])
-    later = begin_of(1, 5) + MS
-    assert [batch_of(found, 201, later, number) for number in (4, 5)] == [
-        5,
-        7,
-    ]  # after three of the first pass
-    assert [batch_of(found, 202, later, number) for number in (3, 4)] == [6, 8]
+@pytest.mark.parametrize(
+    ("second", "pid", "number", "batch"),
+    [
+        ([201, 202], 201, 4, 5),  # workers that stay go on counting: after three of the first pass
+        ([201, 202], 201, 5, 7),
+        ([201, 202], 202, 3, 6),
+        ([211, 212], 212, 1, 6),  # new ones begin anew
+        ([211, 212], 999, 1, None),
+    ],
+)
+def test_batches_are_dealt_out_in_turn_and_counted_on(
+    second: list[int], pid: int, number: int, batch: int | None
+) -> None:
+    found = deals([5, 5], [[201, 202], second])
+    assert [batch_of(found, 201, MS, n) for n in (1, 2, 3)] == [0, 2, 4]
+    assert [batch_of(found, 202, MS, n) for n in (1, 2)] == [1, 3]
+    assert batch_of(found, pid, begin_of(1, 5) + MS, number) == batch
 
 
 def test_what_was_made_ahead_when_a_loop_left_early_is_no_batch_and_what_follows_is_not_known() -> None:
@@ -222,16 +217,17 @@ def test_what_was_made_ahead_when_a_loop_left_early_is_no_batch_and_what_follows
     assert batch_of(found, 201, begin_of(1, 5) + MS, 6) is None
 
 
-def test_the_order_is_not_known_where_batches_come_as_they_are_done() -> None:
-    assert deals([5], [[201, 202]], in_order=False) == {}
-
-
 def test_workers_that_iterate_for_themselves_keep_their_turns_until_one_may_have_run_dry() -> None:
     found = deals([9], [[201, 202]], made={201: 6, 202: 3}, dataset_kind="iterable")
     assert [batch_of(found, 201, MS, number) for number in (1, 3, 4)] == [0, 4, None]
     assert batch_of(found, 202, MS, 3) == 5
-    stay = {"dataset_kind": "iterable", "persistent_workers": True}
-    assert deals([9], [[201, 202]], made={201: 6, 202: 3}, **stay) == {}
+
+
+@pytest.mark.parametrize(
+    "loader", [{"in_order": False}, {"dataset_kind": "iterable", "persistent_workers": True}]
+)
+def test_where_the_order_is_not_certain_no_batch_is_known(loader: dict[str, object]) -> None:
+    assert deals([9], [[201, 202]], made={201: 6, 202: 3}, **loader) == {}
 
 
 def test_a_loader_built_each_epoch_is_one_in_each_process() -> None:
