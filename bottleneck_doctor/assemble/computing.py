@@ -52,8 +52,9 @@ def hold_up(
     for pid, table in tables.items():
         batches = kept[pid].batches if pid in kept else 1
         for one in table if pid not in odd else ():
-            own = {"self_cpu_s": one.self_cpu_s / batches, "self_device_s": one.self_device_s / batches}
-            operators.append(replace(one, calls=one.calls / batches, **own))
+            cpu_s, device_s = one.self_cpu_s / batches, one.self_device_s / batches
+            each = replace(one, calls=one.calls / batches, self_cpu_s=cpu_s, self_device_s=device_s)
+            operators.append(each)
     gaps = [
         Gap(
             "one profiled step",
@@ -62,11 +63,11 @@ def hold_up(
         )
         for pid in sorted(odd)
     ]
-    each = []
+    windows = []
     for window in kept.values():
         seconds = {name: getattr(window, name) / window.batches for name in SECONDS}
-        each.append(replace(window, operators=round(window.operators / window.batches), **seconds))
-    return each, operators, gaps
+        windows.append(replace(window, operators=round(window.operators / window.batches), **seconds))
+    return windows, operators, gaps
 
 
 AT_MOST = 64  # of each kind in a profile

@@ -33,8 +33,9 @@ def read_startups(logs: list[ProcessLog], origin: int) -> list[Startup]:
             continue
         built = [one.at_ns for one in log.told(LoaderFact) if one.at_ns is not None]
         marks = [origin, log.start_ns, begin, end, min([*built, batch]), batch]
-        parts = (max(0, late - early) * S for early, late in pairwise(marks))
-        found.append(Startup(log.pid, *parts, told.imports_ns * S, told.torch_late_ns * S))
+        launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
+        others = told.imports_ns * S, told.torch_late_ns * S
+        found.append(Startup(log.pid, launch, before, torch, loading, first, *others))
     return found
 
 

@@ -151,7 +151,7 @@ def read_products(timed: Iterable[Timed], steps: int) -> list[Product]:
             key, batch = (*shape[:3], one.precision), shape[3]
             calls, taken = sums.get(key, (0.0, 0.0))
             sums[key] = calls + batch / steps, taken + one.device_us * 1e-6 / steps
-    found = [Product(*shape, *total) for shape, total in sums.items()]
+    found = [Product(m, n, k, precision, *total) for (m, n, k, precision), total in sums.items()]
     return sorted(found, key=lambda product: -product.device_s)[:SHAPES_AT_MOST]
 
 
@@ -175,8 +175,13 @@ def read_convolutions(timed: Iterable[Timed], steps: int) -> list[Convolution]:
             calls, taken = sums.get(key, (0.0, 0.0))
             sums[key] = calls + 1 / steps, taken + one.device_us * 1e-6 / steps
     found = []
-    for (*sizes, groups, backward, precision), total in sums.items():
-        found.append(Convolution(*map(list, sizes), groups, precision, *total, backward))
+    for (*sizes, groups, backward, precision), (calls, taken) in sums.items():
+        taken_in, weight, stride, padding, dilation = map(list, sizes)
+        found.append(
+            Convolution(
+                taken_in, weight, stride, padding, dilation, groups, precision, calls, taken, backward
+            )
+        )
     return sorted(found, key=lambda one: -one.device_s)[:SHAPES_AT_MOST]
 
 

@@ -35,8 +35,9 @@ def gaps(
     stretches: list[tuple[Instant, Instant]], begin: Instant, end: Instant
 ) -> list[tuple[Instant, Instant]]:
     """What joined stretches leave free of [begin, end)."""
-    edges = [begin, *(edge for one in shared(stretches, begin, end) for edge in one), end]
-    return [(one, other) for one, other in zip(edges[::2], edges[1::2], strict=True) if one < other]
+    taken: list[tuple[Instant, Instant]] = shared(stretches, begin, end)
+    begins, ends = [begin, *(last for _, last in taken)], [*(first for first, _ in taken), end]
+    return [(one, other) for one, other in zip(begins, ends, strict=True) if one < other]
 
 
 def length(stretches: Iterable[tuple[Instant, Instant]]) -> Instant:
