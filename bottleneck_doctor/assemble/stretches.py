@@ -35,9 +35,14 @@ def gaps(
     stretches: list[tuple[Instant, Instant]], begin: Instant, end: Instant
 ) -> list[tuple[Instant, Instant]]:
     """What joined stretches leave free of [begin, end)."""
-    taken: list[tuple[Instant, Instant]] = shared(stretches, begin, end)
-    begins, ends = [begin, *(last for _, last in taken)], [*(first for first, _ in taken), end]
-    return [(one, other) for one, other in zip(begins, ends, strict=True) if one < other]
+    found: list[tuple[Instant, Instant]] = []
+    for first, last in shared(stretches, begin, end):
+        if begin < first:
+            found.append((begin, first))
+        begin = last
+    if begin < end:
+        found.append((begin, end))
+    return found
 
 
 def length(stretches: Iterable[tuple[Instant, Instant]]) -> Instant:

@@ -45,6 +45,7 @@ def profiled(
     """A loop that computes for 10 ms a step, and its profiled step in milliseconds."""
     wall = own + short + long
     facts = {"wall_s": wall * MS, "cpu_s": wall * MS, "operators": 100} | more
+    facts = {"longest_pauses_s": [long * MS]} | facts
     anatomy = DispatchBreakdown(
         pid=1, own_s=own * MS, beyond_s=beyond * MS, large_s=beyond * MS, short_s=short * MS,
         long_s=long * MS, **facts,
@@ -135,13 +136,13 @@ def test_time_asleep_is_not_python() -> None:
 
 
 def test_a_core_lost_within_an_operator_is_neither_its_time_nor_pythons() -> None:
-    lost = {"cpu_s": 10 * MS, "wall_s": 20 * MS}
+    lost = {"cpu_s": 10 * MS, "wall_s": 20 * MS, "longest_operators_s": [12 * MS]}
     preempted = profiled(own=13, beyond=12.8, long=6.5, **lost)
     assert parts(preempted)[0] == pytest.approx(6.5, rel=0.1)
 
 
 def test_pauses_of_many_small_calls_are_not_python_when_the_core_was_lost() -> None:
-    lost = {"cpu_s": 12 * MS, "wall_s": 24 * MS, "operators": 3000}
+    lost = {"cpu_s": 12 * MS, "wall_s": 24 * MS, "longest_operators_s": [12 * MS], "operators": 3000}
     assert parts(profiled(own=20, beyond=14, short=2, long=2, **lost))[0] == 0
 
 
