@@ -93,6 +93,7 @@ class Iteration:
     arrivals: list[SampledArrival] = field(default_factory=list)
     end: Row | None = None
     backwards: int = 0
+    optimizer_steps: int = 0
     grad: bool | None = None
     role: str = ""
 
@@ -159,22 +160,32 @@ def _assign_roles(iterations: list[Iteration], log: ProcessLog) -> None:
 
 
 def _credit(iterations: list[Iteration], last_backward: int) -> None:
-    """Give each iteration the backward passes that followed its batches.
+    """Give each iteration the backward passes and optimizer steps that followed its batches.
 
     Batches that came with no backward pass between them were for the same step (loaders side by side), but
     not those of an iterator that ended before the pass, or that gave several: these evaluated.
     """
-    events = [(one.t, one.next.backwards, False, mine) for mine in iterations for one in mine.arrivals]
-    events += [(one.finish, one.end.backwards, True, one) for one in iterations if one.end is not None]
+    events = [
+        (arrival.t, arrival.next.backwards, arrival.next.optimizer_steps, one)
+        for one in iterations
+        for arrival in one.arrivals
+    ]
+    events += [(one.finish, one.end.backwards, -1, one) for one in iterations if one.end is not None]
     events.sort(key=lambda event: event[0])
     waiting: list[Iteration] = []
-    backwards = events[0][1] if events else 0
-    for _, passes, ends, one in events:
+    trained: list[Iteration] = []
+    backwards, steps = events[0][1:3] if events else (0, 0)
+    for _, passes, optimizer_steps, one in events:
         if passes > backwards:
-            for other in _sharers(waiting):
+            trained = _sharers(waiting)
+            for other in trained:
                 other.backwards += passes - backwards
             waiting, backwards = [], passes
-        if ends:
+        if optimizer_steps > steps:
+            for other in trained:
+                other.optimizer_steps += optimizer_steps - steps
+            steps = optimizer_steps
+        if optimizer_steps < 0:
             waiting = [other for other in waiting if other is not one]
         else:
             waiting.append(one)

@@ -51,6 +51,7 @@ def _loop(log: ProcessLog, group: list[Iteration], everything: list[Iteration], 
         epochs=epochs,
         table=table,
         backwards=sum(one.backwards for one in group),
+        optimizer_steps=sum(one.optimizer_steps for one in group),
         forwards=sum(one.grad is not None for one in group),
         recorded_forwards=sum(one.grad is True for one in group),
     )

@@ -148,6 +148,7 @@ class Loop:
     epochs: Epochs
     table: StepTable
     backwards: int = 0
+    optimizer_steps: int = 0
     forwards: int = 0
     recorded_forwards: int = 0
     body: LoopBody | None = None

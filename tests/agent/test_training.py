@@ -175,10 +175,13 @@ def test_batches_are_counted_exactly_and_backward_passes_nearly(
     assert one.backwards == pytest.approx(passes, rel=0.05, abs=4)
 
 
-def test_roles_are_known(run: Any) -> None:
+def test_roles_and_optimizer_steps_are_known(run: Any) -> None:
     found = {name: loops_over(run[1], name)[0] for name in ROLES}
     assert {name: one.role for name, one in found.items()} == ROLES
     assert (found["Held"].steps, found["Held"].backwards, found["Ahead"].thread != 0) == (150, 0, True)
+    assert found["Paired"].optimizer_steps == pytest.approx(400, rel=0.2), "two optimizers"
+    assert found["Within"].optimizer_steps == pytest.approx(200, rel=0.1), "all within a pass are one step"
+    assert found["Accumulated"].optimizer_steps < 450
 
 
 def test_a_step_in_a_thread_of_autograds_does_not_make_it_the_trainer(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ class Script:
 
     rows: list[Row] = field(default_factory=list)
     backwards: int = 0
+    optimizer_steps: int = 0
     waited: dict[int, int] = field(default_factory=dict)
     arrived: dict[int, int] = field(default_factory=dict)
 
@@ -55,7 +56,7 @@ def asks(
         int(0.1 * MS),
         script.waited[iterator],
         script.backwards,
-        script.backwards,
+        script.optimizer_steps,
     )
     second = (cpu, 2 * cpu, 0, wire.NOTHING, 0)
     script.rows.append(row(wire.NEXT, t_ms, wait_ms, *first, thing=loader, thread=thread))
@@ -65,6 +66,7 @@ def asks(
 def trains(script: Script, t_ms: float, steps: int = 1, thread: int = 0) -> None:
     """A backward pass and an optimizer step, heard at ``t_ms``."""
     script.backwards += steps
+    script.optimizer_steps += steps
     script.rows.append(row(wire.BACKWARD, t_ms, 0.5, thread=thread))
 
 

@@ -237,7 +237,7 @@ def test_steps_between_two_looks_belong_to_the_batch_before_them(script: Script)
     trains(script, 91, steps=3)
     ends(script, 1, 120)
     one = read_arrivals(script)[1]
-    assert (one.role, one.batches, one.backwards) == ("train", 9, 11)
+    assert (one.role, one.batches, one.backwards, one.optimizer_steps) == ("train", 9, 11, 8)
 
 
 def test_an_iterator_belongs_to_the_thread_that_asks_it_and_prefetches_where_that_never_trains(
