@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 AGENT = "_bdoc_agent"  # as the door calls it
 # Not `-m`, which would put the working directory first on the path, and whatever lies there.
-BESIDE = "import sys; sys.path[:] = filter(None, sys.path); from bottleneck_doctor.commands import beside"
+WATCHER = "import sys; sys.path[:] = filter(None, sys.path); from bottleneck_doctor.commands import beside"
 CELLS_AT_MOST, LETTERS_AT_MOST = 200, 100_000  # of a notebook that are looked into, and of one of them
 # The page in a notebook: what is in it can reach nothing outside.
 FRAME = (
@@ -43,7 +43,7 @@ class Watch:
         self.failed = False
         self._options = options
         self._pid = 0
-        self._beside: subprocess.Popen[str] | None = None
+        self._watcher: subprocess.Popen[str] | None = None
         self._environ: dict[str, str] = {}
         self._before: dict[str, str | None] = {}
         self._report: Report | None = None
@@ -123,8 +123,8 @@ class Watch:
             complain(str(problem))
 
     def __repr__(self) -> str:
-        said = f"profile in {self.path}" if self.path else self.problem or "its block has not ended"
-        return f"<watch of bdoc: {said}>"
+        outcome = f"profile in {self.path}" if self.path else self.problem or "its block has not ended"
+        return f"<watch of bdoc: {outcome}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """How IPython shows it: the page where there can be one, words in a terminal."""
@@ -150,8 +150,8 @@ class Watch:
         """Start the supervising process; what it answers once it is ready."""
         found = os.pathsep.join(one or os.getcwd() for one in sys.path)  # where it is to find what we did
         try:
-            self._beside = subprocess.Popen(
-                [sys.executable, "-c", BESIDE + "; beside.main()"], stdin=subprocess.PIPE, text=True,
+            self._watcher = subprocess.Popen(
+                [sys.executable, "-c", WATCHER + "; beside.main()"], stdin=subprocess.PIPE, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": found},
             )  # fmt: skip
@@ -162,24 +162,24 @@ class Watch:
         answer = self._tell(
             {"pid": os.getpid(), "argv": argv, "script": script, "path": path, "options": self._options}
         )
-        self._beside.wait()  # it has made itself an orphan
+        self._watcher.wait()  # it has made itself an orphan
         if "environ" not in answer:
             self._close()
         return answer
 
     def _tell(self, message: dict[str, Any]) -> dict[str, Any]:
-        beside = self._beside
-        assert beside is not None and beside.stdin is not None and beside.stdout is not None
+        watcher = self._watcher
+        assert watcher is not None and watcher.stdin is not None and watcher.stdout is not None
         try:
-            beside.stdin.write(json.dumps(message) + "\n")
-            beside.stdin.flush()
-            answer: dict[str, Any] = json.loads(beside.stdout.readline())
+            watcher.stdin.write(json.dumps(message) + "\n")
+            watcher.stdin.flush()
+            answer: dict[str, Any] = json.loads(watcher.stdout.readline())
         except (OSError, ValueError):
             return {"problem": "the process that watched this one is gone"}
         return answer
 
     def _close(self) -> None:
-        for stream in (self._beside.stdin, self._beside.stdout) if self._beside else ():
+        for stream in (self._watcher.stdin, self._watcher.stdout) if self._watcher else ():
             with suppress(OSError):
                 stream.close()  # type: ignore[union-attr]
 

@@ -58,19 +58,20 @@ def trained(folder: Path, body: str, training: str = TRAINING, **environ: str) -
     (folder / "train.py").write_text(f"{training}\nfrom bottleneck_doctor import watch\n{body}")
     places = folder / "tmp"
     places.mkdir(exist_ok=True)
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(places), **environ}
-    done = subprocess.run(
-        [sys.executable, "train.py"],
-        cwd=folder,
-        env=environ,
-        text=True,
-        capture_output=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    out = _run(folder, "train.py", TMPDIR=str(places), **environ)
     assert not [name for name in os.listdir(places) if "bdoc" in name]
-    return {name: value for line in done.stdout.splitlines() for name, value in json.loads(line).items()}
+    return {name: value for line in out.splitlines() for name, value in json.loads(line).items()}
+
+
+def _run(folder: Path, *line: str, **environ: str) -> str:
+    """What Python prints that is called with these arguments; it must end well."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), **environ}
+    done = subprocess.run(
+        [sys.executable, *line], cwd=folder, env=environ, text=True, capture_output=True,
+        timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.slow
@@ -162,10 +163,7 @@ import os, subprocess, sys
 ranks = [subprocess.Popen([sys.executable, "-c", {script!r}], env=dict(os.environ, RANK=rank, WORLD_SIZE="2"))
          for rank in "01"]
 sys.exit(any([rank.wait() for rank in ranks]))"""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(
-        [sys.executable, "-c", launcher], cwd=tmp_path, env=environ, timeout=PATIENCE_S, check=True
-    )
+    _run(tmp_path, "-c", launcher)
     profiles = [read_profile(str(file)) for file in sorted(tmp_path.glob("profile.*.json"))]
     assert [profile.processes[0].rank for profile in profiles] == [0, 1]
     for profile in profiles:
@@ -224,16 +222,12 @@ with watch("dead.json"):
     (tmp_path / "train.py").write_text(f"{TRAINING}\nfrom bottleneck_doctor import watch\n{body}")
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
     subprocess.run([sys.executable, "train.py"], cwd=tmp_path, env=environ, timeout=PATIENCE_S, check=True)
-    _wait_for(tmp_path / "dead.json")
+    end = time.monotonic() + 15
+    while not (tmp_path / "dead.json").exists() and time.monotonic() < end:
+        time.sleep(0.1)
     profile = read_profile(str(tmp_path / "dead.json"))
     assert [loop.steps for loop in profile.loops] == [32]
     assert "the end" in [gap.what for gap in profile.gaps]
-
-
-def _wait_for(file: Path) -> None:
-    end = time.monotonic() + 15
-    while not file.exists() and time.monotonic() < end:
-        time.sleep(0.1)
 
 
 @pytest.mark.slow
@@ -241,21 +235,16 @@ def _wait_for(file: Path) -> None:
 @pytest.mark.alone  # with cores taken by others, workers are not advised
 def test_a_block_says_of_the_quick_start_what_a_run_says(tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(f"{PLAIN}\nmain()\n")
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = [sys.executable, "-m", "bottleneck_doctor", "run", "-q", "-o", "run.json", "run.py"]
-    subprocess.run(run, cwd=tmp_path, env=environ, timeout=PATIENCE_S, check=True, capture_output=True)
+    _run(tmp_path, "-m", "bottleneck_doctor", "run", "-q", "-o", "run.json", "run.py")
     body = "with watch('block.json'):\n    with contextlib.redirect_stdout(None):\n        main()\n"
     trained(tmp_path, f"import contextlib\n{body}", PLAIN)
     ran, block = (bottleneck_doctor.load(str(tmp_path / f"{name}.json")) for name in ("run", "block"))
-    assert _said(block) == _said(ran)
+    assert block.verdict.bound == ran.verdict.bound
+    assert block.verdict.cause == ran.verdict.cause
     assert abs(_wait(block) - _wait(ran)) <= 0.02
     mine, other = _with_workers(block), _with_workers(ran)
     assert mine.low <= other.high
     assert other.low <= mine.high
-
-
-def _said(report: Report) -> tuple[str, str]:
-    return report.verdict.bound, report.verdict.cause
 
 
 def _with_workers(report: Report) -> Speedup:

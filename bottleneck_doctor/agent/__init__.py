@@ -48,7 +48,7 @@ def _install(folder: str) -> None:
         from . import torch_setup
 
         torch_setup.begin()
-        finder.add(*hooks.tables(), *above)
+        finder.add(hooks.table(), *above)
 
     finder.add(*input_ops.watchers())
     finder.before("torch", torch_is_looked_for)

@@ -63,7 +63,6 @@ class Accelerator:
             "uuid": str(getattr(found, "uuid", "")),
             "capability": None if None in capability else capability,
             "memory_bytes": getattr(found, "total_memory", None),
-            "multiprocessors": getattr(found, "multi_processor_count", None),
             "hip": getattr(self.torch.version, "hip", None),
         }
 

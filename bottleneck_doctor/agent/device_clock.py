@@ -11,9 +11,9 @@ from time import monotonic_ns as now
 
 from . import accelerator as accelerators
 from . import tensor_hooks, wire
-from .guard import from_signal
+from .guard import Attempt, from_signal
 from .hints import TYPE_CHECKING, Any, Callable
-from .state import state
+from .state import FIRST_LOOKS, state
 
 if TYPE_CHECKING:
     Columns = tuple[int, int, int]  # of a row, those after device_ns
@@ -55,7 +55,6 @@ PENDING_AT_MOST = 8  # looks that the device has not come to yet; none is begun 
 PARTS_AT_MOST = 64  # of one step
 BUDGET_NS = 15_000  # of the loop's time a step, on average (chosen)
 BUDGET_SHARE = 1000  # or one in so many of the loop's time, where steps are long (chosen)
-ADVANCE = 100  # steps whose share may be spent beforehand: short runs are to be seen, too (chosen)
 OTHERS_AT_MOST = 2  # looks of other loaders that begin inside of one: its loop may have been left by `break`
 UNTRAINED_FROM = 16  # batches without a step of an optimizer: a loop that does not train
 
@@ -100,13 +99,17 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as refusal:
             if from_signal(refusal):
                 raise
-            give_up("%s: %s" % (type(refusal).__name__, refusal))
+            _refused(refusal)
             return None
         finally:
             if state.window is None:  # the cost of traced steps is not taken off the budget of later ones
                 state.clock_ns += now() - start
 
     return guarded
+
+
+def _refused(why: Exception) -> None:
+    give_up("%s: %s" % (type(why).__name__, why))
 
 
 def give_up(why: str) -> None:
@@ -122,7 +125,7 @@ def seek(optimizer: Any = None) -> None:
     of the optimizer's parameters; for a loop without an optimizer, the current device."""
     if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
         return
-    try:
+    with Attempt(_refused):
         device = None
         if optimizer is not None:  # groups may be empty
             held = (one.device for group in optimizer.param_groups for one in group["params"])
@@ -132,10 +135,6 @@ def seek(optimizer: Any = None) -> None:
         found = accelerators.find(sys.modules["torch"], device)
         if found is not None:
             adopt(found)
-    except Exception as refusal:
-        if from_signal(refusal):
-            raise
-        give_up("%s: %s" % (type(refusal).__name__, refusal))
 
 
 def adopt(found: Any) -> None:
@@ -172,7 +171,8 @@ def _may_look() -> bool:
     here = now()
     state.clock_since = state.clock_since or here
     share = (here - state.clock_since) // BUDGET_SHARE
-    allowed = max(BUDGET_NS * max(state.arrivals, state.trained), share) + BUDGET_NS * ADVANCE
+    ahead = BUDGET_NS * FIRST_LOOKS  # short runs are to be seen, too
+    allowed = max(BUDGET_NS * max(state.arrivals, state.trained), share) + ahead
     return state.window is not None or state.clock_ns <= allowed
 
 

@@ -11,9 +11,8 @@ from zlib import crc32
 
 from . import clocks, input_ops, wire
 from .batch_contents import padding, sizes, views
-from .guard import attributes, from_signal, quiet, replace
+from .guard import attributes, dispatching, from_signal, quiet, replace, without_overrides
 from .hints import TYPE_CHECKING, Any, Callable
-from .overrides import dispatching, without_overrides
 from .state import state
 from .transforms import close_watch, open_watch
 
@@ -22,61 +21,19 @@ if TYPE_CHECKING:
 
 TRANSFORMS_EVERY = 4  # sampled fetches for each one whose transforms are timed
 FIRST_BATCHES = 8  # of an iterable data set in each worker, to see whether two workers give the same
-_names: dict[str, int] = {}
-
-
-def begin_batch(dataset: Any, fetches: int) -> None:
-    """A sampled fetch begins: reset its counters."""
-    state.unpack_ns = state.unpacked = 0
-    close_watch()  # a fetch that failed has left it open
-    if fetches % TRANSFORMS_EVERY == 0:
-        open_watch(dataset)
-
-
-@without_overrides
-def end(start: int, thing: int, place: int, iterates: bool, data: Any) -> None:
-    """It is over; ``place`` counts the fetches of this process from 1."""
-    if state.unpack_ns:
-        state.row(wire.UNPACK, start, 0, state.unpack_ns, state.unpacked, thing=thing)
-    for name, spent in close_watch().items():
-        state.row(wire.TRANSFORM, start, 0, spent, _number(name), thing=thing)
-    if iterates and state.worker and place <= FIRST_BATCHES:
-        state.row(wire.FIRST_BATCH, start, 0, _checksum(data)[0], place, thing=thing)
-
-
-def _checksum(data: Any) -> tuple[int, int]:
-    """(checksum of the first 64 KiB of each part, bytes of all parts)."""
-    checksum, size = 0, 0
-    for part in views(data) if not dispatching() else ():
-        size += part.nbytes
-        checksum = crc32(part[: 1 << 16], checksum)
-    return checksum, size
-
-
-def _number(name: str) -> int:
-    """A number for a transform's class, written out once per process."""
-    number = _names.get(name)
-    if number is None:
-        number = _names[name] = len(_names) + 1
-        state.writer.fact(fact="transform", number=number, name=name)
-    return number
-
-
-CARGO_EVERY = 16  # sampled fetches for each one whose batch is described
+CONTENTS_EVERY = 16  # sampled fetches for each one whose batch is described
 WATCHED = 64  # dataset indices whose samples are compared across epochs
 CLOSE_EVERY_NS = 2_000_000  # in a worker: of fetches faster than this only every n-th is sampled
+FILES_AT_MOST = 64  # names per process that are written down
 
 
-class Ledger:
-    """What the fetches of this process have added up to."""
+class _Process:
+    """What the fetches of this process have added up to; ``skip`` = how many the next sample is away."""
 
-    fetches = 0
-    close = 0
-    skip = 0
-    collate = (0, 0)
-
-
-ledger = Ledger()
+    fetches = sampled = skip = 0
+    collate = (0, 0)  # wall and CPU time of the latest
+    transforms: dict[str, int] = {}  # noqa: RUF012  (numbers of classes, each written out once)
+    hears_opens = False
 
 
 def patch_worker(module: Any) -> None:
@@ -89,7 +46,7 @@ def open_fetch(iterator: Any) -> Any:
     """In the loop's own process: sample the next fetch of this iterator, and only that one."""
     fetcher = iterator.__dict__.get("_dataset_fetcher")
     if fetcher is not None and "fetch" not in fetcher.__dict__:
-        if not ledger.close:
+        if not _Process.sampled:
             quiet(watch_opens)()  # this process fetches for itself: it notes the files that fetches open
         original = type(fetcher).fetch
         fetcher.fetch = lambda index: _closely(original, fetcher, index)
@@ -102,25 +59,13 @@ def close_fetch(fetcher: Any) -> None:
         fetcher.__dict__.pop("fetch", None)
 
 
-def _timed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Stands for the user's collate function during one fetch."""
-
-    def collate(samples: Any) -> Any:
-        start, cpu = now(), thread_time_ns()
-        batch = function(samples)
-        ledger.collate = (now() - start, thread_time_ns() - cpu)
-        return batch
-
-    return collate
-
-
 def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        if ledger.skip <= 0:
+        if _Process.skip <= 0:
             return _closely(original, self, possibly_batched_index)
-        ledger.skip -= 1  # a worker samples every fetch, unless fetches are very fast
+        _Process.skip -= 1  # a worker samples every fetch, unless fetches are very fast
         data = original(self, possibly_batched_index)
-        ledger.fetches += 1
+        _Process.fetches += 1
         return data
 
     return fetch
@@ -129,9 +74,12 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
 def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     begin = now()
     before = _readings()
-    state.in_fetch, state.decode_ns, state.opens, ledger.collate = get_ident(), 0, 0, (0, 0)
+    state.in_fetch, state.opens, _Process.collate = get_ident(), 0, (0, 0)
+    input_ops.reset()
     dataset, collate = fetcher.dataset, fetcher.collate_fn
-    begin_batch(dataset, ledger.close)
+    close_watch()  # a fetch that failed has left it open
+    if _Process.sampled % TRANSFORMS_EVERY == 0:
+        open_watch(dataset)
     fetcher.dataset = _watched(fetcher, index) or dataset
     fetcher.collate_fn = _timed(collate)
     state.writer.post(wire.FETCHING, get_native_id())
@@ -145,11 +93,23 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         fetcher.dataset, fetcher.collate_fn = dataset, collate
     _write(before, (start, taken, cpu, process), index, data)
     iterates = hasattr(fetcher, "dataset_iter")
-    end(start, _thing(), ledger.fetches, iterates, data)
-    if iterates and ledger.fetches < FIRST_BATCHES:
-        ledger.skip = 0
+    _write_parts(start, iterates, data)
+    if iterates and _Process.fetches < FIRST_BATCHES:
+        _Process.skip = 0
     state.cost_ns += now() - begin - taken
     return data
+
+
+def _timed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Stands for the user's collate function during one fetch."""
+
+    def collate(samples: Any) -> Any:
+        start, cpu = now(), thread_time_ns()
+        batch = function(samples)
+        _Process.collate = (now() - start, thread_time_ns() - cpu)
+        return batch
+
+    return collate
 
 
 def _thing() -> int:
@@ -170,23 +130,20 @@ def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data
         late - early if late != wire.NOTHING != early else wire.NOTHING
         for late, early in zip(books, before[2])
     )
-    ledger.fetches += 1
-    ledger.close += 1
+    major, system, mapped = (late - early for late, early in zip(faults, before[1]))
+    _Process.fetches += 1
+    _Process.sampled += 1
     samples = len(index) if hasattr(index, "__len__") else 1
-    thing = _thing()
-    state.row(wire.FETCH, start, taken, cpu, queue, process, stored, faults[0] - before[1][0], thing)
-    state.row(
-        wire.BATCH, start, ledger.collate[0], ledger.collate[1], samples, read, faults[1] - before[1][1],
-        state.decode_ns, thing,
-    )  # fmt: skip
-    mapped = faults[2] - before[1][2]
-    state.row(wire.COUNT, start, 0, ledger.fetches, state.opens, calls, mapped, thing=thing)
+    thing, (collate, collate_cpu) = _thing(), _Process.collate
+    state.row(wire.FETCH, start, taken, cpu, queue, process, stored, major, thing)
+    state.row(wire.BATCH, start, collate, collate_cpu, samples, read, system, input_ops.decoded.cpu_ns, thing)
+    state.row(wire.COUNT, start, 0, _Process.fetches, state.opens, calls, mapped, thing=thing)
     input_ops.note(start, thing)
-    if ledger.close % CARGO_EVERY == 1:
+    if _Process.sampled % CONTENTS_EVERY == 1:
         _note_contents(start, thing, data)
     if state.worker:  # a sample takes 12 us: at most 1 % of the worker's time, and few rows
         fast = int(1_200_000 / max(taken, 1_000)) if taken < CLOSE_EVERY_NS else 0
-        ledger.skip = max(fast, state.floor - 1)
+        _Process.skip = max(fast, state.floor - 1)
 
 
 @without_overrides
@@ -197,6 +154,27 @@ def _note_contents(start: int, thing: int, data: Any) -> None:
     places, padded = padding(data)
     if places:
         state.row(wire.PADDING, start, 0, places, padded, thing=thing)
+
+
+@without_overrides
+def _write_parts(start: int, iterates: bool, data: Any) -> None:
+    for name, spent in close_watch().items():
+        number = _Process.transforms.get(name)
+        if number is None:
+            number = _Process.transforms[name] = len(_Process.transforms) + 1
+            state.writer.fact(fact="transform", number=number, name=name)
+        state.row(wire.TRANSFORM, start, 0, spent, number, thing=_thing())
+    if iterates and state.worker and _Process.fetches <= FIRST_BATCHES:
+        state.row(wire.FIRST_BATCH, start, 0, _checksum(data)[0], _Process.fetches, thing=_thing())
+
+
+def _checksum(data: Any) -> tuple[int, int]:
+    """(checksum of the first 64 KiB of each part, bytes of all parts)."""
+    checksum, size = 0, 0
+    for part in views(data) if not dispatching() else ():
+        size += part.nbytes
+        checksum = crc32(part[: 1 << 16], checksum)
+    return checksum, size
 
 
 class Watched:
@@ -248,15 +226,11 @@ def _asked_one_by_one(dataset: Any) -> bool:
     return plain and not hasattr(kind, "__getitems__") and "__getitems__" not in attributes(dataset)
 
 
-FILES_AT_MOST = 64  # names per process that are written down
-_watching: list[bool] = []
-
-
 def watch_opens() -> None:
     """Count files opened during fetches. An audit hook is invisible to the user's tracebacks."""
-    if _watching:
+    if _Process.hears_opens:
         return
-    _watching.append(True)
+    _Process.hears_opens = True
     seen: set[str] = set()
     direct = getattr(os, "O_DIRECT", 0)
 

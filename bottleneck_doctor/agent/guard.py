@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import get_ident
 
 from .hints import Any, Callable
 
@@ -28,6 +29,22 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
+class Attempt:
+    """A block whose exceptions are given to ``failed``, but for those that a signal handler raised."""
+
+    def __init__(self, failed: Callable[[Exception], object]) -> None:
+        self.failed = failed
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception) or from_signal(error):
+            return False
+        self.failed(error)
+        return True
+
+
 def attributes(thing: Any) -> dict[str, Any]:
     """What stands in the object's own ``__dict__``, without a call of its ``__getattr__``."""
     try:
@@ -47,6 +64,39 @@ def from_signal(error: BaseException) -> bool:
             if any(one is interrupted for one in (value if type(value) is tuple else (value,))):
                 return True
     return False
+
+
+postponed: list[tuple[int, BaseException]] = []  # (thread, exception), raised by that thread's next hook
+
+
+def postpone(error: BaseException) -> None:
+    """Keep what a signal handler raised where Python drops all exceptions, as in a callback of the collector.
+    The agent's own mistakes are dropped."""
+    if from_signal(error) or not isinstance(error, Exception):
+        postponed.append((get_ident(), error))
+
+
+def raise_postponed() -> None:
+    """Raise what was postponed in this thread, if anything was."""
+    for entry in postponed:
+        if entry[0] == get_ident():
+            postponed.remove(entry)
+            raise entry[1]
+
+
+def without_overrides(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """As ``quiet``, for a hook that asks tensors: torch calls no ``__torch_function__`` of the script."""
+
+    def plainly(*args: Any, **kwargs: Any) -> Any:
+        with sys.modules["torch"]._C.DisableTorchFunction():
+            return hook(*args, **kwargs)
+
+    return quiet(plainly)
+
+
+def dispatching() -> bool:
+    """Whether a dispatch mode of the script is on: it would be called for each of the agent's operators."""
+    return bool(sys.modules["torch"]._C._len_torch_dispatch_stack())
 
 
 def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
@@ -74,6 +124,19 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     if hasattr(original, "__code__"):
         wrapper._torchdynamo_inline = original
     put(owner, name, wrapper, original)
+
+
+def when_built(note: Callable[..., object]) -> Callable[[Any], Any]:
+    """For ``replace`` of an ``__init__``: ``note(object, the caller's frame, keywords)`` comes after it."""
+
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            quiet(note)(self, sys._getframe().f_back, kwargs)
+
+        return __init__
+
+    return build
 
 
 def put(owner: Any, name: str, value: Any, before: Any) -> None:

@@ -17,10 +17,10 @@ HOOKS = {
     "torch._dynamo.trace_rules": "compiler.patch_rules",
     "torch._dynamo.callback": "compiler.watch",
     "torch._dynamo.eval_frame": "loop_without_loader.patch_module",
-    "torch.serialization": "saving.patch_save",
+    "torch.serialization": "saving.patch",
     "torch.autograd": "training.patch_autograd",
-    "torch.autograd.profiler": "profiler_conflict.patch",
-    "torch.autograd.profiler_legacy": "profiler_conflict.patch",
+    "torch.autograd.profiler": "profiler.patch",
+    "torch.autograd.profiler_legacy": "profiler.patch",
     "torch.cuda.graphs": "compiler.patch_graphs",
     "torch.xpu.graphs": "compiler.patch_graphs",
     "torch.accelerator.graphs": "compiler.patch_graphs",
@@ -30,28 +30,26 @@ HOOKS = {
     "torch.distributed.distributed_c10d": "ranks.patch_collectives",
     "torch.distributed": "ranks.patch_package",
     "torch.distributed._functional_collectives": "ranks.patch_functional",
-    "torch.nn.parallel.data_parallel": "ranks.patch_data_parallel",
-    "torch.nn.parallel.distributed": "ranks.patch_distributed",
+    "torch.nn.parallel.data_parallel": "ranks.patch_models",
+    "torch.nn.parallel.distributed": "ranks.patch_models",
     "torch.distributed.fsdp._fully_shard._fsdp_param_group": "ranks.patch_sharded",
-    "torch.distributed.fsdp.fully_sharded_data_parallel": "ranks.patch_flat",
-    "deepspeed.runtime.engine": "ranks.patch_zero",
+    "torch.distributed.fsdp.fully_sharded_data_parallel": "ranks.patch_models",
+    "deepspeed.runtime.engine": "ranks.patch_models",
     "torchdata.stateful_dataloader.worker": "worker.patch",
     "torchdata.stateful_dataloader.stateful_dataloader": "loader.patch_stateful",
-    "logging": "saving.patch_logging",
+    "logging": "saving.patch",
     "os": "saving.patch_os",
-    "tqdm.std": "saving.patch_tqdm",
-    "tensorboard.summary.writer.event_file_writer": "saving.patch_event_writer",
-    "safetensors.torch": "saving.patch_safetensors",
-    "lightning.fabric.utilities.cloud_io": "saving.patch_lightning",
-    "lightning_fabric.utilities.cloud_io": "saving.patch_lightning",
+    "tqdm.std": "saving.patch",
+    "tensorboard.summary.writer.event_file_writer": "saving.patch",
+    "safetensors.torch": "saving.patch",
+    "lightning.fabric.utilities.cloud_io": "saving.patch",
+    "lightning_fabric.utilities.cloud_io": "saving.patch",
 }
-# On top of those: how long an iterator takes to end its workers.
-ABOVE = {"torch.utils.data.dataloader": "worker.patch_stops"}
 
 
-def tables() -> list[Table]:
+def table() -> Table:
     """What is to be called for each module, each function loaded when its module has come."""
-    return [{module: late(where) for module, where in one.items()} for one in (HOOKS, ABOVE)]
+    return {module: late(where) for module, where in HOOKS.items()}
 
 
 def late(where: str) -> Callable[[Any], None]:

@@ -26,35 +26,6 @@ DECODERS = {
     "decord.video_reader": ("VideoReader.get_batch",),
     "torchcodec.decoders._video_decoder": ("VideoDecoder.get_frames_at", "VideoDecoder.get_frame_at"),
 }
-
-
-def decoders() -> dict[str, Callable[[Any], None]]:
-    """``{module: callback}`` for every decoder that we know."""
-    return {module: _decoder_patcher(names) for module, names in DECODERS.items()}
-
-
-def _decoder_patcher(names: tuple[str, ...]) -> Callable[[Any], None]:
-    return lambda module: replace_each(module, names, _timed_decoder)
-
-
-_decoding = [0]
-
-
-def _timed_decoder(original: Callable[..., Any]) -> Callable[..., Any]:
-    def decode(*args: Any, **kwargs: Any) -> Any:
-        if not state.in_fetch or _decoding[0]:
-            return original(*args, **kwargs)
-        _decoding[0] = 1
-        start = thread_time_ns()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            _decoding[0] = 0
-            state.decode_ns += thread_time_ns() - start
-
-    return decode
-
-
 # module -> where whole blocks come out, so that reading line by line costs nothing extra
 UNPACKERS = {
     "zlib": ("decompress",),
@@ -67,90 +38,53 @@ UNPACKERS = {
     "lz4.frame": ("decompress",),
     "zstandard": ("decompress",),
 }
-
-
-def unpackers() -> dict[str, Callable[[Any], None]]:
-    """``{module: callback}`` for every way to unpack that we know."""
-    return {module: _unpacker_patcher(names) for module, names in UNPACKERS.items()}
-
-
-def _unpacker_patcher(names: tuple[str, ...]) -> Callable[[Any], None]:
-    return lambda module: replace_each(module, names, _timed_unpacker)
-
-
-_unpacking = [0]
-
-
-def _timed_unpacker(original: Callable[..., Any]) -> Callable[..., Any]:
-    def unpack(*args: Any, **kwargs: Any) -> Any:
-        if not state.in_fetch or _unpacking[0]:
-            return original(*args, **kwargs)
-        _unpacking[0] = 1
-        start = thread_time_ns()
-        try:
-            data = original(*args, **kwargs)
-        finally:
-            _unpacking[0] = 0
-            state.unpack_ns += thread_time_ns() - start
-        state.unpacked += len(data) if isinstance(data, bytes) else 0
-        return data
-
-    return unpack
-
-
 # module -> what reads a container's table of contents
-CONTAINERS = {
-    "zipfile": ("ZipFile.__init__",),
-    "tarfile": ("TarFile.__init__", "TarFile.getmembers"),
+CONTAINERS = {"zipfile": ("ZipFile.__init__",), "tarfile": ("TarFile.__init__", "TarFile.getmembers")}
+# The same of those that open the file in C: no audit event says so.
+UNHEARD = {
     "h5py._hl.files": ("File.__init__",),
     "tables.file": ("File.__init__",),
     "pyarrow.parquet.core": ("ParquetFile.__init__",),
 }
-UNHEARD = ("h5py._hl.files", "tables.file", "pyarrow.parquet.core")  # they open in C: no audit event says so
 FILES_AT_MOST = 64
 
 
-def containers() -> dict[str, Callable[[Any], None]]:
-    """``{module: callback}`` for every container that we know."""
-    return {
-        module: _container_patcher(names, _timed_container(module in UNHEARD))
-        for module, names in CONTAINERS.items()
-    }
-
-
-def _container_patcher(names: tuple[str, ...], build: Callable[[Any], Any]) -> Callable[[Any], None]:
-    return lambda module: replace_each(module, names, build)
-
-
-class Opened:
-    """What the containers opened during this fetch have cost so far."""
+class _Spent:
+    """Of one kind of call during this fetch. Calls inside of a call are the outer one's."""
 
     def __init__(self) -> None:
-        self.depth = self.count = self.taken_ns = self.cpu_ns = 0
         self.files: set[str] = set()
+        self.inside = False
+        self.reset()
+
+    def reset(self) -> None:
+        """A fetch begins."""
+        self.count = self.wall_ns = self.cpu_ns = self.bytes = 0
 
 
-opened = Opened()
+decoded, unpacked, opened = _Spent(), _Spent(), _Spent()
 
 
-def _timed_container(unheard: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _timed(spent: _Spent, unheard: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
-        def open_container(*args: Any, **kwargs: Any) -> Any:
-            if not state.in_fetch or opened.depth or (unheard and not _named(args)):
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not state.in_fetch or spent.inside or (unheard and not _named(args)):
                 return original(*args, **kwargs)
-            opened.depth = 1
+            spent.inside = True
             start, cpu = now(), thread_time_ns()
             try:
-                return original(*args, **kwargs)
+                data = original(*args, **kwargs)
             finally:
-                opened.depth = 0
-                opened.count += 1
-                opened.taken_ns += now() - start
-                opened.cpu_ns += thread_time_ns() - cpu
+                spent.inside = False
+                spent.count += 1
+                spent.wall_ns += now() - start
+                spent.cpu_ns += thread_time_ns() - cpu
                 if unheard:
-                    _say(args)
+                    _note_file(args)
+            spent.bytes += len(data) if isinstance(data, bytes) else 0
+            return data
 
-        return open_container
+        return call
 
     return build
 
@@ -161,7 +95,7 @@ def _named(args: tuple[Any, ...]) -> bool:
 
 
 @quiet
-def _say(args: tuple[Any, ...]) -> None:
+def _note_file(args: tuple[Any, ...]) -> None:
     """Stands for the open event that a library in C does not raise."""
     state.opens += 1
     path = os.fsdecode(args[1])
@@ -170,13 +104,28 @@ def _say(args: tuple[Any, ...]) -> None:
         state.writer.fact(fact="file", path=path)
 
 
+def reset() -> None:
+    """A sampled fetch begins."""
+    for spent in (decoded, unpacked, opened):
+        spent.reset()
+
+
 def note(start_ns: int, thing: int) -> None:
-    """A fetch is over: write down what its containers cost, and begin anew."""
+    """It is over: a row of what was unpacked, and one of what was opened, if anything was."""
+    if unpacked.cpu_ns:
+        state.row(wire.UNPACK, start_ns, 0, unpacked.cpu_ns, unpacked.bytes, thing=thing)
     if opened.count:
-        state.row(wire.CONTAINER, start_ns, opened.taken_ns, opened.count, opened.cpu_ns, thing=thing)
-    opened.count = opened.taken_ns = opened.cpu_ns = 0
+        state.row(wire.CONTAINER, start_ns, opened.wall_ns, opened.count, opened.cpu_ns, thing=thing)
 
 
 def watchers() -> list[Table]:
     """``{module: callback}`` for every decoder, way to unpack and container that we know."""
-    return [decoders(), unpackers(), containers()]
+    kinds = (
+        (DECODERS, _timed(decoded)), (UNPACKERS, _timed(unpacked)),
+        (CONTAINERS, _timed(opened)), (UNHEARD, _timed(opened, unheard=True)),
+    )  # fmt: skip
+    return [{module: _patcher(names, build) for module, names in table.items()} for table, build in kinds]
+
+
+def _patcher(names: tuple[str, ...], build: Callable[[Any], Any]) -> Callable[[Any], None]:
+    return lambda module: replace_each(module, names, build)

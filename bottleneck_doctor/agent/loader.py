@@ -14,11 +14,10 @@ from time import process_time_ns, thread_time_ns
 from . import clocks, compiler, device_clock, wire
 from .fetch import close_fetch, open_fetch
 from .grad_mode import await_forward
-from .guard import quiet, replace, undo
+from .guard import postponed, quiet, raise_postponed, replace, undo, when_built
 from .hints import Any, Callable, FrameType
 from .loader_facts import OlderLoader, loader_facts
 from .loop_without_loader import tell_place
-from .postponed import postponed, raise_postponed
 from .profiler import end_window
 from .state import IteratorCounts, state
 from .stop import due, stop
@@ -64,15 +63,16 @@ def close_sampler(iterator: Any, loader: int, begins: bool = False) -> None:
 
 def patch(module: Any) -> None:
     """``module`` is torch.utils.data.dataloader."""
-    replace(module.DataLoader, "__init__", _construction)
+    replace(module.DataLoader, "__init__", when_built(_describe))
     replace(module.DataLoader, "__iter__", _epoch)
     replace(module._BaseDataLoaderIter, "__init__", _iterator)
     replace(module._BaseDataLoaderIter, "__next__", _arrival)
+    replace(module._MultiProcessingDataLoaderIter, "_shutdown_workers", stops)
 
 
 def patch_stateful(module: Any) -> None:
     """``module`` is torchdata.stateful_dataloader.stateful_dataloader: its loader calls none of torch's."""
-    replace(module.StatefulDataLoader, "__init__", _construction)
+    replace(module.StatefulDataLoader, "__init__", when_built(_describe))
     replace(module.StatefulDataLoader, "__iter__", _epoch)
     replace(module._StatefulMultiProcessingDataLoaderIter, "_shutdown_workers", stops)
 
@@ -120,14 +120,6 @@ def _describe(loader: Any, frame: FrameType | None = None, kwargs: dict[str, Any
         state.writer.fact(
             fact="loader", thing=number_of(loader), at_ns=now(), origin="%d:%d" % origin, **facts
         )
-
-
-def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        _describe(self, sys._getframe().f_back, kwargs)
-
-    return __init__
 
 
 def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,7 +270,7 @@ def _settle(account: IteratorCounts) -> None:
             _learn(account)
     state.catch_up(account)
     account.seen = (state.backwards, state.optimizer_steps)
-    account.beside = state.pacer.arrivals if state.pacer is not None else 0
+    account.paced = state.pacer.arrivals if state.pacer is not None else 0
     state.sampled = account
     listen()
     if state.stop_at and due():
@@ -315,7 +307,7 @@ def _learn(account: IteratorCounts) -> None:
     pacer = state.pacer
     if account.rate[0]:
         state.trained_on = account.loader
-        state.pacer = account if pacer is None or pacer.arrivals == account.beside else pacer
+        state.pacer = account if pacer is None or pacer.arrivals == account.paced else pacer
     elif pacer is account:
         state.pacer = None
 

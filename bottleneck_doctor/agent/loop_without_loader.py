@@ -48,7 +48,7 @@ def _forked() -> None:
 
 at_fork(_forked)
 undo.append(lambda: _forget())
-_told: set[tuple[str, int]] = set()
+_reported: set[tuple[str, int]] = set()
 
 
 @quiet
@@ -263,9 +263,9 @@ def _forget() -> None:
 def tell_place(frame: FrameType | None, fact: str = "loop", thing: int = 0) -> None:
     """Once: where the training stands in the source, from the backward pass up to the script's own module; or
     where it asks a loader for a batch."""
-    if (fact, thing) in _told or (thing and len(_told) > PLACES_AT_MOST):
+    if (fact, thing) in _reported or (thing and len(_reported) > PLACES_AT_MOST):
         return
-    _told.add((fact, thing))
+    _reported.add((fact, thing))
     chain: list[tuple[str, int, str]] = []
     while frame is not None and len(chain) < FRAMES_AT_MOST:
         code = frame.f_code

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import weakref
 
-from .guard import quiet, replace
-from .hints import Any, Callable, FrameType
-from .overrides import dispatching, without_overrides
+from .guard import dispatching, replace, when_built, without_overrides
+from .hints import Any, FrameType
 from .state import _users_frame, state
 
 DESCRIBED_AT_MOST = 10_000  # parameters
@@ -20,19 +19,10 @@ _known: dict[int, Any] = {}
 
 def watch(module: Any) -> None:
     """``module`` is torch.optim.optimizer: remember which line built each optimizer."""
-    replace(module.Optimizer, "__init__", _construction)
+    replace(module.Optimizer, "__init__", when_built(_remember))
 
 
-def _construction(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        _remember(self, sys._getframe().f_back)
-
-    return __init__
-
-
-@quiet
-def _remember(optimizer: Any, frame: FrameType) -> None:
+def _remember(optimizer: Any, frame: FrameType | None, _: object) -> None:
     found = _users_frame(frame)
     _alive.add(optimizer)
     if found is not None and len(_made) < 256:
@@ -47,30 +37,24 @@ def note(optimizer: Any, closure: bool) -> None:
         return
     _known[id(optimizer)] = weakref.ref(optimizer)
     _alive.add(optimizer)
-    state.writer.fact(fact="optimizer", closure=closure, **describe(optimizer))
+    state.writer.fact(fact="optimizer", closure=closure, **_describe(optimizer))
     for one in _tables(optimizer):
         state.writer.fact(fact="gradient_rows", **_rows(one))
 
 
 def trained() -> set[int]:
     """The ``id`` of each tensor that an optimizer updates; none before the first has stepped."""
-    return {id(one) for each in known() for one in tensors(each)}
+    return {id(one) for each in (list(_alive) if _known else ()) for one in _tensors(each)}
 
 
-def known() -> list[Any]:
-    """The optimizers that live; none before the first has stepped."""
-    return list(_alive) if _known else []
-
-
-def tensors(optimizer: Any) -> list[Any]:
-    """All that it updates."""
+def _tensors(optimizer: Any) -> list[Any]:
     return [one for group in optimizer.param_groups for one in group["params"]]
 
 
-def describe(optimizer: Any) -> dict[str, Any]:
+def _describe(optimizer: Any) -> dict[str, Any]:
     """Its class, how it steps, and what its parameters are like."""
     group = optimizer.param_groups[0]
-    updated = tensors(optimizer)[:DESCRIBED_AT_MOST]
+    updated = _tensors(optimizer)[:DESCRIBED_AT_MOST]
     kernels = [one for one in updated if one.dim() == 4 and one.shape[1] > 1 and one.shape[2] > 1]
     file, line = _made.get(id(optimizer), ("", 0))
     return {
@@ -97,7 +81,7 @@ def _tables(optimizer: Any) -> list[Any]:
         return []
     matrices = [
         one
-        for one in tensors(optimizer)
+        for one in _tensors(optimizer)
         if one.dim() == 2 and one.shape[0] >= ROWS_AT_LEAST and one.device.type == "cpu"
     ]
     torch: Any = sys.modules["torch"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import atexit
 import sys
 
-from . import profiler_conflict, wire
+from . import wire
 from .clocks import now, thread_cpu
-from .guard import at_fork, from_signal, quiet, undo
-from .hints import TYPE_CHECKING, Any
+from .guard import Attempt, at_fork, quiet, replace, undo
+from .hints import TYPE_CHECKING, Any, Callable
 from .state import OTHERS_AT_MOST, state
 
 if TYPE_CHECKING:
@@ -162,16 +162,12 @@ class ProfilerWindow:
 
     def _anew(self) -> bool:
         """Drop the recording and record the next step; AGAIN_AT_MOST times, for AGAIN_NS."""
-        try:
-            self.before.append(thread_cpu() - self.cpu)
+        self.before.append(thread_cpu() - self.cpu)
+        self.running = False
+        with Attempt(type):  # the script may have ended it
             sys.modules["torch"].autograd._disable_profiler_legacy()
-            self.running = False
             if len(self.before) < AGAIN_AT_MOST and now() - self.begun < AGAIN_NS:
                 self._record()
-        except Exception as problem:  # the script has ended it
-            if from_signal(problem):
-                raise
-            self.running = False
         self.short = not self.running
         if self.short:
             state.row(wire.PROFILER_WINDOW, self.begun, now() - self.begun)
@@ -248,7 +244,6 @@ def attach(control: Control) -> None:
         _sets_no_pace(now() - begun)
 
     control.on_profile = wish
-    profiler_conflict.before[:] = [leave]
     at_fork(lambda: leave(True), "before")
     undo.append(leave)
 
@@ -297,3 +292,31 @@ def _closed() -> None:
         state.writer.post(wire.WINDOW, state.control.windows_done)
         if window is not None and window.short:
             state.control.ask_again()
+
+
+# What torch's profilers call, and whether one is on from then on. Our windows call torch by other names.
+NAMES = {
+    "_prepare_profiler": True, "_enable_profiler": True, "_disable_profiler": False,
+    "_enable_profiler_legacy": True, "_disable_profiler_legacy": False,
+}  # fmt: skip
+prepared = [False]  # a profiler of the script's is in warm-up, which torch does not tell, or on
+
+
+def patch(module: Any) -> None:
+    """``module`` is torch.autograd.profiler, or profiler_legacy. The agent's window ends before a profiler of
+    the script's begins: torch refuses a second one, and ends the process if one was only prepared."""
+    for name, begins in NAMES.items():
+        replace(module, name, _noting(begins))
+
+
+def _noting(begins: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def build(original: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            if begins:
+                leave()
+            prepared[0] = begins
+            return original(*args, **kwargs)
+
+        return noting
+
+    return build

@@ -15,9 +15,8 @@ from time import thread_time_ns
 from . import wire
 from .clocks import run_queue
 from .compiler import outside_of_graphs
-from .guard import quiet, replace
+from .guard import quiet, replace, when_built, without_overrides
 from .hints import Any, Callable, FrameType
-from .overrides import without_overrides
 from .state import _users_frame, state
 
 BOOKS_AT = (12, 128, 1024, 8192)  # passes seen after which DDP's own logging data are copied, at most
@@ -144,29 +143,15 @@ def patch_package(module: Any) -> None:
     replace(module, "_broadcast_coalesced", _timed("broadcast"))
 
 
-def patch_data_parallel(module: Any) -> None:
-    """``module`` is torch.nn.parallel.data_parallel."""
-    replace(module.DataParallel, "__init__", _construction(_describe_data_parallel))
-
-
-def patch_distributed(module: Any) -> None:
-    """``module`` is torch.nn.parallel.distributed."""
-    replace(module.DistributedDataParallel, "__init__", _construction(_describe_distributed))
-
-
 def patch_sharded(module: Any) -> None:
     """``module`` is torch.distributed.fsdp._fully_shard._fsdp_param_group: of FSDP2, by ``fully_shard``."""
     replace(module.FSDPParamGroup, "__init__", _grouped)
 
 
-def patch_flat(module: Any) -> None:
-    """``module`` is torch.distributed.fsdp.fully_sharded_data_parallel: FSDP1, a class around the model."""
-    replace(module.FullyShardedDataParallel, "__init__", _construction(_describe_flat))
-
-
-def patch_zero(module: Any) -> None:
-    """``module`` is deepspeed.runtime.engine, whose class holds the model."""
-    replace(module.DeepSpeedEngine, "__init__", _construction(_describe_zero))
+def patch_models(module: Any) -> None:
+    """Describe each model that is given to a class of this module, by the table MODELS."""
+    name, describe = MODELS[module.__name__]
+    replace(getattr(module, name), "__init__", when_built(describe))
 
 
 def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -258,31 +243,43 @@ def _group() -> dict[str, Any]:
     }
 
 
-def _construction(describe: Callable[..., None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def build(original: Callable[..., Any]) -> Callable[..., Any]:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
-            describe(self, sys._getframe().f_back)
-
-        return __init__
-
-    return build
-
-
-@quiet
-def _describe_data_parallel(model: Any, frame: FrameType) -> None:
-    _write("dp", model, frame, {"devices": len(model.device_ids)})
+def _describe_wrapped(model: Any, frame: FrameType | None, _: object) -> None:
+    arguments = {name: repr(getattr(model, name)) for name in ARGUMENTS if hasattr(model, name)}
+    sizes = _sizes([one for one in model.parameters() if one.requires_grad])
+    if hasattr(model, "require_forward_param_sync"):
+        models.append(weakref.ref(model))
+        _fact("ddp", sizes, arguments, frame, devices=len(model.device_ids or [0]), **_group())
+    else:
+        _fact("dp", sizes, arguments, frame, devices=len(model.device_ids))
 
 
-@quiet
-def _describe_distributed(model: Any, frame: FrameType) -> None:
-    models.append(weakref.ref(model))
-    _write("ddp", model, frame, {"devices": len(model.device_ids or [0]), **_group()})
+def _describe_flat(model: Any, frame: FrameType | None, _: object) -> None:
+    flat = getattr(model._handle, "flat_param", None) if model._handle is not None else None
+    if flat is None:
+        return  # all of its parameters are those of modules that are wrapped themselves
+    resharded = getattr(model.sharding_strategy, "name", "") in ("FULL_SHARD", "HYBRID_SHARD")
+    whole = flat._unpadded_unsharded_size.numel() * flat.element_size()
+    _fact("fsdp", (len(flat._numels), whole), _sharding(resharded, model.mixed_precision), frame, **_group())
+
+
+def _describe_zero(engine: Any, frame: FrameType | None, _: object) -> None:
+    shared = [one for one in engine.module.parameters() if one.requires_grad]
+    whole = sum(getattr(one, "ds_numel", one.numel()) * one.element_size() for one in shared)
+    stage = {"stage": str(engine.zero_optimization_stage())}
+    _fact("zero", (len(shared), whole), stage, frame, **_group())
+
+
+MODELS: dict[str, tuple[str, Callable[..., None]]] = {
+    "torch.nn.parallel.data_parallel": ("DataParallel", _describe_wrapped),
+    "torch.nn.parallel.distributed": ("DistributedDataParallel", _describe_wrapped),
+    "torch.distributed.fsdp.fully_sharded_data_parallel": ("FullyShardedDataParallel", _describe_flat),
+    "deepspeed.runtime.engine": ("DeepSpeedEngine", _describe_zero),
+}
 
 
 def _grouped(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
-        sizes = _sizes(params)  # afterwards each rank has its own part
+        sizes = quiet(_sizes)(params)  # afterwards each rank has its own part
         original(self, params, *args, **kwargs)
         _describe_group_of(self, sizes, sys._getframe().f_back)
 
@@ -290,42 +287,23 @@ def _grouped(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @quiet
+def _describe_group_of(group: Any, sizes: tuple[int, int], frame: FrameType) -> None:
+    arguments = _sharding(group.post_forward_mesh_info is not None, group.mp_policy)
+    _fact("fsdp", sizes, arguments, frame, **_group())
+
+
 def _sizes(params: Any) -> tuple[int, int]:
+    """(parameters, bytes of them)."""
     return len(params), sum(one.numel() * one.element_size() for one in params)
 
 
-@quiet
-def _describe_group_of(group: Any, sizes: tuple[int, int], frame: FrameType) -> None:
-    policy = group.mp_policy
-    arguments = {
-        "resharded": str(group.post_forward_mesh_info is not None),
-        "param_dtype": str(policy.param_dtype), "reduce_dtype": str(policy.reduce_dtype),
-    }  # fmt: skip
-    _fact("fsdp", sizes, arguments, frame, _group())
-
-
-@quiet
-def _describe_flat(model: Any, frame: FrameType) -> None:
-    flat = getattr(model._handle, "flat_param", None) if model._handle is not None else None
-    if flat is None:
-        return  # all of its parameters are those of modules that are wrapped themselves
-    policy, whole = model.mixed_precision, flat._unpadded_unsharded_size.numel()
-    arguments = {
-        "resharded": str(getattr(model.sharding_strategy, "name", "") in ("FULL_SHARD", "HYBRID_SHARD")),
-        "param_dtype": str(policy.param_dtype), "reduce_dtype": str(policy.reduce_dtype),
-    }  # fmt: skip
-    _fact("fsdp", (len(flat._numels), whole * flat.element_size()), arguments, frame, _group())
-
-
-@quiet
-def _describe_zero(engine: Any, frame: FrameType) -> None:
-    shared = [one for one in engine.module.parameters() if one.requires_grad]
-    whole = sum(getattr(one, "ds_numel", one.numel()) * one.element_size() for one in shared)
-    _fact("zero", (len(shared), whole), {"stage": str(engine.zero_optimization_stage())}, frame, _group())
+def _sharding(resharded: bool, policy: Any) -> dict[str, str]:
+    types = {name: str(getattr(policy, name)) for name in ("param_dtype", "reduce_dtype")}
+    return {"resharded": str(resharded), **types}
 
 
 def _fact(
-    kind: str, sizes: tuple[int, int], arguments: dict[str, str], frame: FrameType, more: dict[str, Any]
+    kind: str, sizes: tuple[int, int], arguments: dict[str, str], frame: FrameType | None, **more: Any
 ) -> None:
     found = _users_frame(frame)
     state.writer.fact(
@@ -333,9 +311,3 @@ def _fact(
         file=found.f_code.co_filename if found else "", line=found.f_lineno if found else 0,
         function=found.f_code.co_name if found else "", **more,
     )  # fmt: skip
-
-
-def _write(kind: str, model: Any, frame: FrameType, more: dict[str, Any]) -> None:
-    arguments = {name: repr(getattr(model, name)) for name in ARGUMENTS if hasattr(model, name)}
-    shared = [one for one in model.parameters() if one.requires_grad]
-    _fact(kind, _sizes(shared), arguments, frame, {"buffers": sum(1 for _ in model.buffers()), **more})

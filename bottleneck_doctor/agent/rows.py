@@ -119,14 +119,13 @@ def _json(value: Any) -> str:
     if isinstance(value, float):
         return _FLOATS.get(float.__repr__(value)) or float.__repr__(value)
     if isinstance(value, dict):
-        return "{%s}" % ", ".join(_quoted(_key(name)) + ": " + _json(one) for name, one in value.items())
+        return "{%s}" % ", ".join(
+            _quoted(name if isinstance(name, str) else _json(name)) + ": " + _json(one)
+            for name, one in value.items()
+        )
     if isinstance(value, (list, tuple)):
         return "[%s]" % ", ".join(map(_json, value))
     return _quoted(str(value))
-
-
-def _key(name: Any) -> str:
-    return name if isinstance(name, str) else _json(name)
 
 
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -11,12 +11,11 @@ from time import monotonic_ns as now
 from time import thread_time_ns
 
 from . import device_clock, wire
-from .guard import put, quiet, replace
+from .guard import put, quiet, replace_each
 from .hints import Any, Callable, FrameType
 from .state import state
 
 CHECKPOINT, LOGGING, OTHER = "checkpoint", "logging", "flush"
-GROWS = -1
 ENDINGS = {
     CHECKPOINT: "pt pth ckpt safetensors bin pkl pickle pt2 model joblib msgpack onnx",
     LOGGING: "log txt csv tsv jsonl ndjson json yaml yml out err md html tfevents",
@@ -29,26 +28,31 @@ NAMES = (
     (CHECKPOINT, re.compile(r"ckpt|checkpoint|weights|snapshot")),
     (LOGGING, re.compile(r"(^|[^a-z])logs?([^a-z]|$)|tfevents|metrics?|history|events?\b")),
 )
-KEPT = 256  # files remembered of each kind; a training that names each checkpoint anew has more
+KEPT = 256  # files remembered; a training that names each checkpoint anew has more
 
 
 class Written:
     """What was written by this process, as far as hooks have seen it."""
 
     def __init__(self) -> None:
-        # By device and inode, which a rename leaves as they are.
-        self.saved: dict[Any, int] = {}  # files and folders of checkpoints
-        self.sizes: dict[Any, int] = {}  # of files of unknown kind, at the last flush
-        self.last = OTHER
+        self.saved: dict[tuple[int, int], None] = {}  # (device, inode), which a rename leaves as they are
 
     def checkpoint(self, target: Any) -> None:
-        """`torch.save` or one of its kind wrote there; ``target`` is a path, an open file or a buffer."""
-        self.last = CHECKPOINT
-        path, found = _place(target)
-        if found is not None:
-            _remember(self.saved, _key(found), 1)
-        if path:
-            _remember(self.saved, _key(os.stat(os.path.dirname(path) or ".")), 1)
+        """`torch.save` or one of its kind wrote there, a path or an open file: that file and its folder are
+        remembered. A buffer in memory is neither."""
+        if isinstance(target, (str, os.PathLike)):
+            path = os.path.abspath(os.fspath(target))
+        else:
+            try:
+                path = os.readlink("/proc/self/fd/%d" % target.fileno())
+            except (AttributeError, OSError, ValueError):  # io.UnsupportedOperation is the last two
+                return
+        for one in (path, os.path.dirname(path)):
+            key = _key(os.stat(one))
+            self.saved.pop(key, None)
+            self.saved[key] = None
+        while len(self.saved) > KEPT:
+            del self.saved[next(iter(self.saved))]
 
     def kind(self, target: Any) -> str:
         """What is forced to the disk: a descriptor, or what has a ``fileno``. What is neither is for the
@@ -58,31 +62,15 @@ class Written:
     def _kind(self, target: Any) -> str:
         number = target if isinstance(target, int) else target.fileno()
         found = os.fstat(number)
-        if stat.S_ISDIR(found.st_mode):  # makes the last rename in it durable
-            return CHECKPOINT if _key(found) in self.saved else self.last
-        self.last = self._of_file(number, found)
-        return self.last
-
-    def _of_file(self, number: int, found: os.stat_result) -> str:
-        key = _key(found)
-        if key in self.saved:
+        if _key(found) in self.saved:
             return CHECKPOINT
-        if not stat.S_ISREG(found.st_mode):
-            return LOGGING  # a terminal or a pipe
-        path = os.readlink("/proc/self/fd/%d" % number)
-        known = named(path)
-        if known:
-            return known
-        if self.last == CHECKPOINT and key not in self.sizes:
-            return CHECKPOINT  # written from a buffer that `torch.save` has just filled
-        before = self.sizes.get(key, found.st_size)
-        grows = before == GROWS or found.st_size > before
-        _remember(self.sizes, key, GROWS if grows else found.st_size)
-        return LOGGING if grows else OTHER  # what is kept open and grows is a record of the run
+        if stat.S_ISREG(found.st_mode):
+            return named(os.readlink("/proc/self/fd/%d" % number))
+        return OTHER if stat.S_ISDIR(found.st_mode) else LOGGING  # a terminal or a pipe
 
 
 def named(path: str) -> str:
-    """What a file is by its name, "" where that says nothing; ``last.pt.tmp`` is what it will be."""
+    """What a file is by its name; ``last.pt.tmp`` is what it will be."""
     folder, _, file = path.lower().rpartition("/")
     for ending in reversed(file.split(".")[1:]):
         if ending in KINDS:
@@ -91,84 +79,44 @@ def named(path: str) -> str:
         for kind, pattern in NAMES:
             if pattern.search(text):
                 return kind
-    return ""
-
-
-def _place(target: Any) -> tuple[str, os.stat_result | None]:
-    """The path and the inode of what was written; neither for a buffer in memory."""
-    if isinstance(target, (str, os.PathLike)):
-        path = os.path.abspath(os.fspath(target))
-        return path, os.stat(path)
-    try:
-        number = target.fileno()
-    except (AttributeError, OSError, ValueError):  # io.UnsupportedOperation is the last two
-        return "", None
-    return os.readlink("/proc/self/fd/%d" % number), os.fstat(number)
+    return OTHER
 
 
 def _key(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _remember(known: dict[Any, int], key: tuple[int, int], value: int) -> None:
-    known.pop(key, None)
-    known[key] = value
-    if len(known) > KEPT:
-        del known[next(iter(known))]
-
-
 written = Written()
-
-
 NOTED_NS = 20_000  # calls shorter than this are not worth a row
 
 
-def patch_save(module: Any) -> None:
-    """``module`` is torch.serialization; ``torch.save`` is the same function under another name."""
-    before = module.save
-    replace(module, "save", _timed("checkpoint"))
+LOGS = {
+    "logging": ("Handler.handle",),
+    "tqdm.std": ("tqdm.display",),
+    "tensorboard.summary.writer.event_file_writer": ("EventFileWriter.add_event", "EventFileWriter.flush"),
+}
+SAVES = {
+    "torch.serialization": ("save",),
+    "safetensors.torch": ("save_file",),
+    # Lightning's cloud_io saves into memory, and writes that to the file afterwards.
+    "lightning.fabric.utilities.cloud_io": ("_atomic_save",),
+    "lightning_fabric.utilities.cloud_io": ("_atomic_save",),
+}
+
+
+def patch(module: Any) -> None:
+    """Time what the tables name of this module."""
     torch: Any = sys.modules.get("torch")
-    if torch is not None and getattr(torch, "save", None) is before:
+    before = getattr(module, "save", None)
+    replace_each(module, SAVES.get(module.__name__, ()), _timed(CHECKPOINT))
+    replace_each(module, LOGS.get(module.__name__, ()), _timed(LOGGING))
+    if before is not None and getattr(torch, "save", None) is before:  # the same function by another name
         put(torch, "save", module.save, before)
-
-
-def patch_torch(module: Any) -> None:
-    """``module`` is torch, complete."""
-    serialization: Any = sys.modules.get("torch.serialization")
-    if serialization is not None and module.save is not serialization.save:
-        put(module, "save", serialization.save, module.save)
-
-
-def patch_logging(module: Any) -> None:
-    """``module`` is logging."""
-    replace(module.Handler, "handle", _timed("logging"))
 
 
 def patch_os(module: Any) -> None:
     """``module`` is os."""
-    for name in ("fsync", "fdatasync"):
-        replace(module, name, _synced)
-
-
-def patch_tqdm(module: Any) -> None:
-    """``module`` is tqdm.std."""
-    replace(module.tqdm, "display", _timed("logging"))
-
-
-def patch_event_writer(module: Any) -> None:
-    """``module`` is tensorboard.summary.writer.event_file_writer."""
-    replace(module.EventFileWriter, "add_event", _timed("logging"))
-    replace(module.EventFileWriter, "flush", _timed("logging"))
-
-
-def patch_safetensors(module: Any) -> None:
-    """``module`` is safetensors.torch."""
-    replace(module, "save_file", _timed("checkpoint"))
-
-
-def patch_lightning(module: Any) -> None:
-    """``module`` is Lightning's cloud_io: it saves into memory, and writes that to the file afterwards."""
-    replace(module, "_atomic_save", _timed("checkpoint"))
+    replace_each(module, ("fsync", "fdatasync"), _synced)
 
 
 _depth = [0]
@@ -183,7 +131,7 @@ def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             try:
                 return _watched(kind, original, args, kwargs, sys._getframe().f_back)
             finally:
-                if kind == "checkpoint":
+                if kind == CHECKPOINT:
                     _saved(args, kwargs)
 
         return operation

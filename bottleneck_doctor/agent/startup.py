@@ -20,71 +20,59 @@ LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
 )
-_marks = {"torch_begin_ns": 0, "torch_end_ns": 0}
-_told = [False]
-_before = [0, 0]  # what other modules, and torch's, had taken when torch was complete
+
+
+class _Marks:
+    """Instants, 0 = not yet; what importing other modules, and torch's, had taken when torch was complete."""
+
+    torch_begin_ns = torch_end_ns = 0
+    other_ns = torch_ns = 0
+    written = False
 
 
 @quiet
 def introduce() -> None:
-    """Write down who this process is."""
-    rank, world_size = _launched()
-    state.writer.fact(
-        fact="process", python="%d.%d.%d" % sys.version_info[:3], rank=rank, world_size=world_size
-    )
-    await_end()
-
-
-def _launched() -> tuple[int | None, int | None]:
-    """(rank, ranks in all) by the first launcher that tells both."""
-    for names in LAUNCHERS:
-        rank, count = [_number(os.environ.get(name)) for name in names]
-        if rank is not None and count is not None:
-            return rank, count
-    return None, None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    """Write down who this process is, its rank by the first launcher that sets both names. The hook on its
+    end is registered first, and so called last."""
+    named = [[os.environ.get(name, "") for name in names] for names in LAUNCHERS]
+    rank, size = next(([*map(int, one)] for one in named if all(map(str.isdigit, one))), (None, None))
+    python = "%d.%d.%d" % sys.version_info[:3]
+    state.writer.fact(fact="process", python=python, rank=rank, world_size=size)
+    atexit.register(ends)
+    undo.append(lambda: atexit.unregister(ends))
 
 
 def torch_begins(module: Any) -> None:
     """``module`` is torch.torch_version: among the first that torch imports."""
-    _marks["torch_begin_ns"] = now()
-    _before[0] = pace.other_ns
+    _Marks.torch_begin_ns = now()
+    _Marks.other_ns = pace.other_ns
 
 
 def torch_ends() -> None:
     """torch is imported: the imports since `torch_begins` are counted to it."""
-    _marks["torch_end_ns"] = now()
-    _before[0] = pace.other_ns - _before[0]
-    _before[1] = pace.torch_ns
+    _Marks.torch_end_ns = now()
+    _Marks.other_ns, _Marks.torch_ns = pace.other_ns - _Marks.other_ns, pace.torch_ns
 
 
 @quiet
 def tell(moves: bool = True) -> None:
     """The first batch is here, or the process ends without one: write down how long each phase took."""
-    _told[0] = True
-    other, late = pace.other_ns - _before[0], pace.torch_ns - _before[1]
+    _Marks.written = True
     state.writer.fact(
-        fact="startup", first_batch_ns=now() if moves else 0, imports_ns=max(0, other),
-        torch_late_ns=max(0, late), **_marks,
+        fact="startup", first_batch_ns=now() if moves else 0,
+        imports_ns=max(0, pace.other_ns - _Marks.other_ns),
+        torch_late_ns=max(0, pace.torch_ns - _Marks.torch_ns),
+        torch_begin_ns=_Marks.torch_begin_ns, torch_end_ns=_Marks.torch_end_ns,
     )  # fmt: skip
-
-
-def await_end() -> None:
-    """Note the time and two counts when the interpreter shuts down: from outside, a script that goes on after
-    its last batch looks like one that shuts down. Registered first, it is called last."""
-    atexit.register(ends)
-    undo.append(lambda: atexit.unregister(ends))
 
 
 @quiet
 def ends() -> None:
-    """The process, or what is watched of it, ends."""
+    """The process, or what is watched of it, ends: note the instant and two counts. From outside, a script
+    that goes on after its last batch looks like one that shuts down."""
     if state.worker:
         return
-    if _marks["torch_end_ns"] and not _told[0]:
+    if _Marks.torch_end_ns and not _Marks.written:
         tell(moves=False)
     state.catch_up(None)
     state.writer.fact(fact="exit", at_ns=now(), arrivals=state.arrivals, trained=state.trained)

@@ -29,19 +29,19 @@ class IteratorCounts:
     ``rate`` = (backward passes, optimizer steps) of the last sampled step, taken for the ``countdown`` steps
     from the arrival ``rested`` on until the next. ``seen`` = the counts when it began, ``left_ns`` = when its
     batch was there, ``spent_ns`` = nanoseconds of the loop's time that sampling it took
-    after that. ``beside`` = what the iterator whose steps count had arrived at by then. ``tallied`` =
+    after that. ``paced`` = what the iterator whose steps count had arrived at by then. ``tallied`` =
     the (arrivals, wait) that the process's totals hold already.
     """
 
     __slots__ = (
-        "arrivals", "beside", "countdown", "left_ns", "loader", "looked", "number", "rate", "rested", "seen",
+        "arrivals", "countdown", "left_ns", "loader", "looked", "number", "paced", "rate", "rested", "seen",
         "spent_ns", "tallied", "thread", "wait_ns",
     )  # fmt: skip
 
     def __init__(self, loader: int, number: int, thread: int) -> None:
         self.loader, self.number, self.thread = loader, number, thread
         self.arrivals = self.looked = self.wait_ns = self.countdown = self.left_ns = self.spent_ns = 0
-        self.beside = self.rested = 0
+        self.paced = self.rested = 0
         self.seen = self.rate = self.tallied = (0, 0)
 
 
@@ -92,8 +92,6 @@ class AgentState:
         self.trainer = 0  # the thread that steps the optimizer, by its small number
         self.threads: dict[int, int] = {}
         self.sites: dict[tuple[str, str, int], int] = {}
-        self.decode_ns = 0
-        self.unpack_ns = self.unpacked = 0
         self.opens = 0
         self.in_fetch = 0  # `get_ident` of the thread that is inside a sampled fetch
         self.feeder = 0  # the thread that serialises batches, of a worker

@@ -7,9 +7,8 @@ import sys
 from math import prod
 
 from . import optimizers
-from .guard import quiet
+from .guard import quiet, without_overrides
 from .hints import Any, Iterator
-from .overrides import without_overrides
 from .state import state
 
 NODES_AT_MOST = 4096  # of the graph, at some microseconds each, once
@@ -55,13 +54,8 @@ VARIABLES = (
 EARLY_BACKWARDS = 3  # in the warm-up: the graph is read in these backward passes only
 
 
-def note_settings(torch: Any) -> None:
-    """Write down once what holds when the training begins to move."""
-    state.writer.fact(fact="switches", **read(torch))
-
-
 def read(torch: Any) -> dict[str, Any]:
-    """JSON values; None for what this torch cannot say."""
+    """What holds when the training begins to move, as JSON values; None for what this torch cannot say."""
     sharing: Any = sys.modules.get("torch.multiprocessing")
     return {
         "anomaly": quiet(torch.is_anomaly_enabled)(),
@@ -140,21 +134,6 @@ def unused_share(loss: Any) -> float | None:
     if not unused:  # nearly always: most of what reading costs is spared
         return 0.0
     return unused / sum(map(_multiplications, graph))
-
-
-def work_behind(loss: Any, groups: dict[int, set[int]]) -> tuple[dict[frozenset[int], float], set[int]]:
-    """The multiplications behind a loss by the ``groups`` of tensors, by ``id``, that gradients reach; and
-    the tensors that the graph holds. Nothing of a graph too large to be walked."""
-    graph = list(nodes(loss))
-    if len(graph) >= NODES_AT_MOST:
-        return {}, set()
-    reaching = {key: _reaching(graph, tensors) for key, tensors in groups.items()}
-    work: dict[frozenset[int], float] = {}
-    for node in graph:
-        reached = frozenset(key for key, some in reaching.items() if node in some)
-        if count := _multiplications(node):
-            work[reached] = work.get(reached, 0) + count
-    return work, {id(getattr(node, "variable", None)) for node in graph}
 
 
 def _reaching(graph: list[Any], tensors: set[int]) -> set[Any]:

@@ -6,7 +6,7 @@ import os
 import sys
 from time import monotonic_ns as now
 
-from . import compiler, data_fn, device_clock, profiler, saving, startup, torch_settings, training
+from . import compiler, data_fn, device_clock, profiler, startup, torch_settings, training
 from .guard import quiet
 from .hints import Any
 from .state import state
@@ -36,7 +36,6 @@ def torch_arrived(torch: Any) -> None:
 
         ptrace_permission.let_in()
     compiler.know(torch)
-    saving.patch_torch(torch)
     state.seeking = bool(torch.version.cuda or getattr(torch.version, "hip", None)) or _other(torch)
     device_clock.on_found.append(_device_found)
     data_fn.look()
@@ -64,7 +63,7 @@ def settled() -> None:
     state.writer.fact(
         fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
     )  # fmt: skip
-    torch_settings.note_settings(torch)
+    state.writer.fact(fact="switches", **torch_settings.read(torch))
 
 
 def _other(torch: Any) -> bool:

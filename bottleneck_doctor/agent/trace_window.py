@@ -17,11 +17,12 @@ from __future__ import annotations
 import os
 import sys
 
-from . import profiler_conflict, wire
+from . import wire
 from .clocks import now
 from .compiler import can_detach
-from .guard import from_signal
+from .guard import Attempt, quiet
 from .hints import Any, Callable, FrameType
+from .profiler import prepared
 from .state import OTHERS_AT_MOST, state
 
 ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
@@ -37,7 +38,7 @@ def refusal(torch: Any, kind: str) -> str:
     supported = {str(one).rpartition(".")[2] for one in torch._C._autograd._supported_activities()}
     if ACTIVITIES.get(kind) not in supported:
         return "this build of torch cannot trace a device of the kind " + kind
-    if torch.autograd._profiler_enabled() or profiler_conflict.prepared[0]:
+    if torch.autograd._profiler_enabled() or prepared[0]:
         return "another profiler is on"
     other = next((one for one in os.environ if one in INJECTED or one.startswith("NSYS_")), "")
     if other:
@@ -181,16 +182,12 @@ class TraceWindow:
     def open(self) -> None:
         """Begin to warm up, unless another profiler is on or there is no room."""
         self.start = now()
-        try:
+        with Attempt(self._give_up):
             trace = self.accelerator.tracer() if _room() else "no room for a trace in the run folder"
             if isinstance(trace, str):
                 raise RuntimeError(trace)
             self.trace = trace
             trace.prepare()
-        except Exception as refusal:
-            if from_signal(refusal):
-                raise
-            self._give_up(refusal)
 
     def over(self, loader: int) -> bool:
         """The loop asks ``loader`` for its next batch, 0 = it has none: whether the window is over now."""
@@ -198,12 +195,8 @@ class TraceWindow:
             if state.thread() != self.thread:
                 self.others += 1
                 return self.others > OTHERS_AT_MOST
-            try:
+            with Attempt(self._give_up):
                 self._arrived(loader)
-            except Exception as refusal:
-                if from_signal(refusal):
-                    raise
-                self._give_up(refusal)
         elif self.closing is not None and now() - self.closed >= DETACH_NS:
             self._close()
         return self.trace is None and self.closing is None
@@ -212,28 +205,20 @@ class TraceWindow:
         """The process ends, or another profiler begins: what is recorded may do, and CUPTI may stay. A loop
         that ``goes_on`` after a fork is rid of it, though no child may find what kineto is to find."""
         if self.trace is not None:
-            try:
+            with Attempt(self._give_up):
                 self._save(goes_on)
-            except Exception as refusal:
-                if from_signal(refusal):
-                    raise
-                self._give_up(refusal)
         if self.closing is not None:
             self._close()
 
+    @quiet
     def name(self, kind: str, frame: FrameType | None) -> Callable[[], object] | None:
         """Name what begins now on this thread in the trace, ``bdoc#kind#site``, until the call that is given
         back; None while there is no trace."""
         if self.trace is None or not self.begun:
             return None
-        try:
-            stretch = self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame)))
-            stretch.__enter__()
-            return lambda: stretch.__exit__(None, None, None)
-        except Exception as problem:
-            if from_signal(problem):
-                raise
-            return None
+        stretch = self.trace.range("bdoc#%s#%d" % (kind, state.site(kind, frame)))
+        stretch.__enter__()
+        return lambda: stretch.__exit__(None, None, None)
 
     def _arrived(self, loader: int) -> None:
         if self.ended:
@@ -286,24 +271,13 @@ class TraceWindow:
 
     def _give_up(self, refusal: Exception) -> None:
         """What cannot be recorded is left alone; and why is written down."""
-        try:
+        with Attempt(type):  # the script may have ended it
             state.writer.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
             if self.trace is not None:
-                self._end("", self._is_sound())
-        except Exception as problem:  # the script has ended it
-            if from_signal(problem):
-                raise
+                # CUDA's runtime is not asked to let CUPTI go after an error that the device keeps.
+                self._end("", bool(quiet(self.accelerator.ready)()))
         if self.closing is None:
             self._note()
-
-    def _is_sound(self) -> bool:
-        """Whether CUDA's runtime may be asked to let CUPTI go: not after an error that the device keeps."""
-        try:
-            return bool(self.accelerator.ready())
-        except Exception as problem:
-            if from_signal(problem):
-                raise
-            return False
 
     def _end(self, path: str, detach: bool) -> None:
         trace, self.trace, self.closed = self.trace, None, now()

@@ -8,36 +8,18 @@ import sys
 from threading import get_native_id
 from time import monotonic_ns as now
 
-from . import (
-    compiler,
-    device_clock,
-    dropped_gradients,
-    loop_without_loader,
-    optimizers,
-    ranks,
-    torch_settings,
-    wire,
-)
+from . import compiler, device_clock, loop_without_loader, optimizers, ranks, torch_settings, wire
 from .compiler import unless_traced
-from .guard import at_fork, quiet, replace, undo
+from .guard import at_fork, postpone, postponed, quiet, raise_postponed, replace, undo
 from .hints import Any, Callable, Generator
-from .postponed import postpone, postponed, raise_postponed
 from .state import state
 
 ENGINE = "_engine_run_backward"  # of torch.autograd, since torch 2.3
-INPUTS = 3  # place of ``inputs`` among its arguments after the outputs
 
 
-class _TrainingHooks:
-    """What can be put on and taken off: functions as (owner, name, wrapper, original), and optimizers' hooks
-    as (torch's own table, number, hook): to register them anew each time would cost twenty microseconds."""
-
-    def __init__(self) -> None:
-        self.functions: list[tuple[Any, str, Any, Any]] = []
-        self.hooks: list[tuple[dict[int, Any], int, Any]] = []
-
-
-_patches = _TrainingHooks()
+# What can be put on and taken off: registering optimizers' hooks anew each time would cost 20 microseconds.
+_engine: list[tuple[Any, Any, Any]] = []  # (torch.autograd, the wrapper of ENGINE, torch's own)
+_optimizer_hooks: list[tuple[dict[int, Any], int, Any]] = []  # (torch's table, number in it, hook)
 
 
 def patch_autograd(module: Any) -> None:
@@ -46,7 +28,7 @@ def patch_autograd(module: Any) -> None:
     at_fork(listen)  # the child may train without any loader
     original = getattr(module, ENGINE)
     replace(module, ENGINE, _run_backward)
-    _patches.functions.append((module, ENGINE, getattr(module, ENGINE), original))
+    _engine.append((module, getattr(module, ENGINE), original))
 
 
 @quiet
@@ -56,16 +38,16 @@ def listen() -> None:
     if not state.resting:
         return
     state.resting = False
-    for owner, name, wrapper, original in _patches.functions:
-        if getattr(owner, name) is original:  # a wrapper of the script's stays where it is
-            setattr(owner, name, wrapper)
+    for module, wrapper, original in _engine:
+        if getattr(module, ENGINE) is original:  # a wrapper of the script's stays where it is
+            setattr(module, ENGINE, wrapper)
     _hook_optimizers()
 
 
 @quiet
 def _hook_optimizers() -> None:
     """Also before a graph is traced, which guards on how many hooks there are: from then on they stay on."""
-    for table, number, hook in _patches.hooks:
+    for table, number, hook in _optimizer_hooks:
         table[number] = hook
 
 
@@ -77,13 +59,12 @@ def rest() -> None:
     """Take them off until the next sampled step: on a short step even a wrapper that does nothing, cold in
     the caches, costs a microsecond or two. Graphs guard on optimizers' hooks: compiled, these stay on."""
     state.close, state.resting = False, True
-    dropped_gradients.look_away()
-    for owner, name, wrapper, original in _patches.functions:
-        if getattr(owner, name) is wrapper:
-            setattr(owner, name, original)
+    for module, wrapper, original in _engine:
+        if getattr(module, ENGINE) is wrapper:
+            setattr(module, ENGINE, original)
     compiler.watch()
     if not compiler.compiling():
-        for table, number, _ in _patches.hooks:
+        for table, number, _ in _optimizer_hooks:
             table.pop(number, None)
 
 
@@ -103,9 +84,6 @@ def _run_backward(original: Callable[..., Any]) -> Callable[..., Any]:
                 _passed(name)
         entry = now()
         torch_settings.during_backward(outputs)
-        whole = name == "backward" and not (len(args) > INPUTS and args[INPUTS])
-        if whole:
-            dropped_gradients.before_backward(outputs)
         watch = ranks.watch(outputs) if name == "backward" and ranks.models else None
         token = device_clock.begin(True)
         start = now()
@@ -139,7 +117,7 @@ def patch_optimizer(module: Any) -> None:
     before = module.register_optimizer_step_pre_hook(_untraced_before)
     after = module.register_optimizer_step_post_hook(_untraced_after)
     undo.extend((before.remove, after.remove))
-    _patches.hooks = [
+    _optimizer_hooks[:] = [
         (before.hooks_dict_ref(), before.id, _untraced_before),
         (after.hooks_dict_ref(), after.id, _untraced_after),
     ]
@@ -185,7 +163,6 @@ def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
         device_clock.part(_Open.token, wire.DEVICE_PARTS.index("optimizer"))
         state.row(wire.OPTIMIZER, _Open.start, end - _Open.start, thread=state.thread())
         optimizers.note(optimizer, closure=_closure(args, kwargs))
-        dropped_gradients.stepped(optimizer)
         device_clock.seek(optimizer)
         state.hooks_ns += now() - end
     _Open.start = 0

@@ -21,11 +21,6 @@ def patch(module: Any) -> None:
     replace(module, "_worker_loop", _life)
 
 
-def patch_stops(module: Any) -> None:
-    """``module`` is torch.utils.data.dataloader."""
-    replace(module._MultiProcessingDataLoaderIter, "_shutdown_workers", stops)
-
-
 def stops(original: Callable[..., Any]) -> Callable[..., Any]:
     """Times how long an iterator takes to end its workers."""
     clock, note = now, _stopped  # an iterator may be freed when this module's names are gone

@@ -8,7 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from ..agent import wire
 from ..model.computing import ScriptSettings
@@ -85,6 +87,7 @@ ROWS_OF_OTHERS = 64
 OTHERS_AT_MOST = 15
 WARM_STEPS = 10  # before the allocator and the caches are settled [analyse/steady.py]
 WARM_SHARE = 0.34  # of a short run at most
+TRACED = ("window", "kernels", "products", "convolutions", "recompute_s")  # facts that a trace alone tells
 
 
 def read_devices(
@@ -98,9 +101,11 @@ def read_devices(
     """The device of the rank with most steps, and those of the others; (None, []) without any."""
     aside = [(origin + int(one.start_s / S), origin + int(one.end_s / S)) for one in windows]
     found = []
+    none: tuple[str, list[SampledStep]] = ("", [])
     for log in trainers:
         if any((log.told(DeviceFact), log.told(DeviceSilentFact))):
-            key, looks = _longest(read_looks(log, iterations[log.pid], aside))
+            every = read_looks(log, iterations[log.pid], aside).items()
+            key, looks = max(every, key=_taken, default=none)  # the longest loop, as the analysis chooses
             found.append((sum(look.steps for look in looks), log, key, looks))
     found.sort(key=lambda one: -one[0])
     facts: list[DeviceFacts] = []
@@ -113,17 +118,19 @@ def read_devices(
     return (facts[0], facts[1:]) if facts else (None, [])
 
 
-def _longest(loops: dict[str, list[SampledStep]]) -> tuple[str, list[SampledStep]]:
-    """The loop that took longest, as the analysis chooses it."""
-    empty: tuple[str, list[SampledStep]] = ("", [])
-    return max(loops.items(), key=lambda one: sum(look.host * look.steps for look in one[1]), default=empty)
+def _taken(loop: tuple[str, list[SampledStep]]) -> int:
+    return sum(look.host * look.steps for look in loop[1])
 
 
 def _facts(
     log: ProcessLog, key: str, looks: list[SampledStep], drivers: Drivers, trace: TraceTable | None
 ) -> DeviceFacts:
     said = log.first(DeviceFact)
-    warm = looks[_settled(looks) :]
+    warm = _warm(looks)
+    traced: dict[str, Any] = {}
+    if trace is not None:
+        traced = {name: getattr(trace, name) for name in TRACED}
+        traced["sm_active_share"] = trace.window.sm_active_share
     return DeviceFacts(
         index=said.index,
         name=said.name,
@@ -131,33 +138,24 @@ def _facts(
         memory_bytes=said.memory_bytes,
         copies=read_copies(log, warm),
         syncs=read_syncs(log, warm, trace.idle_by_site if trace is not None else None),
-        kernels=trace.kernels if trace is not None else None,
-        products=trace.products if trace is not None else None,
-        convolutions=trace.convolutions if trace is not None else None,
         allocator=_allocator(log, warm),
         switches=_switches(log, trace),
-        recompute_s=trace.recompute_s if trace is not None else None,
-        sm_active_share=trace.window.sm_active_share if trace is not None else None,
         kind=said.kind,
         uuid=said.uuid,
-        multiprocessors=said.multiprocessors,
         driver=drivers.find("hip" if said.hip else said.kind, said.uuid, said.index),
         pid=log.pid,
         loader=key,
         least_pair_s=max(0, min((look.row.wait_ns for look in looks), default=0)) * S,
         silent=log.first(DeviceSilentFact).why,
-        window=trace.window if trace is not None else None,
+        **traced,
     )
 
 
-def _settled(looks: list[SampledStep]) -> int:
-    """The first look after warm-up."""
-    left = min(WARM_STEPS, int(WARM_SHARE * sum(look.steps for look in looks)))
-    for place, look in enumerate(looks):
-        left -= look.steps
-        if left < 0:
-            return place
-    return len(looks)
+def _warm(looks: list[SampledStep]) -> list[SampledStep]:
+    """Those after warm-up."""
+    ends = accumulate(look.steps for look in looks)
+    cold = min(WARM_STEPS, int(WARM_SHARE * sum(look.steps for look in looks)))
+    return [look for look, end in zip(looks, ends, strict=True) if end > cold]
 
 
 def _allocator(log: ProcessLog, looks: list[SampledStep]) -> Allocator | None:

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from .elapsed import Stretch, gaps, joined, length, shared
+from .stretches import Stretch, gaps, joined, length, shared
 from .trace_file import DeviceTimeline, DeviceWork, Range, RuntimeCall
 
 NAMED = re.compile(r"bdoc#(\w+)#(\d+)")
@@ -133,9 +133,9 @@ def _awaited(copies: list[DeviceWork], first: float, last: float, call: RuntimeC
 def _of_host(free: list[Stretch], host: HostTrace, first: float, launch: float, idle: Idle) -> None:
     """The device waits for the host: until the launch what it did counts, then the launch's own way."""
     before = [(begin, min(end, launch)) for begin, end in free if begin < launch]
-    for cause in ("other", "input", "memory", "copying"):
-        name = "transfer" if cause == "copying" else cause
-        before = _minus(before, getattr(host, cause), name, idle)
+    causes = {"other": host.other, "input": host.input, "memory": host.memory, "transfer": host.copying}
+    for cause, taken in causes.items():
+        before = _minus(before, taken, cause, idle)
     left = length(before) + sum(end - max(begin, launch) for begin, end in free if end > launch)
     site, cause = _drained(host, first)
     idle.add(cause, left, site)

@@ -108,22 +108,19 @@ PINNED, BLOCKING, JUST_MADE, OTHER_STREAM = (1 << place for place in range(4))  
 KEPT_BITS = PINNED | BLOCKING | JUST_MADE | OTHER_STREAM
 COLUMNS = [one.name for one in fields(DeviceTable) if one.name != "t"]
 SAVING = ("checkpoint", "logging")
-EMPTYING = wire.WAITS.index("empty_cache")
 
 Weighted = tuple[int, Row]  # steps that it stands for
 
 
 def tabulate(looks: list[SampledStep], origin: int, at_most: int) -> DeviceTable:
     """One row per sampled step, neighbours merged until there are few enough; sums stay exact."""
-    rows = [((look.end - origin) * S, _sums(look)) for look in looks]
-    while len(rows) > at_most:
-        rows = [_merged(rows[place : place + 2]) for place in range(0, len(rows), 2)]
-    columns = {name: [row[name] for _, row in rows] for name in COLUMNS}
-    return DeviceTable(t=[t for t, _ in rows], **columns)  # type: ignore[arg-type]
-
-
-def _merged(pair: list[tuple[float, dict[str, float]]]) -> tuple[float, dict[str, float]]:
-    return pair[-1][0], {name: sum(row[name] for _, row in pair) for name in COLUMNS}
+    every = 1
+    while len(looks) > every * at_most:
+        every *= 2
+    groups = [looks[place : place + every] for place in range(0, len(looks), every)]
+    rows = [[_sums(look) for look in group] for group in groups]
+    columns = {name: [sum(row[name] for row in group) for group in rows] for name in COLUMNS}
+    return DeviceTable(t=[(group[-1].end - origin) * S for group in groups], **columns)  # type: ignore[arg-type]
 
 
 def _sums(look: SampledStep) -> dict[str, float]:
@@ -212,7 +209,8 @@ def read_syncs(
 
 def emptied(looks: list[SampledStep]) -> float:
     """Calls of ``empty_cache`` per step, over the steps in which they were recorded."""
-    calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.call == EMPTYING)
+    which = wire.WAITS.index("empty_cache")
+    calls = sum(steps for steps, row in _heard(looks, wire.DEVICE_WAIT) if row.call == which)
     return calls / max(1, sum(look.steps for look in looks if look.heard))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
@@ -14,77 +14,29 @@ from ..model.loops import Loader
 from ..model.run import Elapsed, Startup
 from .facts import ExitFact, LoaderFact, StartupFact
 from .fetches import Fetcher
-from .loaders import Iteration
+from .loaders import Iteration, arrivals_while_training, pieces
 from .rows import ProcessLog, S
-
-Stretch = tuple[float, float]
-
-
-def joined(stretches: Iterable[Stretch]) -> list[Stretch]:
-    """The same time in stretches that neither touch nor overlap, in order."""
-    found: list[Stretch] = []
-    for begin, end in sorted(stretches):
-        if found and begin <= found[-1][1]:
-            if end > found[-1][1]:
-                found[-1] = (found[-1][0], end)
-        elif end > begin:
-            found.append((begin, end))
-    return found
-
-
-def gaps(stretches: list[Stretch], begin: float, end: float) -> list[Stretch]:
-    """What joined stretches leave free of [begin, end)."""
-    found, reached = [], begin
-    for place in range(max(0, bisect_right(stretches, (begin, begin)) - 1), len(stretches)):
-        first, last = stretches[place]
-        if first >= end:
-            break
-        if first > reached:
-            found.append((reached, first))
-        reached = max(reached, last)
-    if reached < end:
-        found.append((reached, end))
-    return found
-
-
-def shared(stretches: list[Stretch], begin: float, end: float) -> list[Stretch]:
-    """What joined stretches have in [begin, end)."""
-    found = []
-    for place in range(max(0, bisect_right(stretches, (begin, begin)) - 1), len(stretches)):
-        first, last = stretches[place]
-        if first >= end:
-            break
-        if last > begin:
-            found.append((max(first, begin), min(last, end)))
-    return found
-
-
-def length(stretches: Iterable[Stretch]) -> float:
-    """The time in them."""
-    return sum(end - begin for begin, end in stretches)
-
+from .stretches import gaps, joined, length, shared
 
 NEVER = 1 << 62
 
 
 def read_startups(logs: list[ProcessLog], origin: int) -> list[Startup]:
     """One entry per process that began to train and imported torch after the agent was loaded."""
-    return [found for log in logs if (found := _read(log, origin)) is not None]
-
-
-def _read(log: ProcessLog, origin: int) -> Startup | None:
-    told = log.first(StartupFact)
-    begin, end, batch = told.torch_begin_ns, told.torch_end_ns, told.first_batch_ns
-    learning = (row.t for row in log.of(wire.BACKWARD, wire.OPTIMIZER))
-    batch = min(batch or NEVER, next(learning, NEVER))  # the first step may have no batch of a loader
-    if not begin or end < begin or batch == NEVER:  # where torch was there already, it seems to end first
-        return None
-    built = [one.at_ns for one in log.told(LoaderFact) if one.at_ns is not None]
-    loader = min(built, default=batch)
-    marks = [origin, log.start_ns, begin, end, min(loader, batch), batch]
-    launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
-    others = told.imports_ns * S, told.torch_late_ns * S
-    return Startup(log.pid, launch, before, torch, loading, first, *others)
+    found = []
+    for log in logs:
+        told = log.first(StartupFact)
+        begin, end = told.torch_begin_ns, told.torch_end_ns
+        learning = (row.t for row in log.of(wire.BACKWARD, wire.OPTIMIZER))
+        batch = min(told.first_batch_ns or NEVER, next(learning, NEVER))  # a loop may have no loader
+        if not begin or end < begin or batch == NEVER:  # where torch was there already, it seems to end first
+            continue
+        built = [one.at_ns for one in log.told(LoaderFact) if one.at_ns is not None]
+        marks = [origin, log.start_ns, begin, end, min([*built, batch]), batch]
+        launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
+        others = told.imports_ns * S, told.torch_late_ns * S
+        found.append(Startup(log.pid, launch, before, torch, loading, first, *others))
+    return found
 
 
 # Where stretches overlap, the later kind is what the time is counted as.
@@ -94,7 +46,7 @@ KINDS = (
 )  # fmt: skip
 TRAINING, EVALUATION, STARTING, STARTING_EVALUATION, STOPPING, PROFILED, CHECKPOINT = range(len(KINDS))
 
-SPREAD = 2.0  # times the last stride between samples may pass until the next one: strides grow (chosen)
+STRIDE_GROWTH = 4  # times the distance of the last two samples may pass until the next one [agent/state.py]
 
 
 class TimedSpan(NamedTuple):
@@ -113,20 +65,17 @@ class LoaderWorkers(NamedTuple):
 
 
 def read_fetchers(loaders: list[Loader], fetchers: dict[str, list[Fetcher]]) -> dict[str, LoaderWorkers]:
-    """The loaders that have workers."""
-    return {
-        one.key: LoaderWorkers(one.num_workers, _usual_fetch(fetchers.get(one.key, [])))
-        for one in loaders
-        if one.num_workers
-    }
-
-
-def _usual_fetch(fetcher: list[Fetcher]) -> int:
-    """The median, each worker's first apart: what it prepares then belongs to its start."""
-    every = [[row.duration for row in one.log.of(wire.FETCH)] for one in fetcher]
-    later = [taken for one in every for taken in one[1:]]
-    firsts = [one[0] for one in every if one]
-    return round(median(later)) if later else min(firsts, default=0)
+    """The loaders that have workers. What a worker prepares for its first batch belongs to its start."""
+    found = {}
+    for loader in loaders:
+        if loader.num_workers:
+            members = fetchers.get(loader.key, [])
+            fetched = ([row.duration for row in one.log.of(wire.FETCH)] for one in members)
+            every = [one for one in fetched if one]
+            later = [taken for one in every for taken in one[1:]]
+            usual = round(median(later)) if later else min((one[0] for one in every), default=0)
+            found[loader.key] = LoaderWorkers(loader.num_workers, usual)
+    return found
 
 
 def read_elapsed(
@@ -148,12 +97,12 @@ def read_elapsed(
     if not training:
         return None
     starts = list(_starts(mine, fetchers))
-    every = [*passes, *alone, *starts, *_beside(log, thread)]
+    every = [*passes, *alone, *starts, *_others(log, thread)]
     every = [TimedSpan(one.begin, min(one.end, until), one.kind) for one in every]
     first = min(one.begin for one in training)
     last = max(first, *(one.end for one in every))
     before, between, spent = paint(every, first)
-    initial = min((one.begin for one in mine), default=0)
+    second = next(iter(sorted({one.begin for one in mine})[1:]), NEVER)
     return Elapsed(
         pid=log.pid,
         first_s=max(0, first - origin) * S,
@@ -161,7 +110,7 @@ def read_elapsed(
         exit_s=max(0, exit_ns - origin) * S if exit_ns else None,
         preparing_s=max(0, first - log.start_ns - before) * S,
         between_s=between * S,
-        first_start_s=sum(one.end - one.begin for one in starts if one.begin < _after(mine, initial)) * S,
+        first_start_s=sum(one.end - one.begin for one in starts if one.begin < second) * S,
         beginnings=sum(one.loader in fetchers for one in mine),
         **{name: taken * S for name, taken in zip(KINDS, spent, strict=True)},
     )
@@ -179,45 +128,27 @@ def _thread(log: ProcessLog, iterations: list[Iteration]) -> int:
     return next((row.thread for kind in kinds for row in log.of(kind)), 0)
 
 
-def _after(mine: list[Iteration], initial: int) -> int:
-    """When the second pass begins."""
-    return min((one.begin for one in mine if one.begin > initial), default=1 << 62)
-
-
-def paint(stretches: Iterable[TimedSpan], first: int) -> tuple[int, int, list[int]]:
+def paint(spans: list[TimedSpan], first: int) -> tuple[int, int, list[int]]:
     """(what is covered before ``first``, what is not from there on, the time of each kind)."""
-    edges = sorted(
-        edge
-        for one in stretches
-        if one.begin < one.end
-        for edge in ((one.begin, one.kind, 1), (one.end, one.kind, -1))
-    )
-    open_ones, spent = [0] * len(KINDS), [0] * len(KINDS)
-    before = bare = 0
-    for (t, kind, change), (later, _, _) in pairwise([*edges, (edges[-1][0] if edges else 0, 0, 0)]):
-        open_ones[kind] += change
-        now = next((kind for kind in reversed(range(len(KINDS))) if open_ones[kind]), None)
-        if now is not None:
-            spent[now] += later - t
-            before += max(0, min(later, first) - t)
-        else:
-            bare += max(0, later - max(t, first))
-    return before, bare, spent
+    covered: list[tuple[int, int]] = []
+    spent = [0] * len(KINDS)
+    for kind in reversed(range(len(KINDS))):
+        before = length(covered)
+        covered = joined([*covered, *((one.begin, one.end) for one in spans if one.kind == kind)])
+        spent[kind] = length(covered) - before
+    last = covered[-1][1] if covered else first
+    return length(shared(covered, 0, first)), length(gaps(covered, first, last)), spent
 
 
 def _passes(mine: list[Iteration], tails: dict[int, int]) -> Iterator[TimedSpan]:
     """Training from a pass's begin to its end; evaluation without pieces in which training batches came."""
-    trained = sorted(arrival.t for one in mine if one.role == "train" for arrival in one.arrivals)
+    trained = arrivals_while_training(mine, mine[0].thread) if mine else []
     for one in mine:
-        begin = one.begin
         end = one.end.t if one.end is not None else one.finish + tails.get(one.number, 0)
         if one.role == "train":
-            yield TimedSpan(begin, end, TRAINING)
-            continue
-        events = [begin, *(arrival.t for arrival in one.arrivals), end]
-        for t, later in pairwise(events):
-            if bisect_left(trained, t) == bisect_left(trained, later):
-                yield TimedSpan(t, later, EVALUATION)
+            yield TimedSpan(one.begin, end, TRAINING)
+        else:
+            yield from (TimedSpan(*piece, EVALUATION) for piece in pieces(one, trained, end))
 
 
 def _tails(mine: list[Iteration], told: ExitFact, until: int) -> dict[int, int]:
@@ -231,8 +162,9 @@ def _tails(mine: list[Iteration], told: ExitFact, until: int) -> dict[int, int]:
         step, apart = _pace(one)
         after = begins[place] if (place := bisect_right(begins, one.finish)) < len(begins) else until
         room = max(0, after - one.finish) / step if step > 0 else 0.0
-        rooms[one.number] = step, min(room, SPREAD * (apart + 1.0))
-    scale = 1 / SPREAD
+        most = (apart + 1.0) * (1 if told.arrivals is None else STRIDE_GROWTH)
+        rooms[one.number] = step, min(room, most)
+    scale = 1.0
     if told.arrivals is not None:
         steps = told.arrivals - sum(one.batches for one in mine) + len(left)  # and after the last batch
         scale = min(1.0, max(0, steps) / max(1e-9, sum(room for _, room in rooms.values())))
@@ -273,14 +205,13 @@ def _starts(mine: list[Iteration], fetchers: dict[str, LoaderWorkers]) -> Iterat
         first = one.arrivals[0]
         yield TimedSpan(one.begin, one.begin + one.build, kind)
         yield TimedSpan(first.next.t, first.t - min(fetcher.fetch, first.next.duration), kind)
-        usual, seen = _usual_wait(one, fetcher), first
-        for arrival in one.arrivals[1:]:
+        usual = _usual_wait(one, fetcher)
+        for seen, arrival in pairwise(one.arrivals):
             before, row = seen.next, arrival.next
             if before.arrivals >= fetcher.workers:
                 break
             extra = row.wait_ns - before.wait_ns - usual * (row.arrivals - before.arrivals)
             yield TimedSpan(arrival.t - max(0, round(extra)), arrival.t, kind)
-            seen = arrival
 
 
 def _usual_wait(one: Iteration, fetcher: LoaderWorkers) -> float:
@@ -291,7 +222,7 @@ def _usual_wait(one: Iteration, fetcher: LoaderWorkers) -> float:
     return (later[-1].wait_ns - later[0].wait_ns) / (later[-1].arrivals - later[0].arrivals)
 
 
-def _beside(log: ProcessLog, thread: int) -> Iterator[TimedSpan]:
+def _others(log: ProcessLog, thread: int) -> Iterator[TimedSpan]:
     """Waits for a loader's workers to end, windows of torch.profiler, checkpoints."""
     which = wire.OPERATIONS.index("checkpoint")
     saves = [row for row in log.of(wire.OPERATION, thread=thread) if row.operation == which]

@@ -16,14 +16,14 @@ from .fetches import Fetcher, books_of
 from .loaders import Iteration, one_after_another
 from .loops import evaluations, waits_for_others
 from .rows import ProcessLog, Row, S, append
-from .steps import ArrivalPoint, Sums, line_up
+from .steps import ArrivalPoint, line_up
+from .stretches import Sums
 
 
 @dataclass(frozen=True)
 class BatchAssignment:
-    """The batches of one pass by worker: the n-th fetch of worker w is batch (n - 1) x workers
-    + w of the pass, ``base`` batches of the loop having gone before. ``before`` = fetches that the process
-    had made by then."""
+    """The batches of one pass by worker: the n-th fetch of worker w is batch (n - 1) x workers + w of the
+    pass. ``base`` batches of the loop arrived before it, ``before`` fetches the process had made by then."""
 
     begin: int
     base: int
@@ -32,10 +32,10 @@ class BatchAssignment:
     before: int
     batches: int
 
-    def batch(self, number: int) -> int | None:
-        """The batch, counted over the whole loop; None for one that never arrived."""
-        place = (number - self.before - 1) * self.workers + self.worker
-        return self.base + place if 0 <= place < self.batches else None
+    @property
+    def after(self) -> int:
+        """Fetches that the process has made when the whole pass is over."""
+        return self.before + max(0, -(-(self.batches - self.worker) // self.workers))
 
 
 Deals = dict[int, list[BatchAssignment]]  # by the worker's process, in order of begin
@@ -60,10 +60,9 @@ def read_deals(
     runs_dry = loader is not None and loader.dataset_kind != "map"
     if loader is None or not loader.in_order or (runs_dry and loader.persistent_workers):
         return {}
-    fetchers: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    begun: dict[int, list[tuple[int, int]]] = {}
     for row in log.of(wire.WORKER):
-        fetchers.setdefault((row.t, row.loader), []).append((row.pid, row.worker))
-    begun = {t: fetcher for (t, _), fetcher in fetchers.items()}
+        begun.setdefault(row.t, []).append((row.pid, row.worker))
     base, deals = bases(group), Deals()
     broken: set[int] = set()
     for one in group:
@@ -73,35 +72,28 @@ def read_deals(
         for pid, worker in fetcher:
             known = deals.setdefault(pid, [])
             if pid not in broken:
-                before = known[-1].before + _dealt(known[-1]) if known else 0
-                known.append(
-                    BatchAssignment(one.begin, base[one.number], len(fetcher), worker, before, batches)
-                )
+                before = known[-1].after if known else 0
+                given = (one.begin, base[one.number], len(fetcher), worker, before, batches)
+                known.append(BatchAssignment(*given))
         if one.end is None or one.end.how != wire.EXHAUSTED:  # what was made ahead was thrown away
             broken.update(pid for pid, _ in fetcher)
     return deals
 
 
-def _dealt(deal: BatchAssignment) -> int:
-    """How many batches of a whole pass one worker makes."""
-    return max(0, -(-(deal.batches - deal.worker) // deal.workers))
-
-
 def batch_of(deals: Deals, pid: int, begin: int, number: int) -> int | None:
-    """The batch that this fetch of a process made, if that is certain."""
+    """The batch that this fetch of a process made, counted over the whole loop; None if that is not certain,
+    or if it never arrived."""
     deal = next((one for one in reversed(deals.get(pid, [])) if one.begin <= begin), None)
-    return deal.batch(number) if deal is not None else None
+    if deal is None:
+        return None
+    place = (number - deal.before - 1) * deal.workers + deal.worker
+    return deal.base + place if 0 <= place < deal.batches else None
 
 
-STEPS_AIMED_AT = 40  # enough rounds of a few workers, few enough to distinguish on a screen (chosen)
-STEPS_AT_LEAST, STEPS_AT_MOST = 8, 64
+STEPS_AT_LEAST, STEPS_AIMED_AT, STEPS_AT_MOST = 8, 40, 64
 TRIED_AT_MOST = 4000  # of a long run not every place is tried
 LOOKS_AT_LEAST = 4  # sampled steps: with fewer, most of the lanes would be empty
 WARMUP_STEPS, WARMUP_SHARE = 10, 0.34  # set aside here; the analysis sets aside no more
-PARTS = 16  # of a loop, to tell what is typical of it (chosen)
-PACE_COUNTS = 0.5  # how an untypical step time weighs against an untypical share of waiting (chosen)
-UNSEEN_COSTS = 1.0  # as much as that share being off by so much, were no step seen (chosen)
-SHORT_COSTS = 0.1  # the same, had it no steps (chosen)
 
 
 @dataclass(frozen=True)
@@ -121,79 +113,48 @@ class ExcerptRange:
         """Sampled steps in it."""
         return self.last - self.first
 
-    @property
-    def waiting(self) -> float:
-        """Share of its time in which the loop waited."""
-        return self.wait / max(1, self.wall)
-
 
 def choose(
     points: list[ArrivalPoint], slots: int, disturbed: list[tuple[int, int]], evaluation: Sums, aimed_at: int
 ) -> ExcerptRange | None:
-    """The best sampled stretch of about so many steps that is most like the whole loop; None where none
-    qualifies. ``slots`` batches may be made ahead, ``disturbed`` are stretches of time, in nanoseconds.
+    """A stretch of about ``aimed_at`` steps, or a half or a quarter of them: that with the largest share of
+    sampled steps (to a tenth), of these the longest, and of these the one whose steps are most like the
+    loop's median in wait and duration. None where none qualifies. ``slots`` batches may be made ahead.
 
     Without evaluation in it, unless the loop evaluates every few steps.
     """
     if len(points) < 2:
         return None
-    track = _Track(points, evaluation)
-    total = track.steps[-1]
-    warmup = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * total))
-    lengths = [aimed_at >> halved for halved in range(3) if aimed_at >> halved >= STEPS_AT_LEAST]
-    found = [one for length in lengths for one in _stretches(track, warmup, length)]
-    found = [one for one in found if not _overlaps(one, disturbed)]
+    steps = list(accumulate((max(1, point.steps) for point in points[1:]), initial=0))
+    waits = list(accumulate((point.wait for point in points[1:]), initial=0))
+
+    def stretch(first: int, last: int) -> ExcerptRange:
+        begin, end = points[first].arrival.t, points[last].arrival.t
+        wall = end - begin - evaluation.between(begin, end)
+        sums = steps[last] - steps[first], waits[last] - waits[first], max(1, wall)
+        return ExcerptRange(first, last, begin, end, *sums)
+
+    warmup = min(max(WARMUP_STEPS, 2 * slots), int(WARMUP_SHARE * steps[-1]))
+    begin, end = bisect_left(steps, warmup), len(steps) - 1
+    found = []
+    for length in (aimed_at, aimed_at // 2, aimed_at // 4):
+        for first in range(begin, end, max(1, (end - begin) // TRIED_AT_MOST)):
+            one = stretch(first, min(bisect_left(steps, steps[first] + length), end))
+            sound = STEPS_AT_LEAST <= one.steps <= STEPS_AT_MOST and one.looks >= LOOKS_AT_LEAST
+            if sound and not any(first < one.end and one.begin < last for first, last in disturbed):
+                found.append(one)
+    parts = [stretch(first, min(first + aimed_at, end)) for first in range(begin, end, aimed_at)]
+    wait, wall = (
+        median([getattr(one, name) / one.steps for one in parts] or [0.0]) for name in ("wait", "wall")
+    )
+
+    def rank(one: ExcerptRange) -> tuple[bool, float, int, float]:
+        off = abs(one.wait / one.steps - wait) + abs(one.wall / one.steps - wall)
+        unseen = 1 - one.looks / one.steps
+        return unseen > 0, round(unseen, 1), -one.steps, off
+
     apart = [one for one in found if not evaluation.between(one.begin, one.end)]
-    waiting, pace = _typical(track, warmup)
-    return min(apart or found, key=lambda one: _oddness(one, waiting, pace), default=None)
-
-
-class _Track:
-    """A loop's points with sums over them; the first point's own step and wait lie before it."""
-
-    def __init__(self, points: list[ArrivalPoint], evaluation: Sums) -> None:
-        self.points, self.evaluation = points, evaluation
-        self.steps = list(accumulate((max(1, point.steps) for point in points[1:]), initial=0))
-        self.waits = list(accumulate((point.wait for point in points[1:]), initial=0))
-
-    def stretch(self, first: int, last: int) -> ExcerptRange:
-        """What lies between two points; evaluation is none of its time."""
-        begin, end = self.points[first].arrival.t, self.points[last].arrival.t
-        steps, wait = self.steps[last] - self.steps[first], self.waits[last] - self.waits[first]
-        wall = end - begin - self.evaluation.between(begin, end)
-        return ExcerptRange(first, last, begin, end, steps, wait, max(1, wall))
-
-
-def _stretches(track: _Track, warmup: int, aimed_at: int) -> Iterator[ExcerptRange]:
-    """One stretch from each point on: as many steps as are aimed at, or what is left at the loop's end."""
-    begin, end = bisect_left(track.steps, warmup), len(track.steps) - 1
-    for first in range(begin, end, max(1, (end - begin) // TRIED_AT_MOST)):
-        last = min(bisect_left(track.steps, track.steps[first] + aimed_at), len(track.steps) - 1)
-        one = track.stretch(first, last)
-        if STEPS_AT_LEAST <= one.steps <= STEPS_AT_MOST and one.looks >= LOOKS_AT_LEAST:
-            yield one
-
-
-def _overlaps(one: ExcerptRange, disturbed: list[tuple[int, int]]) -> bool:
-    return any(begin < one.end and one.begin < end for begin, end in disturbed)
-
-
-def _typical(track: _Track, warmup: int) -> tuple[float, float]:
-    """Medians of the loop's parts: the share of waiting, and nanoseconds per step. If a loop changes for good
-    in mid-run, the longer part decides."""
-    total = track.steps[-1]
-    edges = (warmup + (total - warmup) * place // PARTS for place in range(PARTS + 1))
-    places = sorted({bisect_left(track.steps, edge) for edge in edges})
-    parts = [track.stretch(first, last) for first, last in pairwise(places)] or [track.stretch(0, 1)]
-    return median(one.waiting for one in parts), median(one.wall / one.steps for one in parts)
-
-
-def _oddness(one: ExcerptRange, waiting: float, pace: float) -> float:
-    """A stretch's distance from the loop's medians, plus penalties for unsampled and for few steps."""
-    off = min(1.0, abs(one.wall / one.steps / pace - 1))
-    unseen = 1 - one.looks / one.steps
-    short = max(0.0, 1 - one.steps / STEPS_AIMED_AT)
-    return abs(one.waiting - waiting) + PACE_COUNTS * off + UNSEEN_COSTS * unseen + SHORT_COSTS * short
+    return min(apart or found, key=rank, default=None)
 
 
 LOOPS_AT_MOST = 8  # the longest training loops of a run: ranks beyond that are not drawn
@@ -223,12 +184,14 @@ def read_excerpts(
     training = sorted((one for one in loops if one.role == "train"), key=lambda one: -one.wall_s)
     training = training[:LOOPS_AT_MOST]
     by_pid = {log.pid: log for log in logs}
+    by_key = {one.key: one for one in loaders}
+    disturbed = [(int(one.start_s / S) + origin, int(one.end_s / S) + origin) for one in windows]
     room = max(PART, len(training))
     found = []
     for loop in training:
-        loader = next((one for one in loaders if one.key == loop.loader), None)
-        reader = _Reader(loop, loader, by_pid[loop.pid], iterations[loop.pid], fetchers.get(loop.loader, []))
-        found.append(reader.read(windows, origin, SPANS_AT_MOST // room, FETCHES_AT_MOST // room))
+        members = fetchers.get(loop.loader, [])
+        reader = _Reader(loop, by_key.get(loop.loader), by_pid[loop.pid], iterations[loop.pid], members)
+        found.append(reader.read(disturbed, origin, SPANS_AT_MOST // room, FETCHES_AT_MOST // room))
     return [one for one in found if one is not None]
 
 
@@ -244,28 +207,31 @@ class _Reader:
         fetcher: list[Fetcher],
     ) -> None:
         self.loop, self.loader, self.log, self.everything = loop, loader, log, everything
+        which = (loop.thread, loop.loader, loop.role)
         self.group = one_after_another(
-            [
-                one
-                for one in everything
-                if (one.thread, one.loader, one.role) == (loop.thread, loop.loader, loop.role)
-            ]
+            [one for one in everything if (one.thread, one.loader, one.role) == which]
         )
         self.fetcher = [one for one in fetcher if one.loader is None or one.log.pid == loop.pid]
-        self.points = _with_all_waits(line_up(self.group), waits_for_others(self.group, everything))
+        others = waits_for_others(self.group, everything)
+        alone = line_up(self.group)
+        self.points = alone[:1] + [
+            replace(point, wait=point.wait + others.between(before.arrival.t, point.arrival.t))
+            for before, point in pairwise(alone)
+        ]
         self.base = bases(self.group)
-        self.deals = read_deals(log, self.group, loader, _made(self.fetcher))
+        made = {
+            one.log.pid: max((row.fetches for row in one.log.of(wire.COUNT)), default=0)
+            for one in self.fetcher if one.loader is None
+        }  # fmt: skip
+        self.deals = read_deals(log, self.group, loader, made)
 
-    def read(self, windows: list[InstrumentWindow], origin: int, spans: int, fetches: int) -> Excerpt | None:
+    def read(self, disturbed: list[tuple[int, int]], origin: int, spans: int, fetches: int) -> Excerpt | None:
         """Some typical steps, as many as there is room for; None where none were seen well enough."""
-        workers, ahead = (
-            (self.loader.num_workers, self.loader.prefetch_factor or 2) if self.loader else (0, 0)
-        )
-        disturbed = [(int(one.start_s / S) + origin, int(one.end_s / S) + origin) for one in windows]
+        slots = self.loader.num_workers * (self.loader.prefetch_factor or 2) if self.loader else 0
         away = evaluations(self.group[0], self.everything)
         aimed_at = STEPS_AIMED_AT
         while aimed_at >= STEPS_AT_LEAST:
-            stretch = choose(self.points, workers * ahead, disturbed, away, aimed_at)
+            stretch = choose(self.points, slots, disturbed, away, aimed_at)
             if stretch is None:
                 return None
             mine = sorted(self._spans(stretch))
@@ -276,12 +242,24 @@ class _Reader:
         return None
 
     def _excerpt(self, stretch: ExcerptRange, mine: list[Found], made: list[Fetched], origin: int) -> Excerpt:
-        spans = Spans()
+        spans, fetches = Spans(), Fetches()
         for begin, duration, what, batch in mine:
             append(spans, t=_seconds(begin - origin), length_s=_seconds(duration), what=what, batch=batch)
-        fetches = Fetches()
         for fetch, batch_row, count, fetcher in made:
-            self._append(fetches, fetch, batch_row, count, fetcher, origin)
+            own = fetcher.loader is None
+            append(
+                fetches,
+                t=_seconds(fetch.t - origin),
+                worker=fetcher.worker,
+                number=max(0, count.fetches),
+                wall_s=_seconds(fetch.duration),
+                cpu_s=_seconds(min(max(0, fetch.cpu_ns), fetch.duration)),
+                other_cpu_s=_seconds(max(0, fetch.process_cpu_ns - fetch.cpu_ns)),
+                runq_s=_seconds(fetch.run_queue_ns) if fetch.run_queue_ns >= 0 else None,
+                collate_s=_seconds(batch_row.collate_ns),
+                collate_cpu_s=_seconds(max(0, batch_row.collate_cpu_ns)),
+                batch=batch_of(self.deals, fetcher.log.pid, fetch.t, count.fetches) if own else None,
+            )
         return Excerpt(
             loader=self.loop.loader, pid=self.loop.pid, thread=self.loop.thread,
             start_s=_seconds(stretch.begin - origin), end_s=_seconds(stretch.end - origin),
@@ -330,43 +308,6 @@ class _Reader:
                 wanted = {row.t for row in mine[max(0, early - 1) : late + 1]}
                 found += [(*rows, fetcher) for rows in books_of(fetcher, wanted)]
         return sorted(found, key=lambda rows: rows[0].t)
-
-    def _append(
-        self, table: Fetches, fetch: Row, batch: Row, count: Row, fetcher: Fetcher, origin: int
-    ) -> None:
-        own = fetcher.loader is None
-        append(
-            table,
-            t=_seconds(fetch.t - origin),
-            worker=fetcher.worker,
-            number=max(0, count.fetches),
-            wall_s=_seconds(fetch.duration),
-            cpu_s=_seconds(min(max(0, fetch.cpu_ns), fetch.duration)),
-            other_cpu_s=_seconds(max(0, fetch.process_cpu_ns - fetch.cpu_ns)),
-            runq_s=_seconds(fetch.run_queue_ns) if fetch.run_queue_ns >= 0 else None,
-            collate_s=_seconds(batch.collate_ns),
-            collate_cpu_s=_seconds(max(0, batch.collate_cpu_ns)),
-            batch=batch_of(self.deals, fetcher.log.pid, fetch.t, count.fetches) if own else None,
-        )
-
-
-def _with_all_waits(points: list[ArrivalPoint], others: Sums) -> list[ArrivalPoint]:
-    """The points with what the loop waited for other loaders of the same steps, as its table has it."""
-    pairs = pairwise(points)
-    more = (
-        replace(point, wait=point.wait + others.between(one.arrival.t, point.arrival.t))
-        for one, point in pairs
-    )
-    return [*points[:1], *more]
-
-
-def _made(fetcher: list[Fetcher]) -> dict[int, int]:
-    """How many fetches each worker process is known to have made."""
-    return {
-        one.log.pid: max((row.fetches for row in one.log.of(wire.COUNT)), default=0)
-        for one in fetcher
-        if one.loader is None
-    }
 
 
 def _seconds(nanoseconds: int) -> float:

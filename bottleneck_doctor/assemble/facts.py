@@ -5,6 +5,7 @@ A test holds the agent to these. A key that is missing, or whose value is of ano
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
@@ -164,13 +165,6 @@ class GraphFact:
 
 
 @dataclass(frozen=True)
-class DroppedFact:
-    """What the first graphs of several optimizers say of gradients that are zeroed before they are used."""
-
-    share: float | None = None
-
-
-@dataclass(frozen=True)
 class DeviceFact:
     """The accelerator."""
 
@@ -180,7 +174,6 @@ class DeviceFact:
     uuid: str = ""
     capability: tuple[int, int] | None = None
     memory_bytes: int | None = None
-    multiprocessors: int | None = None
     hip: str | None = None
 
 
@@ -225,7 +218,6 @@ class ParallelFact:
     kind: str = ""
     parameters: int = 0
     gradient_bytes: int = 0
-    buffers: int = 0
     devices: int = 0
     rank: int | None = None
     world_size: int = 1
@@ -269,16 +261,16 @@ class BatchesFact:
     checksums: list[int] = field(default_factory=list)
 
 
+OWN = (
+    ProcessFact, WorkerFact, TorchFact, SettledFact, StartupFact, ExitFact, StoppedFact, LoaderFact, SiteFact,
+    TransformFact, FileFact, LoopFact, AskedFact, NoticedFact, GraphFact, DeviceFact, DeviceSilentFact,
+    TraceFact, TraceRefusedFact, RanksFact, ParallelFact, DdpBooksFact, TreatedFact, LossesFact, BatchesFact,
+)  # fmt: skip
+# The name of each kind: DdpBooksFact is "ddp_books".
 KINDS: dict[type, str] = {
-    ProcessFact: "process", WorkerFact: "worker", TorchFact: "torch", SettledFact: "settled",
-    StartupFact: "startup", ExitFact: "exit", StoppedFact: "stopped", LoaderFact: "loader", SiteFact: "site",
-    TransformFact: "transform", FileFact: "file", LoopFact: "loop",
-    AskedFact: "asked", NoticedFact: "noticed", GraphFact: "graph", DroppedFact: "dropped",
-    DeviceFact: "device", DeviceSilentFact: "device_silent", TraceFact: "trace",
-    TraceRefusedFact: "trace_refused", RanksFact: "ranks", ParallelFact: "parallel",
-    DdpBooksFact: "ddp_books", TreatedFact: "treated", LossesFact: "losses", BatchesFact: "batches",
     ScriptSettings: "switches", Optimizer: "optimizer", DispatchBreakdown: "anatomy",
     GradientRows: "gradient_rows", Operator: "operator",
+    **{kind: re.sub("(?<!^)(?=[A-Z])", "_", kind.__name__[: -len("Fact")]).lower() for kind in OWN},
 }  # fmt: skip
 
 

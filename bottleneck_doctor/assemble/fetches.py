@@ -92,45 +92,33 @@ def read_hot_files(
     logs: list[ProcessLog], samples: Iterable[Sample], loader_of: dict[int, str]
 ) -> list[HotFiles]:
     """The files that fetches touched: from the agent's open events and from descriptors seen outside."""
-    touched: dict[str, _Touched] = {}
+    touched: dict[str, _Touched] = defaultdict(_Touched)
     for log in logs:
-        if key := loader_of.get(log.pid):
-            _told(touched.setdefault(key, _Touched()), log)
+        for file in log.told(FileFact) if log.pid in loader_of else ():
+            one = touched[loader_of[log.pid]]
+            one.mounts.setdefault(file.path, "")
+            one.direct = one.direct or file.direct
     for sample in samples:
         if sample.sensor == "file" and (key := loader_of.get(int(float(sample.values.get("pid", 0))))):
-            _seen(touched.setdefault(key, _Touched()), sample)
-    return [_summed_up(key, one) for key, one in touched.items() if one.mounts]
-
-
-def _told(touched: _Touched, log: ProcessLog) -> None:
-    """Add the files that the agent reported."""
-    for file in log.told(FileFact):
-        touched.mounts.setdefault(file.path, "")
-        touched.direct = touched.direct or file.direct
-
-
-def _seen(touched: _Touched, sample: Sample) -> None:
-    """Add a file that the supervisor saw among the process's descriptors."""
-    path = str(sample.values.get("path"))
-    touched.mounts[path] = str(sample.values.get("fstype", ""))
-    touched.sizes[path] = int(float(sample.values.get("bytes", 0)))
-    spins = float(sample.values.get("rotational", -1))
-    if spins >= 0:
-        touched.rotational = bool(spins)
-
-
-def _summed_up(key: str, touched: _Touched) -> HotFiles:
-    paths, sizes = touched.mounts, touched.sizes
-    suffixes = Counter(PurePosixPath(path).suffix.lower() for path in paths)
-    return HotFiles(
-        loader=key,
-        files=len(paths),
-        bytes=sum(sizes.values()) if len(sizes) == len(paths) and all(sizes.values()) else 0,
-        suffixes=dict(suffixes.most_common(8)),
-        mounts=dict(Counter(fstype for fstype in paths.values() if fstype)),
-        rotational=touched.rotational,
-        direct=touched.direct,
-    )
+            one, path = touched[key], str(sample.values.get("path"))
+            one.mounts[path] = str(sample.values.get("fstype", ""))
+            one.sizes[path] = int(float(sample.values.get("bytes", 0)))
+            spins = float(sample.values.get("rotational", -1))
+            one.rotational = bool(spins) if spins >= 0 else one.rotational
+    found = []
+    for key, one in touched.items():
+        suffixes = Counter(PurePosixPath(path).suffix.lower() for path in one.mounts)
+        whole = one.sizes.keys() == one.mounts.keys() and all(one.sizes.values())
+        found.append(HotFiles(
+            loader=key,
+            files=len(one.mounts),
+            bytes=sum(one.sizes.values()) if whole else 0,
+            suffixes=dict(suffixes.most_common(8)),
+            mounts=dict(Counter(fstype for fstype in one.mounts.values() if fstype)),
+            rotational=one.rotational,
+            direct=one.direct,
+        ))  # fmt: skip
+    return found
 
 
 FETCHES_AT_MOST = 4096
@@ -185,9 +173,35 @@ def read_fetches(
     found.sort(key=lambda one: one[0].t)
     every = -(-len(found) // at_most) or 1
     table = FetchTable(loader=key, seen=seen)
-    for rows in found[::every]:
-        _append(table, *rows, origin)
+    for fetch, batch, count, container, worker in found[::every]:
+        append(
+            table,
+            t=(fetch.t - origin) * S,
+            worker=worker,
+            wall_s=fetch.duration * S,
+            cpu_s=min(fetch.cpu_ns, fetch.duration) * S,
+            other_cpu_s=max(0, fetch.process_cpu_ns - fetch.cpu_ns) * S,
+            system_s=max(0, batch.system_ns) * S,
+            runq_s=None if fetch.run_queue_ns < 0 else fetch.run_queue_ns * S,
+            storage_bytes=_known(fetch.storage_bytes),
+            read_bytes=_known(batch.read_bytes),
+            reads=_known(count.read_calls),
+            major_faults=max(0, fetch.major_faults),
+            collate_s=batch.collate_ns * S,
+            collate_cpu_s=max(0, batch.collate_cpu_ns) * S,
+            decode_s=max(0, batch.decode_ns) * S,
+            opens=_known(count.opens),
+            minor_faults=_known(count.minor_faults),
+            samples=max(0, batch.samples),
+            containers=container.files if container else 0,
+            container_s=container.duration * S if container else 0.0,
+            container_cpu_s=container.cpu_ns * S if container else 0.0,
+        )
     return table
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
 
 
 def books_of(fetcher: Fetcher, wanted: Container[int] | None = None) -> list[tuple[Row, Row, Row]]:
@@ -202,42 +216,6 @@ def books_of(fetcher: Fetcher, wanted: Container[int] | None = None) -> list[tup
         for t, row in fetches.items()
         if t in batches and t in counts and (wanted is None or t in wanted)
     ]
-
-
-def _append(
-    table: FetchTable, fetch: Row, batch: Row, count: Row, container: Row | None, worker: int, origin: int
-) -> None:
-    append(
-        table,
-        t=(fetch.t - origin) * S,
-        worker=worker,
-        wall_s=fetch.duration * S,
-        cpu_s=min(fetch.cpu_ns, fetch.duration) * S,
-        other_cpu_s=max(0, fetch.process_cpu_ns - fetch.cpu_ns) * S,
-        system_s=max(0, batch.system_ns) * S,
-        runq_s=_known(fetch.run_queue_ns, S),
-        storage_bytes=_count(fetch.storage_bytes),
-        read_bytes=_count(batch.read_bytes),
-        reads=_count(count.read_calls),
-        major_faults=max(0, fetch.major_faults),
-        collate_s=batch.collate_ns * S,
-        collate_cpu_s=max(0, batch.collate_cpu_ns) * S,
-        decode_s=max(0, batch.decode_ns) * S,
-        opens=_count(count.opens),
-        minor_faults=_count(count.minor_faults),
-        samples=max(0, batch.samples),
-        containers=container.files if container else 0,
-        container_s=container.duration * S if container else 0.0,
-        container_cpu_s=container.cpu_ns * S if container else 0.0,
-    )
-
-
-def _known(value: int, unit: float) -> float | None:
-    return None if value < 0 else value * unit
-
-
-def _count(value: int) -> int | None:
-    return None if value < 0 else value
 
 
 def read_payload(key: str, fetchers: list[Fetcher]) -> Payload | None:

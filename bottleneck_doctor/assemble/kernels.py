@@ -145,18 +145,13 @@ class Timed(NamedTuple):
 
 def read_products(timed: Iterable[Timed], steps: int) -> list[Product]:
     """Products by shape and precision, costliest first; those of a batch count one by one."""
-    sums: dict[tuple[int, int, int, str], list[float]] = {}
+    sums: dict[tuple[Any, ...], tuple[float, float]] = {}
     for one in timed:
-        shape = product_shape(one.operator)
-        if shape is not None:
-            m, n, k, batch = shape
-            total = sums.setdefault((m, n, k, one.precision), [0.0, 0.0])
-            total[0] += batch
-            total[1] += one.device_us
-    found = [
-        Product(m, n, k, precision, calls / steps, taken * 1e-6 / steps)
-        for (m, n, k, precision), (calls, taken) in sums.items()
-    ]
+        if (shape := product_shape(one.operator)) is not None:
+            key, batch = (*shape[:3], one.precision), shape[3]
+            calls, taken = sums.get(key, (0.0, 0.0))
+            sums[key] = calls + batch / steps, taken + one.device_us * 1e-6 / steps
+    found = [Product(m, n, k, precision, *total) for (m, n, k, precision), total in sums.items()]
     return sorted(found, key=lambda product: -product.device_s)[:SHAPES_AT_MOST]
 
 
@@ -173,22 +168,20 @@ def product_shape(operator: Range) -> tuple[int, int, int, int] | None:
 
 def read_convolutions(timed: Iterable[Timed], steps: int) -> list[Convolution]:
     """Convolutions by all that decides which kernel runs, costliest first."""
-    sums: dict[tuple[Any, ...], list[float]] = {}
+    sums: dict[tuple[Any, ...], tuple[float, float]] = {}
     for one in timed:
-        shape = _convolution_shape(one.operator)
-        if shape is not None:
-            total = sums.setdefault((*shape, one.precision), [0.0, 0.0])
-            total[0] += 1
-            total[1] += one.device_us
-    found = [
-        Convolution(
-            list(taken_in), list(weight), list(stride), list(padding), list(dilation), groups, precision,
-            calls / steps, us * 1e-6 / steps, backward,
+        if (shape := _convolution_shape(one.operator)) is not None:
+            key = (*shape, one.precision)
+            calls, taken = sums.get(key, (0.0, 0.0))
+            sums[key] = calls + 1 / steps, taken + one.device_us * 1e-6 / steps
+    found = []
+    for (*sizes, groups, backward, precision), (calls, taken) in sums.items():
+        taken_in, weight, stride, padding, dilation = map(list, sizes)
+        found.append(
+            Convolution(
+                taken_in, weight, stride, padding, dilation, groups, precision, calls, taken, backward
+            )
         )
-        for (
-            (taken_in, weight, stride, padding, dilation, groups, backward, precision), (calls, us)
-        ) in sums.items()
-    ]  # fmt: skip
     return sorted(found, key=lambda one: -one.device_s)[:SHAPES_AT_MOST]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from typing import Any
 
 from ..agent import wire
 from ..model.code import Location
@@ -15,6 +18,7 @@ from .rows import ProcessLog, Row
 
 Numbering = dict[tuple[int, int], str]  # (pid, the loader's number in that process) -> key
 IDENTITY = ("file", "line", "dataset", "length", "batch_size", "num_workers", "collate", "sampler")
+SAME = {one.name for one in fields(Loader)} & {one.name for one in fields(LoaderFact)}
 CONSTRUCTION = ("arguments", "file", "line", "function", "columns", "through")  # of a call that built one
 
 
@@ -42,34 +46,17 @@ def read_loaders(
 
 
 def _loader(key: str, pid: int, fact: LoaderFact, cwd: str, mask: Mask | None) -> Loader:
+    site = Site(fact.file, fact.line, tuple(fact.columns), tuple(fact.through), frozenset(fact.arguments))
+    same: dict[str, Any] = {name: getattr(fact, name) for name in SAME}
     return Loader(
         key=key,
-        kind=fact.kind,
         pid=pid,
-        dataset=fact.dataset,
-        dataset_kind=fact.dataset_kind,
         dataset_length=fact.length,
-        batch_size=fact.batch_size,
-        num_workers=fact.num_workers,
-        prefetch_factor=fact.prefetch_factor,
-        persistent_workers=fact.persistent_workers,
-        pin_memory=fact.pin_memory,
-        in_order=fact.in_order,
-        sampler=fact.sampler,
-        collate=fact.collate,
-        start_method=fact.start_method,
-        batched_getitems=fact.batched_getitems,
-        tensor_dataset=fact.tensor_dataset,
-        arguments=fact.arguments,
         location=locate(fact),
         dataset_location=Location(*fact.dataset_at) if fact.dataset_at else None,
-        through=fact.through,
-        call=read_call(_site(fact), cwd, mask) if mask and fact.file else None,
+        call=read_call(site, cwd, mask) if mask and fact.file else None,
+        **same,
     )
-
-
-def _site(fact: LoaderFact) -> Site:
-    return Site(fact.file, fact.line, tuple(fact.columns), tuple(fact.through), frozenset(fact.arguments))
 
 
 def locate(fact: LoaderFact | SiteFact | ParallelFact) -> Location | None:
@@ -162,8 +149,14 @@ def _assign_roles(iterations: list[Iteration], log: ProcessLog) -> None:
             one.role = "train"
         else:
             one.role = "evaluation"
-    if iterations and not trainers:
-        _largest_is_main(iterations)
+    if iterations and not trainers:  # the loader with most batches counts as the training loader
+        batches: Counter[str] = Counter()
+        for one in iterations:
+            batches[one.loader] += one.batches
+        main = batches.most_common(1)[0][0]
+        for one in iterations:
+            if one.loader == main:
+                one.role = "train"
 
 
 def _credit(iterations: list[Iteration], last_backward: int) -> None:
@@ -208,15 +201,23 @@ def _sharers(waiting: list[Iteration]) -> list[Iteration]:
     return [one for one in waiting if times[one.number] == 1]
 
 
-def _largest_is_main(iterations: list[Iteration]) -> None:
-    """Without any backward pass: the loader with most batches counts as the training loader."""
-    batches: dict[str, int] = {}
-    for one in iterations:
-        batches[one.loader] = batches.get(one.loader, 0) + one.batches
-    main = max(batches, key=lambda key: batches[key])
-    for one in iterations:
-        if one.loader == main:
-            one.role = "train"
+def arrivals_while_training(iterations: list[Iteration], thread: int) -> list[int]:
+    """When training batches came to a thread."""
+    mine = (one for one in iterations if one.thread == thread and one.role == "train")
+    return sorted(arrival.t for one in mine for arrival in one.arrivals)
+
+
+def pieces(
+    one: Iteration, trained: list[int], end: int | None = None, training: bool = False
+) -> list[tuple[int, int]]:
+    """From one event of a pass to the next (its begin, its batches, its end): the pieces in which no training
+    batch came, or the others."""
+    times = [one.begin, *(arrival.t for arrival in one.arrivals), one.finish if end is None else end]
+    return [
+        (t, later)
+        for t, later in pairwise(times)
+        if t < later and (bisect_left(trained, t) < bisect_left(trained, later)) == training
+    ]
 
 
 def one_after_another(group: list[Iteration]) -> list[Iteration]:

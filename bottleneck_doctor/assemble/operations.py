@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from statistics import median
 
 from ..agent import wire
-from ..model.instruments import InstrumentWindow, Operation, Operator
+from ..model.instruments import InstrumentWindow, Operation
 from ..model.loops import Parallel, Passes, Ranks
 from .facts import DdpBooksFact, ParallelFact, SiteFact
 from .loaders import locate
@@ -17,51 +17,52 @@ from .rows import ProcessLog, Row, S
 from .steps import asleep
 
 EVENTS_AT_MOST = 256
-OPERATIONS_AT_MOST = 64
+OPERATIONS_AT_MOST = 64  # and as many exchanges
 FULL = 2  # the generation whose collection visits every object
 
 
 def read_operations(log: ProcessLog, origin: int) -> list[Operation]:
-    """The heaviest operations of one process."""
+    """The heaviest operations of one process: calls by line, collections, exchanges by line and module."""
     sites = {one.site: one for one in log.told(SiteFact)}
-    groups: dict[tuple[str, int, int], list[Row]] = {}
-    for row in log.of(wire.OPERATION):
-        if 0 <= row.operation < len(wire.OPERATIONS):
-            groups.setdefault((wire.OPERATIONS[row.operation], row.site, row.thread), []).append(row)
-    for row in log.of(wire.COLLECTION):
-        groups.setdefault(("collection", FULL if row.generation >= FULL else 0, row.thread), []).append(row)
-    found = [_operation(log, key, rows, sites, origin) for key, rows in groups.items()]
-    return sorted(found, key=lambda operation: -operation.total_s)[:OPERATIONS_AT_MOST]
+    groups: dict[tuple[str, SiteFact, int], list[Row]] = {}
+    for row in log.of(wire.OPERATION, wire.COLLECTIVE, wire.COLLECTION):
+        if row.kind == wire.COLLECTION:
+            kind, site = "collection", SiteFact(function="full" if row.generation >= FULL else "young")
+        else:
+            site = sites.get(row.site, SiteFact(row.site))
+            known = row.kind == wire.OPERATION and 0 <= row.operation < len(wire.OPERATIONS)
+            kind = wire.OPERATIONS[row.operation] if known else "exchange"
+            if row.kind == wire.OPERATION and not known:
+                continue
+        groups.setdefault((kind, site, row.thread), []).append(row)
+    found = [_operation(log.pid, *key, rows, origin) for key, rows in groups.items()]
+    found.sort(key=lambda operation: -operation.total_s)
+    calls = [one for one in found if one.kind != "exchange"]
+    exchanges = [one for one in found if one.kind == "exchange"]
+    return calls[:OPERATIONS_AT_MOST] + exchanges[:OPERATIONS_AT_MOST]
 
 
-def _operation(
-    log: ProcessLog, key: tuple[str, int, int], rows: list[Row], sites: dict[int, SiteFact], origin: int
-) -> Operation:
-    kind, which, thread = key
-    longest = sorted(rows, key=lambda row: -row.duration)[:EVENTS_AT_MOST]
-    timed = kind != "collection"
-    young = SiteFact(function="full" if which == FULL else "young")
-    site = sites.get(which, SiteFact()) if timed else young
-    calls = [max(1, row.calls) if timed else 1 for row in rows]
+def _operation(pid: int, kind: str, site: SiteFact, thread: int, rows: list[Row], origin: int) -> Operation:
+    exchanges = kind == "exchange"  # of them there are many: no single ones are kept
+    longest = sorted(rows, key=lambda row: -row.duration)[: 0 if exchanges else EVENTS_AT_MOST]
+    called, _, module = site.kind.partition(" ") if exchanges else (site.function, "", "")
+    calls = [max(1, row.calls) if row.kind == wire.OPERATION else 1 for row in rows]
     total = sum(row.duration for row in rows) * S
+    collects = kind == "collection"
     return Operation(
         kind=kind,
-        pid=log.pid,
+        pid=pid,
         thread=thread,
-        name=site.function,
+        name=called,
+        module=module,
         count=sum(calls),
         total_s=total,
-        cpu_s=sum(max(0, row.cpu_ns) for row in rows) * S if timed else total,
+        cpu_s=total if collects else sum(max(0, row.cpu_ns) for row in rows) * S,
         max_s=max(row.duration / many for row, many in zip(rows, calls, strict=True)) * S,
         location=locate(site),
-        bytes=sum(max(0, row.bytes) for row in rows) if timed else 0,
+        bytes=0 if collects else sum(max(0, row.bytes) for row in rows),
         events=sorted(((row.t - origin) * S, row.duration * S) for row in longest),
     )
-
-
-def read_operators(log: ProcessLog) -> list[Operator]:
-    """The table that a torch.profiler window left."""
-    return log.told(Operator)[:64]
 
 
 def read_windows(log: ProcessLog, origin: int) -> list[InstrumentWindow]:
@@ -73,7 +74,6 @@ def read_windows(log: ProcessLog, origin: int) -> list[InstrumentWindow]:
 
 
 PARALLEL_AT_MOST = 128
-COLLECTIVES_AT_MOST = 64  # lines and modules per process
 
 
 def read_ranks(logs: list[ProcessLog]) -> Ranks:
@@ -85,111 +85,73 @@ def read_ranks(logs: list[ProcessLog]) -> Ranks:
 
 def _parallel(log: ProcessLog) -> list[Parallel]:
     models = log.told(ParallelFact)
-    books = {one.model: one for one in log.told(DdpBooksFact)}
-    shared = [one for one in models if one.kind == "ddp"]
+    books = {one.model: one for one in log.told(DdpBooksFact)}  # models are numbered in the order of building
     sharded = [one for one in models if one.kind == "fsdp"]
     whole = [one for one in models if one.kind != "fsdp"] + ([_sharded(sharded)] if sharded else [])
-    return [_wrapped(log.pid, one, books.get(_place(shared, one), DdpBooksFact())) for one in whole]
+    found, number = [], 0
+    for fact in whole:
+        number += fact.kind == "ddp"
+        mine = books.get(number, DdpBooksFact()) if fact.kind == "ddp" else DdpBooksFact()
+        buckets = mine.rebuilt_bucket_sizes or mine.bucket_sizes
+        found.append(
+            Parallel(
+                pid=log.pid,
+                **{one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "rank"},
+                bucket_bytes=[int(size) for size in re.findall(r"[0-9]{1,18}", buckets)] or None,
+                unused_bytes=mine.unused_parameter_size,
+                comm_hook=mine.comm_hook,
+            )
+        )
+    return found
 
 
 def _sharded(groups: list[ParallelFact]) -> ParallelFact:
     """The groups of a sharded model as one; the last is built by the line that wraps all of it."""
     told = [one.arguments for one in groups]
-    arguments = {
-        "groups": str(len(groups)),
-        "resharded": str(sum(one.get("resharded") == "True" for one in told)),
-        **{
-            name: ", ".join(sorted({str(one.get(name)) for one in told}))
-            for name in ("param_dtype", "reduce_dtype")
-        },
-    }
+    names = ("param_dtype", "reduce_dtype")
+    types = {name: ", ".join(sorted({str(one.get(name)) for one in told})) for name in names}
+    resharded = sum(one.get("resharded") == "True" for one in told)
     return replace(
         groups[-1],
         parameters=sum(one.parameters for one in groups),
         gradient_bytes=sum(one.gradient_bytes for one in groups),
-        arguments=arguments,
-    )
-
-
-def _place(shared: list[ParallelFact], fact: ParallelFact) -> int:
-    """The number of a model in rows and facts: models were built in this order."""
-    return next((number for number, one in enumerate(shared, 1) if one is fact), 0)
-
-
-def _wrapped(pid: int, fact: ParallelFact, books: DdpBooksFact) -> Parallel:
-    buckets = books.rebuilt_bucket_sizes or books.bucket_sizes
-    return Parallel(
-        pid=pid,
-        **{one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "rank"},
-        bucket_bytes=[int(size) for size in re.findall(r"[0-9]{1,18}", buckets)] or None,
-        unused_bytes=books.unused_parameter_size,
-        comm_hook=books.comm_hook,
+        arguments={"groups": str(len(groups)), "resharded": str(resharded), **types},
     )
 
 
 def _passes(log: ProcessLog) -> list[Passes]:
     rows = log.of(wire.EXCHANGE)
     steps = [row for row in log.of(wire.OPTIMIZER) if rows and row.end >= rows[0].t]
-    groups = ((bool(which), [row for row in rows if row.exchanged == which]) for which in (0, 1))
-    each = _between(rows, steps)
-    return [_averaged(log.pid, shared, found, steps, each) for shared, found in groups if found]
+    begins = [step.t for step in steps]
+    each = _between(rows, begins)
+    found = []
+    for shared in (False, True):
+        mine = [row for row in rows if row.exchanged == shared]
+        before = [bisect_right(begins, row.t) for row in mine]  # steps that had begun
+        if mine:
+            found.append(
+                Passes(
+                    pid=log.pid,
+                    shared=shared,
+                    count=len(mine),
+                    # while an optimizer was stepping, its closure called the backward pass
+                    in_optimizer=sum(
+                        bool(n) and row.t < steps[n - 1].end for row, n in zip(mine, before, strict=True)
+                    ),
+                    per_step=each,
+                    local_s=median(max(0, row.local_ns) for row in mine) * S,
+                    exchange_s=median(asleep(row) for row in mine) * S,
+                    exchange_cpu_s=median(max(0, row.cpu_ns) for row in mine) * S,
+                )
+            )
+    return found
 
 
-def _between(rows: list[Row], steps: list[Row]) -> float:
+def _between(rows: list[Row], begins: list[int]) -> float:
     """Passes per optimizer step: the usual number between two steps; the mean where samples missed some."""
-    begins = [step.t for step in steps]
     seen = Counter(bisect_right(begins, row.t) for row in rows)
-    counts = Counter(seen[place] for place in range(1, len(steps)))
+    counts = Counter(seen[place] for place in range(1, len(begins)))
     usual = max(counts, key=lambda passes: counts[passes], default=0)
-    if usual and 2 * counts[usual] > len(steps) - 1:
+    if usual and 2 * counts[usual] > len(begins) - 1:
         return float(usual)
-    return len(rows) / len(steps) if steps else 0.0
-
-
-def _averaged(pid: int, shared: bool, rows: list[Row], steps: list[Row], each: float) -> Passes:
-    begins = [step.t for step in steps]
-    return Passes(
-        pid=pid,
-        shared=shared,
-        count=len(rows),
-        in_optimizer=sum(_within(row, steps, begins) for row in rows),
-        per_step=each,
-        local_s=median(max(0, row.local_ns) for row in rows) * S,
-        exchange_s=median(asleep(row) for row in rows) * S,
-        exchange_cpu_s=median(max(0, row.cpu_ns) for row in rows) * S,
-    )
-
-
-def _within(row: Row, steps: list[Row], begins: list[int]) -> bool:
-    """Whether an optimizer was stepping: then its closure called the backward pass."""
-    place = bisect_right(begins, row.t) - 1
-    return place >= 0 and row.t < steps[place].end
-
-
-def read_collectives(log: ProcessLog) -> list[Operation]:
-    """The lines of a process that call collectives, the costliest first."""
-    sites = {one.site: one for one in log.told(SiteFact)}
-    groups: dict[tuple[int, int], list[Row]] = {}
-    for row in log.of(wire.COLLECTIVE):
-        groups.setdefault((row.site, row.thread), []).append(row)
-    found = [
-        _collective(log.pid, key[1], rows, sites.get(key[0], SiteFact())) for key, rows in groups.items()
-    ]
-    return sorted(found, key=lambda operation: -operation.total_s)[:COLLECTIVES_AT_MOST]
-
-
-def _collective(pid: int, thread: int, rows: list[Row], site: SiteFact) -> Operation:
-    name, _, module = site.kind.partition(" ")
-    return Operation(
-        kind="exchange",
-        pid=pid,
-        thread=thread,
-        name=name,
-        module=module,
-        count=len(rows),
-        total_s=sum(row.duration for row in rows) * S,
-        cpu_s=sum(max(0, row.cpu_ns) for row in rows) * S,
-        max_s=max(row.duration for row in rows) * S,
-        location=locate(site),
-        bytes=sum(max(0, row.bytes) for row in rows),
-    )
+    return len(rows) / len(begins) if begins else 0.0

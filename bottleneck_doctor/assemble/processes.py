@@ -37,14 +37,13 @@ def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) ->
 def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Process:
     torch, who = log.first(TorchFact), log.first(ProcessFact)
     rank, world_size = _ranks(log)
-    ends = [row.end for row in log.rows]
     since = torch.since_start_ns
+    trains = log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP)
     return Process(
         pid=log.pid,
         ppid=log.parent,
-        role=_role(log),
+        role="worker" if log.told(WorkerFact) else "trainer" if trains else "other",
         started_s=max(0.0, (log.start_ns - origin) * S),
-        ended_s=max(0.0, (max(ends) - origin) * S) if ends else None,
         rank=rank,
         world_size=world_size,
         loader=birth[0],
@@ -76,12 +75,6 @@ def _device(log: ProcessLog) -> str | None:
     return own or log.first(DeviceFact).kind or log.first(SettledFact).device or None
 
 
-def _role(log: ProcessLog) -> str:
-    if log.told(WorkerFact):
-        return "worker"
-    return "trainer" if log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP) else "other"
-
-
 AT_MOST = 64  # processes, of each sort
 LOSSES_AT_MOST = 256
 
@@ -91,13 +84,11 @@ def read_trial(order: Order | None, logs: list[ProcessLog]) -> Trial | None:
     if order is None:
         return None
     treated = [Treated(one.name, log.pid, one.why) for log in logs for one in log.told(TreatedFact)]
-    return Trial(order, treated[:AT_MOST], [one for one in map(_losses, logs) if one is not None][:AT_MOST])
-
-
-def _losses(log: ProcessLog) -> Losses | None:
-    """Several facts of one process follow each other: each holds what came since the last."""
-    values = [value for one in log.told(LossesFact) for value in one.values]
-    batches = [value for one in log.told(BatchesFact) for value in one.checksums]
-    if not values and not batches:
-        return None
-    return Losses(log.pid, _ranks(log)[0], values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST])
+    losses = []
+    for log in logs:  # each fact of a process holds what came since its last one
+        values = [value for one in log.told(LossesFact) for value in one.values]
+        batches = [value for one in log.told(BatchesFact) for value in one.checksums]
+        if values or batches:
+            kept = values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST]
+            losses.append(Losses(log.pid, _ranks(log)[0], *kept))
+    return Trial(order, treated[:AT_MOST], losses[:AT_MOST])

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Sample, Stack
-from ..model.loops import Loop, LoopBody
+from ..model.instruments import InstrumentCost, InstrumentWindow, Operator, Sample, Stack
+from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap, Machine, Order, Process, Run
 from ..source.functions import read_sources
 from ..source.loop_body import around
 from ..source.text import Mask
 from .computing import hold_up, read_computing
-from .device import Traced, find_untraced, read_devices, read_drivers, read_traces, settle
+from .device import find_untraced, read_devices, read_drivers, read_traces, settle
 from .elapsed import read_elapsed, read_fetchers, read_startups
 from .excerpts import read_excerpts
 from .facts import AskedFact, WorkerFact
 from .fetches import (
     FETCHES_AT_MOST,
-    Fetcher,
     find_fetchers,
     read_fetches,
     read_hot_files,
@@ -30,7 +29,7 @@ from .fetches import (
 from .loaders import Iteration, read_iterations, read_loaders
 from .loop_without_loader import find_body, places_told, read_outside
 from .loops import read_loops
-from .operations import read_collectives, read_operations, read_operators, read_ranks, read_windows
+from .operations import read_operations, read_ranks, read_windows
 from .processes import read_processes, read_trial
 from .rows import ProcessLog, read_logs
 from .samples import read_blocked, read_series, read_stacks
@@ -64,45 +63,46 @@ class Remains:
 def assemble(remains: Remains) -> Profile:
     """Facts only; whatever is missing becomes a gap, never an error."""
     logs = read_logs(remains.folder) if remains.folder is not None else []
-    origin = remains.origin_ns
-    loaders, numbering = read_loaders(logs, remains.run.cwd, remains.mask)
+    trainers = [log for log in logs if not log.told(WorkerFact)]
+    origin, run = remains.origin_ns, remains.run
+    loaders, numbering = read_loaders(logs, run.cwd, remains.mask)
     fetchers = find_fetchers(logs, numbering)
+    some = list(fetchers.items())[:64]
+    loader_of = {one.log.pid: key for key, members in fetchers.items() for one in members}
     iterations = {log.pid: read_iterations(log, numbering) for log in logs}
-    bodies = {log.pid: find_body(log, remains.run.cwd) for log in logs}
     windows = remains.windows + [window for log in logs for window in read_windows(log, origin)]
-    loops = _loops(logs, iterations, bodies, windows, origin)
+    loops, outside = _loops(logs, iterations, windows, remains)
     payloads = [read_payload(key, members) for key, members in fetchers.items()]
     repeats = [read_repeats(key, members) for key, members in fetchers.items()]
-    trainers = [log for log in logs if not log.told(WorkerFact)]
     drivers = read_drivers(remains.samples, trainers)
     traces = read_traces(trainers, remains.folder)
     device, others = read_devices(trainers, iterations, drivers, windows, origin, traces)
     processes = read_processes(logs, numbering, origin) or remains.processes
-    found = [one for one in (device, *others) if one is not None]
-    end = origin + round(remains.run.duration_s * 1e9)
-    working = read_fetchers(loaders, fetchers)
+    end, working = origin + round(run.duration_s * 1e9), read_fetchers(loaders, fetchers)
     lives = [read_elapsed(log, iterations[log.pid], working, origin, end) for log in trainers]
-    operations = _operations(trainers, origin)
+    operations = [one for log in trainers for one in read_operations(log, origin)][:128]
     stacks = read_stacks(remains.stacks, processes)
-    outside = _outside(trainers, iterations, bodies, origin)
     computing = read_computing(trainers, fetchers, origin)
-    tables = {log.pid: _operators(log, traces) for log in trainers}
+    # What a step was made of: by the trace, which knows the device's time, or by the process's own table.
+    tables = {log.pid: log.told(Operator)[:64] for log in trainers}
+    tables |= {pid: traced.table.operators for pid, traced in traces.items()}
     anatomies, operators, unheld = hold_up(computing.anatomies, tables, loops, outside)
-    silences = _silences(logs, remains) + unheld + find_untraced(trainers, traces)
-    sampled = FETCHES_AT_MOST // max(1, min(64, len(fetchers)))
+    settled = settle(remains.gaps, drivers, [device, *others] if device else [], processes)
     return Profile(
-        run=remains.run,
+        run=run,
         machine=remains.machine,
         processes=processes,
         loaders=loaders[:256],
         loops=loops,
         outside=outside,
-        fetches=[read_fetches(key, members, origin, sampled) for key, members in list(fetchers.items())[:64]],
+        fetches=[
+            read_fetches(key, members, origin, FETCHES_AT_MOST // max(1, len(some))) for key, members in some
+        ],
         payloads=[payload for payload in payloads if payload],
         repeats=[repeat for repeat in repeats if repeat],
-        makings=[read_making(key, fetcher, logs, numbering) for key, fetcher in list(fetchers.items())[:64]],
-        blocked=read_blocked(remains.samples, _loader_of(fetchers), origin),
-        hot_files=read_hot_files(logs, remains.samples, _loader_of(fetchers)),
+        makings=[read_making(key, members, logs, numbering) for key, members in some],
+        blocked=read_blocked(remains.samples, loader_of, origin),
+        hot_files=read_hot_files(logs, remains.samples, loader_of),
         operations=operations,
         stacks=stacks,
         operators=operators[:64],
@@ -111,69 +111,45 @@ def assemble(remains: Remains) -> Profile:
         windows=windows[:64],
         ranks=read_ranks(trainers),
         cost=_cost(logs, remains),
-        gaps=[*settle(remains.gaps, drivers, found, processes), *silences],
+        gaps=[*settled, *_silences(logs, remains), *unheld, *find_untraced(trainers, traces)],
         startups=read_startups(trainers, origin)[:64],
         elapsed=[one for one in lives if one is not None][:64],
         device=device,
         other_devices=others,
         excerpts=read_excerpts(loops, loaders, fetchers, logs, iterations, windows, origin),
         trial=read_trial(remains.order, logs),
-        sources=read_sources(stacks, operations, remains.run.cwd, remains.mask),
+        sources=read_sources(stacks, operations, run.cwd, remains.mask),
     )
 
 
 def _loops(
     logs: list[ProcessLog],
     iterations: dict[int, list[Iteration]],
-    bodies: dict[int, LoopBody | None],
     windows: list[InstrumentWindow],
-    origin: int,
-) -> list[Loop]:
-    """The loops over loaders, those with most steps first; steps under torch.profiler are set aside. py-spy
-    samples from outside, at a few percent of a core: steps under it count like the others."""
-    asked = {one.pid: around(bodies[one.pid], places_told(one, AskedFact)) for one in logs}
-    every = (read_loops(log, iterations[log.pid], origin, asked[log.pid]) for log in logs)
-    loops = sorted((loop for found in every for loop in found), key=lambda loop: -loop.steps)[:64]
-    kept = _fitting(loops)
+    remains: Remains,
+) -> tuple[list[Loop], list[Loop]]:
+    """The loops over loaders, those with most steps first, and those without a loader.
+
+    Steps under torch.profiler are set aside. py-spy samples from outside, at a few percent of a core: steps
+    under it count like the others.
+    """
+    loops: list[Loop] = []
+    outside: list[Loop] = []
+    for log in logs:
+        mine, body = iterations[log.pid], find_body(log, remains.run.cwd)
+        asked = around(body, places_told(log, AskedFact))
+        loops += read_loops(log, mine, remains.origin_ns, asked)
+        if not log.told(WorkerFact):
+            outside += read_outside(log, mine, remains.origin_ns, body)
+    loops = sorted(loops, key=lambda loop: -loop.steps)[:64]
+    at_most = ROWS_AT_MOST  # of all loops together, about: the longest tables are shortened first
+    while at_most > 64 and sum(min(len(loop.table.t), at_most) for loop in loops) > ROWS_AT_MOST:
+        at_most //= 2
+    kept = [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
     spans = [(one.start_s, one.end_s) for one in windows if one.instrument == "torch.profiler"]
     for loop in kept:
         flag(loop.table, spans, "instrument")
-    return kept
-
-
-def _outside(
-    trainers: list[ProcessLog],
-    iterations: dict[int, list[Iteration]],
-    bodies: dict[int, LoopBody | None],
-    origin: int,
-) -> list[Loop]:
-    """The loops without a loader."""
-    every = (read_outside(log, iterations[log.pid], origin, bodies[log.pid]) for log in trainers)
-    return [loop for found in every for loop in found]
-
-
-def _fitting(loops: list[Loop]) -> list[Loop]:
-    """All loops together keep about as many rows as one may: the longest tables are shortened first."""
-    at_most = ROWS_AT_MOST
-    while at_most > 64 and sum(min(len(loop.table.t), at_most) for loop in loops) > ROWS_AT_MOST:
-        at_most //= 2
-    return [replace(loop, table=thin(loop.table, at_most)) for loop in loops]
-
-
-def _operations(trainers: list[ProcessLog], origin: int) -> list[Operation]:
-    calls = (one for log in trainers for one in read_operations(log, origin) + read_collectives(log))
-    return list(calls)[:128]
-
-
-def _operators(log: ProcessLog, traces: dict[int, Traced]) -> list[Operator]:
-    """What a process's step was made of: by its trace, which knows the device's time, or by its own table."""
-    traced = traces.get(log.pid)
-    return traced.table.operators if traced is not None else read_operators(log)
-
-
-def _loader_of(fetchers: dict[str, list[Fetcher]]) -> dict[int, str]:
-    """Which loader a worker works for."""
-    return {fetcher.log.pid: key for key, members in fetchers.items() for fetcher in members}
+    return kept, outside
 
 
 def _cost(logs: list[ProcessLog], remains: Remains) -> InstrumentCost:

@@ -110,11 +110,20 @@ BOARD = {
 def read_logs(folder: Path) -> list[ProcessLog]:
     """All processes of a run, oldest first; of more than can be held those that train, and the first others.
     Files of another version or without a header are left out."""
-    found = sorted((head for path in folder.glob("*.rows") if (head := _head(path))), key=_FileHeader.order)
-    found = found[:FILES_AT_MOST]
-    most = max(OTHERS_ROWS_AT_LEAST, ROWS_AT_MOST - sum(head.rows for head in found if head.trains))
-    one_in = 1 + sum(head.rows for head in found if not head.trains) // most
-    logs = [log for head in found if (log := _read(head, 1 if head.trains else one_in)) is not None]
+    heads = [head for path in folder.glob("*.rows") if (head := _head(path))]
+    heads = sorted(heads, key=lambda head: (not head.trains, head.start_ns))[:FILES_AT_MOST]
+    most = max(OTHERS_ROWS_AT_LEAST, ROWS_AT_MOST - sum(head.rows for head in heads if head.trains))
+    one_in = 1 + sum(head.rows for head in heads if not head.trains) // most
+    logs = []
+    for head in heads:
+        try:
+            with open(head.path, "rb") as file:
+                file.seek(wire.HEADER_BYTES)
+                rows = list(_rows(file, 1 if head.trains else one_in))
+        except OSError:
+            continue
+        facts = list(_facts(head.path.with_suffix(".facts")))
+        logs.append(ProcessLog(head.pid, head.parent, head.start_ns, rows, facts, head.board))
     return sorted(logs, key=lambda log: log.start_ns)
 
 
@@ -133,9 +142,6 @@ class _FileHeader:
     def trains(self) -> bool:
         return bool(self.board["first_ns"])
 
-    def order(self) -> tuple[bool, int]:
-        return not self.trains, self.start_ns
-
 
 def _head(path: Path) -> _FileHeader | None:
     try:
@@ -145,24 +151,17 @@ def _head(path: Path) -> _FileHeader | None:
         return None
     if len(header) < wire.HEADER_BYTES:
         return None
-    magic, version, size, pid, parent, start = wire.IDENTITY.unpack_from(header, 0)
-    if magic != wire.MAGIC or version != wire.VERSION or size != wire.ROW.size:
-        return None
-    if not all(0 <= one < LARGEST for one in (pid, parent, start)):
+    *known, pid, parent, start = wire.IDENTITY.unpack_from(header, 0)
+    sound = all(0 <= one < LARGEST for one in (pid, parent, start))
+    if known != [wire.MAGIC, wire.VERSION, wire.ROW.size] or not sound:
         return None
     board = {name: wire.WORD.unpack_from(header, offset)[0] for name, offset in BOARD.items()}
     return _FileHeader(path, pid, parent, start, board, blocks * 512 // wire.ROW.size)
 
 
-def _read(head: _FileHeader, one_in: int) -> ProcessLog | None:
-    try:
-        with open(head.path, "rb") as file:
-            file.seek(wire.HEADER_BYTES)
-            rows = list(_rows(file, one_in))
-    except OSError:
-        return None
-    facts = list(_facts(head.path.with_suffix(".facts")))
-    return ProcessLog(head.pid, head.parent, head.start_ns, rows, facts, head.board)
+def _could_be(words: tuple[int, ...]) -> bool:
+    """Whether an agent writes such an instant, duration and columns: files may be damaged or forged."""
+    return words[0] > 0 and words[1] >= 0 and min(words) >= wire.NOTHING and max(words) < LARGEST
 
 
 def _rows(file: BinaryIO, one_in: int) -> Iterator[Row]:
@@ -172,16 +171,10 @@ def _rows(file: BinaryIO, one_in: int) -> Iterator[Row]:
         chunk = chunk[: len(chunk) - len(chunk) % wire.ROW.size]
         parts = (chunk[begin : begin + PART_BYTES] for begin in range(0, len(chunk), PART_BYTES))
         values = (one for part in parts if part != EMPTY[: len(part)] for one in wire.ROW.iter_unpack(part))
-        found = [TYPES[one[-1]](one) for one in values if one[-1] in TYPES and _is_sound(one)]
+        found = [TYPES[one[-1]](one) for one in values if one[-1] in TYPES and _could_be(one[:7])]
         if not found:
             return
         yield from found if one_in == 1 else (row for row in found if (row.t >> INSTANT_BITS) % one_in == 0)
-
-
-def _is_sound(words: tuple[int, ...]) -> bool:
-    """Whether each is one that an agent writes: files may be damaged or forged."""
-    t, duration = words[:2]
-    return t > 0 and duration >= 0 and min(words[:7]) >= wire.NOTHING and max(words[:7]) < LARGEST
 
 
 def _facts(path: Path) -> Iterator[dict[str, Any]]:

@@ -21,20 +21,15 @@ def read_stacks(stacks: list[Stack], processes: list[Process]) -> list[Stack]:
     """A worker's path begins in its loop; forked processes carry their parent's frames above it."""
     pythons = {one.pid: one.python for one in processes}
     usual = processes[0].python if processes else ""
-    return [_believed(_placed(stack), pythons.get(stack.pid) or usual) for stack in stacks]
-
-
-def _placed(stack: Stack) -> Stack:
-    births = [place for place, frame in enumerate(stack.frames) if frame.startswith(BIRTH)]
-    if not births:
-        return replace(stack, role="trainer")
-    return replace(stack, role="worker", frames=stack.frames[births[-1] :])
-
-
-def _believed(stack: Stack, python: str) -> Stack:
-    parts = [int(part) for part in python.split(".")[:2] if re.fullmatch(r"[0-9]{1,9}", part)]
-    old = bool(parts) and tuple(parts) < SAYS_WHO_SLEEPS
-    return replace(stack, running=None) if old else stack
+    found = []
+    for stack in stacks:
+        births = [place for place, frame in enumerate(stack.frames) if frame.startswith(BIRTH)]
+        frames = stack.frames[births[-1] :] if births else stack.frames
+        python = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", pythons.get(stack.pid) or usual)
+        old = python is not None and tuple(map(int, python.groups())) < SAYS_WHO_SLEEPS
+        role, running = "worker" if births else "trainer", None if old else stack.running
+        found.append(replace(stack, role=role, frames=frames, running=running))
+    return found
 
 
 POINTS_AT_MOST = 1024
@@ -71,32 +66,19 @@ def read_blocked(samples: Iterable[Sample], loader_of: dict[int, str], origin: i
     """What fetching threads were seen doing, per loader and half-second, and training loops."""
     bins: dict[tuple[str, int], dict[int, Counter[str]]] = {}
     for sample in samples:
-        key = _key(sample, loader_of)
-        if key is not None:
-            counts = bins.setdefault(key, {}).setdefault(sample.t_ns, Counter())
+        pid = int(float(sample.values.get("pid", 0)))
+        loader = loader_of.get(pid, "") if sample.sensor == "blocked" else ""
+        if loader or sample.sensor == "loop":
+            counts = bins.setdefault((loader, 0 if loader else pid), {}).setdefault(sample.t_ns, Counter())
             for name, value in sample.values.items():
                 if name not in NOT_COUNTS and not isinstance(value, str):
                     counts[name] += int(value)
-    return [_blocked(key, rows, origin) for key, rows in bins.items()]
-
-
-def _key(sample: Sample, loader_of: dict[int, str]) -> tuple[str, int] | None:
-    """Whose sample it is: (loader, 0), or ("", pid) for a training loop."""
-    pid = int(float(sample.values.get("pid", 0)))
-    if sample.sensor == "loop":
-        return "", pid
-    loader = loader_of.get(pid) if sample.sensor == "blocked" else None
-    return (loader, 0) if loader else None
-
-
-def _blocked(key: tuple[str, int], rows: dict[int, Counter[str]], origin: int) -> Blocked:
-    times = sorted(rows)
-    every = -(-len(times) // BUCKETS_AT_MOST) or 1
-    result = Blocked(key[0], pid=key[1])
-    for place in range(0, len(times), every):
-        total: Counter[str] = Counter()
-        for t in times[place : place + every]:
-            total.update(rows[t])
-        result.t.append((times[place] - origin) * S)
-        result.counts.append({name: count for name, count in total.items() if count})
-    return result
+    found = []
+    for (loader, pid), rows in bins.items():
+        times = sorted(rows)
+        every = -(-len(times) // BUCKETS_AT_MOST) or 1
+        groups = [times[place : place + every] for place in range(0, len(times), every)]
+        totals = [sum((rows[t] for t in group), Counter[str]()) for group in groups]  # zeros are left out
+        instants = [(group[0] - origin) * S for group in groups]
+        found.append(Blocked(loader, instants, [dict(total) for total in totals], pid=pid))
+    return found

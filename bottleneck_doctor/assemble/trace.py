@@ -9,7 +9,6 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -18,7 +17,6 @@ from typing import NamedTuple
 from ..model.device import Convolution, DeviceWindow, Kernels, Product
 from ..model.instruments import Operator
 from .device_idle import HostTrace, Idle, computes, is_collective, read_host, share_out, waiting
-from .elapsed import Stretch, gaps, joined, length, shared
 from .kernels import (
     TENSOR_KINDS,
     Timed,
@@ -29,6 +27,7 @@ from .kernels import (
     types_of,
     uses_tensor_cores,
 )
+from .stretches import Stretch, gaps, joined, length, shared
 from .trace_file import DeviceTimeline, DeviceWork, Range, read_timeline
 
 OPERATORS_AT_MOST = 40
@@ -38,34 +37,28 @@ OURS = "bdoc#"
 def read_operators(
     timeline: DeviceTimeline, begin: float, end: float, steps: int, device_us: dict[str, float]
 ) -> list[Operator]:
-    """Means per step of operators that begin in [begin, end), those of the most device time first."""
-    calls, own = own_times(one for one in timeline.ranges if begin <= one.begin < end)
+    """Means per step of operators that begin in [begin, end), those of the most device time first. An
+    operator's own time on the host is what no range inside of it took."""
+    calls: Counter[str] = Counter()
+    own: dict[str, float] = {}
+    stacks: dict[str, list[Range]] = {}  # by thread
+    for one in timeline.ranges:
+        if begin <= one.begin < end:
+            stack = stacks.setdefault(one.thread, [])
+            while stack and stack[-1].end <= one.begin:
+                stack.pop()
+            taken = one.end - one.begin
+            calls[one.name] += 1
+            own[one.name] = own.get(one.name, 0.0) + taken
+            if stack:
+                own[stack[-1].name] -= min(taken, stack[-1].end - one.begin)
+            stack.append(one)
     found = [
-        Operator(
-            name, calls[name] / steps, own.get(name, 0.0) * US / steps, device_us.get(name, 0.0) * US / steps
-        )
-        for name in calls
+        Operator(name, calls[name] / steps, taken * US / steps, device_us.get(name, 0.0) * US / steps)
+        for name, taken in own.items()
         if not name.startswith(OURS)
     ]
     return sorted(found, key=lambda one: (-one.self_device_s, -one.self_cpu_s))[:OPERATORS_AT_MOST]
-
-
-def own_times(ranges: Iterable[Range]) -> tuple[dict[str, int], dict[str, float]]:
-    """({name: calls}, {name: microseconds that no range inside took}); in the order of their beginnings."""
-    calls: dict[str, int] = {}
-    own: dict[str, float] = {}
-    stacks: dict[str, list[Range]] = {}
-    for one in ranges:
-        stack = stacks.setdefault(one.thread, [])
-        while stack and stack[-1].end <= one.begin:
-            stack.pop()
-        taken = one.end - one.begin
-        calls[one.name] = calls.get(one.name, 0) + 1
-        own[one.name] = own.get(one.name, 0.0) + taken
-        if stack:
-            own[stack[-1].name] -= min(taken, stack[-1].end - one.begin)
-        stack.append(one)
-    return calls, own
 
 
 NODE = "autograd::engine::evaluate_function"
@@ -78,35 +71,28 @@ def repeated_us(
     """Microseconds of this work that repeat operators of the loop's thread; None where names are missing."""
     if any(one.name.startswith(COMPILED) for one in timeline.ranges):
         return None
-    forward = {_likeness(one) for one in timeline.ranges if one.thread == thread and _recorded(one)}
-    again: dict[str, list[Stretch]] = {}
     passes: dict[str, list[Stretch]] = {}
+    # By thread: operators of forward passes that torch recorded; nodes name the thread of theirs.
+    recorded: dict[str, list[tuple[Stretch, tuple[str, str]]]] = {}
     for one in timeline.ranges:
+        span = one.begin, one.end
         if one.name.startswith(NODE):
-            passes.setdefault(one.thread, []).append((one.begin, one.end))
-        elif _recorded(one) and _likeness(one) in forward:
-            again.setdefault(one.thread, []).append((one.begin, one.end))
-    inside = {}
+            passes.setdefault(one.thread, []).append(span)
+        elif "Sequence number" in one.given and not one.given.get("Fwd thread id") and "::" in one.name:
+            likeness = one.name, str(one.given.get("Input Dims"))
+            recorded.setdefault(one.thread, []).append((span, likeness))
+    forward = {likeness for _, likeness in recorded.get(thread, [])}
+    inside: dict[str, list[Stretch]] = {}
     for name, mine in passes.items():
+        again = joined(span for span, likeness in recorded.get(name, []) if likeness in forward)
         whole = joined(mine)
-        inside[name] = [
-            part for begin, end in joined(again.get(name, [])) for part in shared(whole, begin, end)
-        ]
-    return sum(one.end - one.begin for one in work if _is_in(host, one, inside))
-
-
-def _recorded(one: Range) -> bool:
-    """Whether it is an operator of a forward pass that torch recorded; nodes name the thread of theirs."""
-    return "Sequence number" in one.given and not one.given.get("Fwd thread id") and "::" in one.name
-
-
-def _likeness(one: Range) -> tuple[str, str]:
-    return one.name, str(one.given.get("Input Dims"))
-
-
-def _is_in(host: HostTrace, work: DeviceWork, stretches: dict[str, list[Stretch]]) -> bool:
-    call = host.launched.get(work.correlation)
-    return call is not None and bool(shared(stretches.get(call.thread, []), call.begin, call.end))
+        inside[name] = [part for begin, end in again for part in shared(whole, begin, end)]
+    repeated = 0.0
+    for done in work:
+        call = host.launched.get(done.correlation)
+        if call is not None and shared(inside.get(call.thread, []), call.begin, call.end):
+            repeated += done.end - done.begin
+    return repeated
 
 
 SOUND = 0.5  # of the kernels' time must say how many blocks it has, for the share of multiprocessors (chosen)
@@ -153,22 +139,30 @@ def read_window(source: Path | str) -> TraceTable | None:
     host = read_host(timeline, {steps.thread} | backward)
     issued = issue_times(timeline, host)
     mine = [one for one, t in zip(timeline.work, issued, strict=True) if steps.begin <= t < steps.end]
-    edges = [reached(timeline, issued, instant) for instant in (steps.begin, steps.end)]
-    if not mine or edges[1] <= edges[0]:
+    computing = [(one, t) for one, t in zip(timeline.work, issued, strict=True) if computes(one)]
+    begin, end = (  # when the device had finished all that was issued before the steps' begin, and their end
+        max((one.end for one, t in computing if t < instant), default=instant)
+        for instant in (steps.begin, steps.end)
+    )
+    if not mine or end <= begin:
         return None
     kernels = [
         one for one in _kernels(timeline, mine, steps) if one.work.sort != "memcpy" or computes(one.work)
     ]
-    busy = joined((one.begin, one.end) for one in timeline.work if computes(one))
-    idle = share_out(timeline, host, busy, *edges)
+    busy = joined((one.begin, one.end) for one, _ in computing)
+    idle = share_out(timeline, host, busy, begin, end)
     timed = _timed(kernels)
     repeated = repeated_us(timeline, host, mine, steps.thread)
+    device_us: dict[str, float] = {}  # by the operator that launched the kernels
+    for one in kernels:
+        name = one.operator.name if one.operator is not None else ""
+        device_us[name] = device_us.get(name, 0.0) + one.us
     return TraceTable(
-        window=_window(steps, kernels, idle, host, busy, (edges[0], edges[1])),
+        window=_window(steps, kernels, idle, host, busy, (begin, end)),
         kernels=_groups(kernels, steps.count),
         products=read_products(timed, steps.count),
         idle_by_site={site: taken * US / steps.count for site, taken in idle.by_site.items()},
-        operators=read_operators(timeline, steps.begin, steps.end, steps.count, _by_operator(kernels)),
+        operators=read_operators(timeline, steps.begin, steps.end, steps.count, device_us),
         convolutions=read_convolutions(timed, steps.count),
         recompute_s=None if repeated is None else repeated * US / steps.count,
     )
@@ -228,7 +222,6 @@ def _window(
         busy_s=(length(shared(busy, *edges)) + idle.parts.get("own", 0.0)) * each,
         host_s=length(issuing) * each,
         kernels_per_step=len(kernels) / steps.count,
-        median_kernel_s=median(one.us for one in own) * US if own else 0.0,
         tensor_core_share=_tensor_core_share(own),
         sm_active_share=_active(own),
         **parts,
@@ -255,15 +248,6 @@ def _timed(kernels: list[Kernel]) -> list[Timed]:
         for mine in groups.values()
         if mine[0].operator is not None
     ]
-
-
-def _by_operator(kernels: list[Kernel]) -> dict[str, float]:
-    """Microseconds of the device by the name of the operator that launched its kernels."""
-    sums: dict[str, float] = {}
-    for one in kernels:
-        name = one.operator.name if one.operator is not None else ""
-        sums[name] = sums.get(name, 0.0) + one.us
-    return sums
 
 
 STEP = re.compile(r"bdoc#step#(\d+)")
@@ -349,9 +333,3 @@ def issue_times(timeline: DeviceTimeline, host: HostTrace) -> list[float]:
         latest = call.begin if call is not None else latest
         issued.append(latest)
     return issued
-
-
-def reached(timeline: DeviceTimeline, issued: list[float], instant: float) -> float:
-    """When the device had finished all work that was issued before an instant of the host."""
-    work = zip(timeline.work, issued, strict=True)
-    return max((one.end for one, t in work if computes(one) and t < instant), default=instant)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,20 +13,9 @@ BYTES_AT_MOST = 256 << 20  # two eager steps of a language model with 7 billion 
 EVENTS_AT_MOST = 3_000_000
 NAME_AT_MOST = 512  # characters: names of templates run to thousands
 
-WORK = {
-    "kernel": "kernel",
-    "gpu_memcpy": "memcpy",
-    "memcpy": "memcpy",
-    "gpu_memset": "memset",
-    "memset": "memset",
-}
-CALLS = {
-    "cuda_runtime",
-    "cuda_driver",
-    "runtime",
-    "xpu_runtime",
-    "xpu_driver",
-}  # ROCm's are called cuda_runtime
+WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "memcpy": "memcpy",
+        "gpu_memset": "memset", "memset": "memset"}  # fmt: skip
+CALLS = {"cuda_runtime", "cuda_driver", "runtime", "xpu_runtime", "xpu_driver"}  # ROCm's are cuda_runtime
 RANGES = {"cpu_op", "operator", "user_annotation"}
 KEPT = {*WORK, *CALLS, *RANGES}
 PLAIN = bytes(one if one >= 32 else 32 for one in range(256))  # control characters in names are no JSON
@@ -130,35 +118,23 @@ def _sorted(events: list[Event]) -> DeviceTimeline | None:
         end, name = begin + float(event.dur), event.name[:NAME_AT_MOST]
         category = str(event.cat).lower()
         given = event.args if isinstance(event.args, dict) else {}
+        number = _number(given.get("External id", given.get("external id")))
+        correlation = _number(given.get("correlation"))
         if category in WORK:
-            work.setdefault(str(given.get("device", event.pid)), []).append(
-                _work(begin, end, name, WORK[category], event, given)
-            )
+            device, stream = str(given.get("device", event.pid)), str(given.get("stream", event.tid))
+            blocks = _positive(given.get("blocks per SM"))
+            one = DeviceWork(begin, end, name, WORK[category], stream, correlation, number, blocks)
+            work.setdefault(device, []).append(one)
         elif category in CALLS:
-            calls.append(RuntimeCall(begin, end, name, str(event.tid), _number(given.get("correlation"))))
+            calls.append(RuntimeCall(begin, end, name, str(event.tid), correlation))
         elif category in RANGES:
-            number = _number(given.get("External id", given.get("external id")))
             ranges.append(Range(begin, end, name, str(event.tid), number, given))
-    ours = _busiest(work)
+    # A process trains on one device: that which had most of the work.
+    ours = max(work.values(), key=lambda mine: sum(one.end - one.begin for one in mine), default=[])
     here = {one.correlation for one in ours}
     elsewhere = {one.correlation for some in work.values() if some is not ours for one in some} - here
     calls = [one for one in calls if one.correlation not in elsewhere]  # those for other devices
     return DeviceTimeline(sorted(ours), sorted(calls), sorted(ranges, key=lambda one: (one.begin, -one.end)))
-
-
-def _work(begin: float, end: float, name: str, sort: str, event: Event, given: dict[str, Any]) -> DeviceWork:
-    return DeviceWork(
-        begin, end, name, sort, str(given.get("stream", event.tid)), _number(given.get("correlation")),
-        _number(given.get("External id", given.get("external id"))), _positive(given.get("blocks per SM")),
-    )  # fmt: skip
-
-
-def _busiest(work: dict[str, list[DeviceWork]]) -> list[DeviceWork]:
-    """The work of the device that had most of it: a process trains on one."""
-    if not work:
-        return []
-    time = Counter({device: sum(one.end - one.begin for one in mine) for device, mine in work.items()})
-    return work[time.most_common(1)[0][0]]
 
 
 def _positive(value: Any) -> float | None:

@@ -298,8 +298,6 @@ NO_GRAD = Proposal(
     ),
     risk="what is computed within is not trained, whatever an optimizer made later holds",
 )
-DETACH = "compute without gradients what this loss does not train"
-FAKE = "with torch.no_grad():          # or fake = generator(noise).detach()\n    fake = generator(noise)"
 
 
 @finding("model.compute", NO_GRAD, needs=(cpu_loop,))
@@ -308,17 +306,13 @@ def gradients_unused(diagnosis: Diagnosis) -> Finding | str | None:
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None or known.unused_share is None:
         return "a graph of the training, and the optimizers that it has"
-    dropped = known.dropped_share or 0.0
-    share, backward_s = max(known.unused_share, dropped), mean_in(diagnosis.steps, "backward")
+    share, backward_s = known.unused_share, mean_in(diagnosis.steps, "backward")
     if share < NOTICED:
         return None
-    zeroed = share == dropped
-    what = "zeroed before their optimizer steps" if zeroed else "that no optimizer uses"
-    text = f"share of the multiplications for gradients {what}"
+    text = "share of the multiplications whose gradients no optimizer uses"
     evidence = [
         Evidence(text, "unused_gradient_share", share, "graph of the loss"),
         Evidence("time per step in the backward pass", "backward_s", backward_s, "hook on it"),
     ]
     changes = [spared(scenario, (1 - left) * share * backward_s) for left in WHOLLY]
-    remedy = replace(NO_GRAD.at(None, FAKE), title=DETACH) if zeroed else NO_GRAD
-    return Finding("gradients-unused", "model.compute", evidence, [priced(remedy, scenario, *changes)])
+    return Finding("gradients-unused", "model.compute", evidence, [priced(NO_GRAD, scenario, *changes)])

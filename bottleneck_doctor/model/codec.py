@@ -23,7 +23,7 @@ LARGEST_NUMBER = 2**62
 # Everything else in a profile is a duration, a size or a count. Instants may precede the run's
 # start by a clock tick; sensors may read below zero; a launcher's worker or rank may be -1.
 MAY_BE_NEGATIVE = frozenset(
-    {"t", "started_s", "ended_s", "start_s", "end_s", "values", "exit_status", "worker", "rank", "thread"}
+    {"t", "started_s", "start_s", "end_s", "values", "exit_status", "worker", "rank", "thread"}
 )
 Made = TypeVar("Made")
 Told = TypeVar("Told", Announcement, Ending, Snapshot)
@@ -68,30 +68,11 @@ def read_foreign(text: str, kind: type[Made]) -> Made:
     return msgspec.json.decode(text, type=kind)
 
 
-def encode_report(report: Report) -> bytes:
-    """The report as indented JSON in the contract's order, schema first."""
-    return _indented(report, "report")
-
-
-def encode_proof(proof: Proof) -> bytes:
-    """The proof likewise."""
-    return _indented(proof, "proof")
-
-
-def encode_plan(plan: Plan) -> bytes:
-    """What a proof would try, likewise."""
-    return _indented(plan, "plan")
-
-
-def encode_fleet(fleet: Fleet) -> bytes:
-    """The answers about a fleet, likewise."""
-    return _indented(fleet, "fleet")
-
-
-def _indented(value: Report | Proof | Plan | Fleet, name: str) -> bytes:
+def encode_report(value: Report | Proof | Plan | Fleet) -> bytes:
+    """What a command concludes, as indented JSON in the contract's order, schema first."""
     content = msgspec.to_builtins(value)
     head = {key: content.pop(key) for key in ("schema", "schema_version")}
-    data = msgspec.json.encode(_writable({**head, **content}, name))
+    data = msgspec.json.encode(_writable({**head, **content}, type(value).__name__.lower()))
     return msgspec.json.format(data, indent=2) + b"\n"
 
 
@@ -151,7 +132,8 @@ def decode_profile(data: bytes) -> Profile:
     except RecursionError:
         raise BadProfile("not a bdoc profile: nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise BadProfile(f"not readable as JSON: {_malady(data, str(problem))}; {AGAIN}") from None
+        said = "it ends too early" if "truncated" in str(problem) else _quoted(str(problem), "")
+        raise BadProfile(f"not readable as JSON: {said if data else 'it is empty'}; {AGAIN}") from None
     _complete(profile)
     for loop in (*profile.loops, *profile.outside):
         if not loop.loader and not loop.table.gap_s:  # of a loop without a loader the analysis reads it
@@ -199,12 +181,6 @@ def _complete(value: object) -> None:
             _complete(cells)
 
 
-def _malady(data: bytes, problem: str) -> str:
-    if not data:
-        return "it is empty"
-    return "it ends too early" if "truncated" in problem else _quoted(problem, "")
-
-
 def _check_head(head: _ProfileHeader) -> None:
     if head.schema is None:
         raise BadProfile(f"not a bdoc profile: it names no schema, expected {SCHEMA!r}")
@@ -239,13 +215,12 @@ def _check(value: object, name: str, where: str) -> None:
 def _is_sound_column(cells: list[object] | tuple[object, ...], name: str) -> bool:
     """Whether all are numbers within the bounds; columns are long, so the loop runs in C."""
     numbers: list[Any] = [cell for cell in cells if cell is not None]
-    if not numbers:
-        return True
     if not set(map(type, numbers)) <= {int, float}:
         return False
     lowest = -LARGEST_NUMBER if name in MAY_BE_NEGATIVE else 0
-    fits = min(numbers) >= lowest and max(numbers) <= LARGEST_NUMBER
-    return bool(fits) and all(map(math.isfinite, numbers))  # a NaN may hide from min and max
+    # a NaN may hide from min and max
+    fits = lowest <= min(numbers, default=0) and max(numbers, default=0) <= LARGEST_NUMBER
+    return fits and all(map(math.isfinite, numbers))
 
 
 def _check_number(value: float, name: str, where: str) -> None:
@@ -264,8 +239,7 @@ def _check_columns(table: Any, where: str) -> None:
         return
     for item in fields(table):
         column = getattr(table, item.name)
-        columns = column if item.name == "values" else {item.name: column}
-        for key, cells in columns.items():
+        for key, cells in (column if item.name == "values" else {item.name: column}).items():
             unfilled = cells == [] and item.name in GAPS
             if isinstance(cells, list) and len(cells) != len(rows) and not unfilled:
                 raise BadProfile(

@@ -13,8 +13,7 @@ class ScriptSettings:
     weights seen to be cast on their way into the loss. ``tracer`` and ``profiler`` name the module set by
     ``sys.settrace`` and ``sys.setprofile``. ``amx`` and ``avx512_bf16`` are abilities of the processor. Of
     the multiplications behind the loss, ``unused_share`` have gradients that reach nothing which an optimizer
-    updates; of those behind all losses of some steps, where several optimizers step, ``dropped_share`` have
-    gradients that are zeroed before their optimizer does.
+    updates.
     """
 
     pid: int
@@ -31,7 +30,6 @@ class ScriptSettings:
     environment: dict[str, str] = field(default_factory=dict)
     noticed: list[str] = field(default_factory=list)
     unused_share: float | None = None
-    dropped_share: float | None = None
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,6 @@ class DeviceWindow:
     other_s: float = 0.0
     host_s: float = 0.0
     kernels_per_step: float = 0.0
-    median_kernel_s: float = 0.0
     tensor_core_share: float | None = None
     sm_active_share: float | None = None
 
@@ -202,7 +201,6 @@ class DeviceFacts:
     recompute_s: float | None = None
     kind: str = "cuda"
     uuid: str = ""
-    multiprocessors: int | None = None
     driver: int | None = 0
     pid: int = 0
     loader: str = ""

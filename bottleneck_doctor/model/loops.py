@@ -172,7 +172,6 @@ class Parallel:
     function: str = ""
     parameters: int = 0
     gradient_bytes: int = 0
-    buffers: int = 0
     devices: int = 1
     world_size: int = 1
     backend: str = ""

@@ -67,7 +67,6 @@ class Process:
     ppid: int
     role: str
     started_s: float
-    ended_s: float | None = None
     rank: int | None = None
     world_size: int | None = None
     loader: str | None = None

@@ -42,9 +42,9 @@ def render_fleet(
 ) -> str:
     """All answers for a terminal, as json or as a page of HTML."""
     if format == "json":
-        from ..model.codec import encode_fleet
+        from ..model.codec import encode_report
 
-        return encode_fleet(fleet).decode()
+        return encode_report(fleet).decode()
     answers = list(_answers(fleet))
     grounds = list(_grounds(fleet))
     if format == "html":

@@ -111,22 +111,15 @@ def test_what_is_not_contiguous_goes_through_pageable_memory(
     assert [bits_of(row) for row in rows] == [{"pinned"}, {"pinned"}, {"blocking"}]
 
 
-def test_a_line_that_makes_what_it_copies_says_so(device: Driver, tmp_path: Path) -> None:
-    with look():
-        torch.randn(3).to("meta")
-        torch.full((3, 2), 1.0).float().to("meta")
-        torch.tensor([3, 4]).to("meta")
-        HOST.to(torch.zeros(3, device="meta"))
-    rows = rows_of(tmp_path, wire.DEVICE_COPY)
-    assert ["just made" in bits_of(row) for row in rows] == [True, True, False, False]
-
-
-def test_a_copy_on_another_stream_is_told(device: Driver, tmp_path: Path) -> None:
+def test_a_copy_on_another_stream_or_of_what_its_line_makes_is_marked(device: Driver, tmp_path: Path) -> None:
     with look():
         device.stream = 7
         HOST.to("meta")
-    (row,) = rows_of(tmp_path, wire.DEVICE_COPY)
-    assert "other stream" in bits_of(row)
+        torch.full((3, 2), 1.0).float().to("meta")
+        torch.tensor([3, 4]).to("meta")
+    copied, made, read = rows_of(tmp_path, wire.DEVICE_COPY)
+    assert "other stream" in bits_of(copied)
+    assert ["just made" in bits_of(row) for row in (copied, made, read)] == [False, True, False]
 
 
 def test_copies_inside_of_next_are_counted(device: Driver, tmp_path: Path) -> None:
@@ -176,17 +169,13 @@ def waits(folder: Path) -> list[str]:
 @pytest.mark.parametrize("name", WAITING)
 def test_a_wait_is_noted(name: str, device: Driver, tmp_path: Path) -> None:
     on_device = torch.zeros((), device="meta")
-    with look(), suppress(RuntimeError, NotImplementedError):  # a meta tensor has no value to read
-        WAITING[name](on_device)
-    assert waits(tmp_path) == [name]
-
-
-@pytest.mark.parametrize("name", WAITING)
-def test_on_the_host_nothing_waits(name: str, device: Driver, tmp_path: Path) -> None:
     with look():
-        WAITING[name](torch.zeros(()))
-    assert waits(tmp_path) == []
-    assert tensor_hooks.patches.sampled == 1
+        WAITING[name](torch.zeros(()))  # on the host nothing waits
+        with suppress(RuntimeError, NotImplementedError):  # a meta tensor has no value to read
+            WAITING[name](on_device)
+    (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
+    assert (wire.WAITS[row.call], sites_of(tmp_path)[row.site]["file"]) == (name, __file__)
+    assert min(row.duration, row.device_ns) > 0
 
 
 @pytest.mark.parametrize("show", [str, repr, "{}".format, "{:s}".format])
@@ -195,17 +184,6 @@ def test_a_print_is_one_wait(show: Callable[[Any], str], device: Driver, tmp_pat
     with look(), suppress(TypeError):
         show(on_device)
     assert waits(tmp_path) == ["print"]
-
-
-def test_a_wait_has_the_users_line(device: Driver, tmp_path: Path) -> None:
-    with look(), suppress(RuntimeError):
-        torch.zeros((), device="meta").item()
-    (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
-    site = sites_of(tmp_path)[row.site]
-    assert site["file"] == __file__
-    assert 'device="meta").item()' in Path(__file__).read_text().splitlines()[site["line"] - 1]
-    assert 0 < row.duration
-    assert row.device_ns > 0
 
 
 def test_the_gradient_scalers_own_readback_is_not_the_users_line(device: Driver, tmp_path: Path) -> None:
@@ -272,22 +250,16 @@ class Event(Stream):
     pass
 
 
-def test_a_streams_and_an_events_synchronize_are_noted(
+def test_synchronize_is_noted_of_streams_events_and_torch(
     device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "meta", SimpleNamespace(Stream=Stream, Event=Event), raising=False)
-    with in_use(tmp_path):
-        with look():
-            assert Stream().synchronize() == Event().synchronize() == "waited"
-        assert waits(tmp_path) == ["stream", "event"]
-
-
-def test_torchs_synchronize_is_noted(device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._C, "_cuda_synchronize", lambda: None, raising=False)
     with in_use(tmp_path):
         with look():
+            assert Stream().synchronize() == Event().synchronize() == "waited"
             torch._C._cuda_synchronize()
-        assert waits(tmp_path) == ["synchronize"]
+        assert waits(tmp_path) == ["stream", "event", "synchronize"]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.fetches import FetchTable
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import AGENT, PRELUDE, Told, first, loader_of, plain, profile_of, said, watched
@@ -112,17 +112,10 @@ def test_the_rows_of_a_child_are_its_own_and_whole(
     assert (process.role, process.ppid) == ("trainer", seen["parent"])
     (loop,) = (one for one in profile.loops if one.pid == pid)
     assert (loop.role, loop.steps) == ("train", steps)
-
-
-def test_the_parents_rows_stay_the_parents(seen: dict[str, Any], profile: Profile) -> None:
-    (loop,) = (one for one in profile.loops if one.pid == seen["parent"])
-    assert loop.steps == 6
-
-
-def test_a_script_that_closes_all_descriptors_is_still_seen(seen: dict[str, Any], profile: Profile) -> None:
-    pid = seen["closes_all"][0]
-    steps = {one.loader: one.steps for one in profile.loops if one.pid == pid}
-    assert sorted(steps.values()) == [6, 200]
+    (parents,) = (one for one in profile.loops if one.pid == seen["parent"])
+    assert parents.steps == 6
+    closed = [one.steps for one in profile.loops if one.pid == seen["closes_all"][0]]
+    assert sorted(closed) == [6, 200], "a script that closes all descriptors is still seen"
 
 
 def test_a_process_that_trains_nothing_is_no_trainer(
@@ -198,11 +191,6 @@ def profile_worker(told_worker: Told) -> Profile:
     return profile_of(told_worker)
 
 
-@pytest.fixture(scope="module")
-def logs(told_worker: Told) -> list[ProcessLog]:
-    return read_logs(told_worker.folder)
-
-
 @pytest.fixture
 def fetches(profile_worker: Profile) -> dict[str, FetchTable]:
     names = {loader.key: loader.dataset for loader in profile_worker.loaders}
@@ -217,10 +205,16 @@ def test_workers_are_known_by_number_and_loader(dataset: str, profile_worker: Pr
     assert [process.role for process in workers] == ["worker"] * count
     assert sorted(process.worker for process in workers if process.worker is not None) == list(range(count))
     assert (loader.start_method, loader.num_workers) == (method, count)
+    others = [process for process in profile_worker.processes if process.role == "other"]
+    assert all(process.loader is None for process in others), "the fork server itself is no worker"
 
 
 @pytest.mark.parametrize("dataset", METHODS)
-def test_all_their_fetches_are_counted(dataset: str, fetches: dict[str, FetchTable]) -> None:
+def test_all_their_fetches_are_counted_and_come_in_order(
+    dataset: str, fetches: dict[str, FetchTable], told_worker: Told
+) -> None:
+    rows = [[[float(row)] * 4 for row in (place, place + 1)] for place in range(0, 16, 2)]
+    assert said(told_worker)[METHODS[dataset][0]] == rows
     table = fetches[dataset]
     assert table.seen == 8
     assert set(table.worker) == set(range(METHODS[dataset][1]))
@@ -267,13 +261,6 @@ def test_what_a_batch_is_made_of_and_costs_to_send_is_known(profile_worker: Prof
     assert payload.pipe_bytes > 0
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_batches_come_whole_and_in_order(method: str, told_worker: Told) -> None:
-    assert said(told_worker)[method] == [
-        [[float(row)] * 4 for row in (place, place + 1)] for place in range(0, 16, 2)
-    ]
-
-
 def test_a_failing_worker_raises_the_same_with_our_frames_added_at_most(
     told_worker: Told, alone: dict[str, Any]
 ) -> None:
@@ -282,12 +269,6 @@ def test_a_failing_worker_raises_the_same_with_our_frames_added_at_most(
     ours = rf'  File "{re.escape(str(AGENT))}/.*\n.*\n(?:.*\^.*\n)?'
     messages = [re.sub(ours, "", one["message"]) for one in (seen, alone)]
     assert len({re.sub(r"(plain|watched)\d+", "", one) for one in messages}) == 1
-
-
-def test_the_fork_server_itself_is_no_worker(logs: list[ProcessLog], profile_worker: Profile) -> None:
-    others = [process for process in profile_worker.processes if process.role == "other"]
-    assert len(logs) == 1 + 4 + 1 + len(others)
-    assert all(process.loader is None for process in others)
 
 
 # The script writes its own stop order, where the supervisor would: after a few steps, "stop at 20".
@@ -321,24 +302,13 @@ if __name__ == "__main__":
 )
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    told = watched(tmp_path_factory.mktemp("stop"), SCRIPT_STOP)
-    return said(told), told
-
-
-def test_it_ends_after_that_many_steps_with_status_0(run: Any) -> None:
-    seen, told = run
-    assert (told.status, told.stderr) == (0, "")
+def test_it_ends_after_that_many_steps_as_by_sys_exit(tmp_path: Path) -> None:
+    told = watched(tmp_path, SCRIPT_STOP)
+    seen = said(told)
+    assert told.stderr == ""
     assert seen["steps"] == pytest.approx(20, abs=4)
-
-
-def test_finally_blocks_and_exit_functions_run(run: Any) -> None:
-    assert (run[0]["cleaned"], run[0]["atexit"]) == (True, True)
-
-
-def test_the_agent_says_that_it_was_the_agent(run: Any) -> None:
-    logs = [log for log in read_logs(run[1].folder) if first(log, "stopped")]
+    assert (seen["cleaned"], seen["atexit"]) == (True, True)
+    logs = [log for log in read_logs(told.folder) if first(log, "stopped")]
     assert len(logs) == 1, "workers do not stop themselves"
     assert first(logs[0], "stopped")["trained"] >= 20
 

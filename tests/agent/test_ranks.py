@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,17 @@ from bottleneck_doctor.analyse.ranks import compare
 from bottleneck_doctor.model.loops import Loop
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, watched
+
+
+def heavy(test: Any) -> Any:
+    """Takes long, and cores of its own."""
+    return pytest.mark.alone(heavy_sharded(test))
+
+
+def heavy_sharded(test: Any) -> Any:
+    """Takes long."""
+    return pytest.mark.slow(pytest.mark.long(test))
+
 
 # Launched by hand: the script starts itself twice, with the variables that torchrun would set.
 RANKS = (
@@ -104,18 +116,14 @@ def later(column: list[float | None]) -> list[float]:
     return [value or 0.0 for value in column[len(column) // 6 :]]
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.alone
+@heavy
 def test_the_training_is_what_it_would_be(told: Told, tmp_path: Path) -> None:
     sleepless = "time.sleep = lambda seconds: None\nimport contextlib"  # the same numbers, sooner
     alone = plain(tmp_path, RANKS.replace("import contextlib", sleepless))
     assert (told.status, told.stdout) == (alone.status, alone.stdout), told.stderr
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.alone
+@heavy
 def test_both_ranks_say_who_they_are_and_what_they_share(profile: Profile) -> None:
     trainers = [one for one in profile.processes if one.role == "trainer"]
     assert sorted((one.rank, one.world_size) for one in trainers) == [(0, 2), (1, 2)]
@@ -130,38 +138,25 @@ def test_both_ranks_say_who_they_are_and_what_they_share(profile: Profile) -> No
     assert sum(first.bucket_bytes or ()) == first.gradient_bytes
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.alone
+@heavy
 def test_a_rank_sleeps_for_a_late_one_and_that_one_does_not(profile: Profile) -> None:
     assert asleep_s(profile, 0, "Late") > 3 * asleep_s(profile, 1, "Late")
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.alone
-def test_a_backward_pass_that_sleeps_by_itself_is_no_exchange(profile: Profile) -> None:
+@heavy
+def test_a_backward_pass_that_sleeps_or_does_not_exchange_is_no_exchange(profile: Profile) -> None:
+    for pid in {one.pid for one in profile.ranks.passes}:
+        local, shared = sorted(
+            (one for one in profile.ranks.passes if one.pid == pid), key=lambda one: one.shared
+        )
+        assert local.count >= 3
+        assert local.exchange_s < shared.exchange_s
     for rank in (0, 1):
         table = loop(profile, rank, "Slow").table
         assert asleep_s(profile, rank, "Slow") < 0.5 * median(later(table.backward_s))
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.alone
-def test_passes_without_exchange_are_told_from_those_with(profile: Profile) -> None:
-    for pid in {one.pid for one in profile.ranks.passes}:
-        shared, local = (
-            next(one for one in profile.ranks.passes if one.pid == pid and one.shared is kind)
-            for kind in (True, False)
-        )
-        assert local.count >= 3
-        assert local.exchange_s < shared.exchange_s
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.alone
+@heavy
 def test_collectives_that_the_loop_calls_are_waited_for_and_have_a_line(profile: Profile) -> None:
     assert asleep_s(profile, 0, "Own") > 3 * asleep_s(profile, 1, "Own")
     lines = RANKS.splitlines()
@@ -169,9 +164,7 @@ def test_collectives_that_the_loop_calls_are_waited_for_and_have_a_line(profile:
     assert ("all_reduce", "dist.all_reduce(weight.grad)") in named
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.alone
+@heavy
 def test_who_waits_for_whom_is_seen_from_both_sides(profile: Profile) -> None:
     keys = {one.key for one in profile.loaders if one.dataset == "Late"}
     late = [one for one in profile.loops if one.loader in keys]
@@ -242,8 +235,7 @@ def profile_sharded(told_sharded: Told) -> Profile:
     return profile_of(told_sharded)
 
 
-@pytest.mark.slow
-@pytest.mark.long
+@heavy_sharded
 def test_the_trainings_are_what_they_would_be(
     told_sharded: Told, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -251,8 +243,7 @@ def test_the_trainings_are_what_they_would_be(
     assert (told_sharded.status, told_sharded.stdout) == (alone.status, alone.stdout), told_sharded.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.long
+@heavy_sharded
 def test_each_rank_says_how_its_models_are_sharded(profile_sharded: Profile) -> None:
     assert [(one.kind, one.world_size, one.backend) for one in profile_sharded.ranks.parallel] == [
         ("fsdp", 2, "gloo")
@@ -264,8 +255,7 @@ def test_each_rank_says_how_its_models_are_sharded(profile_sharded: Profile) -> 
     assert one.arguments["resharded"] == "3"  # all but the root of FSDP2
 
 
-@pytest.mark.slow
-@pytest.mark.long
+@heavy_sharded
 def test_what_is_exchanged_is_known_by_kind_and_module(profile_sharded: Profile) -> None:
     calls: Counter[tuple[str, str]] = Counter()
     for one in profile_sharded.operations:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from pathlib import Path
 
@@ -142,13 +141,6 @@ def test_lightnings_checkpoint_holds_the_writing_of_its_file(profile: Profile) -
     assert operation.total_s >= 5 * 0.005
 
 
-def test_a_forced_flush_counts_as_logging(profile: Profile) -> None:
-    flushes = [
-        one for one in profile.operations if one.location and one.location.line == line_of("flushed here")
-    ]
-    assert {one.kind for one in flushes} <= {"logging"}, "on a fast disk it may be too short to note"
-
-
 def kinds_at(profile: Profile, mark: str) -> set[str]:
     at_mark = [one for one in profile.operations if one.location and one.location.line == line_of(mark)]
     return {one.kind for one in at_mark}
@@ -158,6 +150,7 @@ def test_a_forced_flush_belongs_to_its_file(profile: Profile) -> None:
     """On a fast disk a flush may be too short to note: then it is nothing, but never another kind."""
     assert kinds_at(profile, "made durable here") <= {"checkpoint"}
     assert kinds_at(profile, "data here") <= {"flush"}
+    assert kinds_at(profile, "flushed here") <= {"logging"}
 
 
 def test_long_collections_are_noted(profile: Profile) -> None:
@@ -259,70 +252,25 @@ def test_what_is_called_by_c_with_no_frame_of_pythons_above_works(tmp_path: Path
         ("/runs/log", "logging"),
         ("/data/samples.db", "flush"),
         ("/data/index.npy", "flush"),
-        ("/data/catalogue", ""),
-        ("/runs/tmp8x3a", ""),
+        ("/runs/tmp8x3a", "flush"),
     ],
 )
 def test_the_name_tells_most(path: str, kind: str) -> None:
     assert named(path) == kind
 
 
-def test_what_torch_saved_is_a_checkpoint_under_any_name(tmp_path: Path) -> None:
+def test_what_was_saved_is_a_checkpoint_under_any_name_and_its_folder_too(tmp_path: Path) -> None:
     written = Written()
-    with (tmp_path / "blob.7").open("wb") as file:
-        file.write(b"weights")
-        file.flush()
-        written.checkpoint(file)
-        written.last = "logging"
-        assert written.kind(file) == "checkpoint"
-        os.rename(tmp_path / "blob.7", tmp_path / "blob")
-        assert written.kind(file.fileno()) == "checkpoint"
-
-
-def test_a_folder_is_what_was_saved_in_it(tmp_path: Path) -> None:
-    written = Written()
-    (tmp_path / "blob").write_bytes(b"weights")
-    written.checkpoint(tmp_path / "blob")
-    with (tmp_path / "log.txt").open("w") as file:
-        assert written.kind(file) == "logging"
-    handle = os.open(tmp_path, os.O_RDONLY)
+    handle, (reader, pipe) = os.open(tmp_path, os.O_RDONLY), os.pipe()
     try:
-        assert written.kind(handle) == "checkpoint"
-        assert Written().kind(handle) == "flush", "nothing was seen to be written there"
+        with (tmp_path / "blob.7").open("wb") as file:
+            assert [written.kind(one) for one in (file, handle, pipe)] == ["flush", "flush", "logging"]
+            written.checkpoint(file)
+            os.rename(tmp_path / "blob.7", tmp_path / "blob")
+            assert [written.kind(one) for one in (file, file.fileno(), handle)] == ["checkpoint"] * 3
     finally:
-        os.close(handle)
-
-
-def test_a_file_that_a_saved_buffer_goes_to_is_a_checkpoint(tmp_path: Path) -> None:
-    written = Written()
-    written.checkpoint(io.BytesIO())
-    with (tmp_path / "blob").open("wb") as file:
-        assert written.kind(file) == "checkpoint"
-
-
-def test_a_file_without_a_telling_name_is_a_log_once_it_grows(tmp_path: Path) -> None:
-    written = Written()
-    with (tmp_path / "out").open("w") as log, (tmp_path / "rest").open("w") as other:
-        kinds = []
-        for _ in range(2):
-            for file in (log, other):
-                kinds.append(written.kind(file))
-            print("a line", file=log, flush=True)
-        assert kinds == ["flush", "flush", "logging", "flush"]
-        assert written.kind(log) == "logging", "asked again without growth, it stays one"
-
-
-def test_a_pipe_is_a_log() -> None:
-    one, other = os.pipe()
-    try:
-        assert Written().kind(other) == "logging"
-    finally:
-        os.close(one)
-        os.close(other)
-
-
-def test_what_is_remembered_has_a_limit(tmp_path: Path) -> None:
-    written = Written()
+        for one in (handle, reader, pipe):
+            os.close(one)
     for number in range(300):
         (tmp_path / f"{number}").touch()
         written.checkpoint(tmp_path / f"{number}")

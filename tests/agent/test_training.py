@@ -14,11 +14,14 @@ import pytest
 from bottleneck_doctor.agent import loader, loop_without_loader, profiler, training, wire
 from bottleneck_doctor.agent.loop_without_loader import CLOSURES
 from bottleneck_doctor.agent.state import FIRST_LOOKS, STRIDE_AT_MOST, AgentState, IteratorCounts, state
-from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
-from bottleneck_doctor.model.loops import Loop
+from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, loops_over, profile_of, said, watched
 
+ROLES = {
+    "Held": "evaluation", "Left": "train", "Right": "train", "Ahead": "prefetch", "Paired": "train",
+    "Within": "train", "Accumulated": "train",
+}  # fmt: skip
 # Each part trains in its own shape, in steps so short that most are not looked at closely.
 SCRIPT = (
     PRELUDE
@@ -133,11 +136,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Profi
     return said(told), profile_of(told), read_logs(told.folder)
 
 
-def loop(profile: Profile, dataset: str) -> Loop:
-    found = loops_over(profile, dataset)
-    return max(found, key=lambda one: one.steps)
-
-
 @pytest.mark.parametrize(
     ("part", "steps"),
     [
@@ -177,12 +175,13 @@ def test_batches_are_counted_exactly_and_backward_passes_nearly(
     assert one.backwards == pytest.approx(passes, rel=0.05, abs=4)
 
 
-def test_two_optimizers_step_twice_a_batch(run: Any) -> None:
-    assert loop(run[1], "Paired").optimizer_steps == pytest.approx(400, rel=0.2)
-
-
-def test_optimizers_of_single_parameters_within_a_pass_are_one_step(run: Any) -> None:
-    assert loop(run[1], "Within").optimizer_steps == pytest.approx(200, rel=0.1)
+def test_roles_and_optimizer_steps_are_known(run: Any) -> None:
+    found = {name: loops_over(run[1], name)[0] for name in ROLES}
+    assert {name: one.role for name, one in found.items()} == ROLES
+    assert (found["Held"].steps, found["Held"].backwards, found["Ahead"].thread != 0) == (150, 0, True)
+    assert found["Paired"].optimizer_steps == pytest.approx(400, rel=0.2), "two optimizers"
+    assert found["Within"].optimizer_steps == pytest.approx(200, rel=0.1), "all within a pass are one step"
+    assert found["Accumulated"].optimizer_steps < 450
 
 
 def test_a_step_in_a_thread_of_autograds_does_not_make_it_the_trainer(tmp_path: Path) -> None:
@@ -213,31 +212,11 @@ def test_a_step_in_a_thread_of_autograds_does_not_make_it_the_trainer(tmp_path: 
     assert state.optimizer_steps <= 200
 
 
-def test_gradient_accumulation_steps_seldom(run: Any) -> None:
-    assert loop(run[1], "Accumulated").optimizer_steps < 450
-
-
-def test_evaluation_is_told_from_training(run: Any) -> None:
-    (held,) = loops_over(run[1], "Held")
-    assert (held.role, held.steps, held.backwards) == ("evaluation", 150, 0)
-
-
 @pytest.mark.alone  # on a loaded machine few of its 200 steps are sampled
 def test_an_evaluation_that_stays_open_does_not_swallow_the_training(run: Any) -> None:
     (asking,) = loops_over(run[1], "Asking")
     assert asking.role == "train"
     assert sum(asking.table.wall_s) > 0.5 * (asking.table.t[-1] - asking.table.t[0])
-
-
-def test_loaders_side_by_side_both_train(run: Any) -> None:
-    for dataset in ("Left", "Right"):
-        assert [one.role for one in loops_over(run[1], dataset)] == ["train"]
-
-
-def test_a_background_thread_that_iterates_is_not_the_training_loop(run: Any) -> None:
-    (ahead,) = loops_over(run[1], "Ahead")
-    assert ahead.role == "prefetch"
-    assert ahead.thread != 0
 
 
 def test_a_loop_without_a_loader_is_timed_between_optimizer_and_forward(run: Any) -> None:
@@ -332,10 +311,6 @@ def test_ranks_of_different_pace_look_at_the_same_steps(pulse: AgentState) -> No
     assert {one % 4 for one in seldom} == {0, 1, 2, 3}, "at no beat of the training's own"
 
 
-def test_the_main_thread_is_number_0_and_keeps_it(pulse: AgentState) -> None:
-    assert [pulse.thread(), pulse.thread()] == [0, 0]
-
-
 def test_a_place_in_the_users_code_is_written_down_once(pulse: AgentState, tmp_path: Path) -> None:
     frame = SimpleNamespace(
         f_code=SimpleNamespace(co_filename="/home/me/train.py", co_name="main"), f_lineno=7, f_back=None
@@ -347,20 +322,6 @@ def test_a_place_in_the_users_code_is_written_down_once(pulse: AgentState, tmp_p
         ("logging", "/home/me/train.py", 7),
         ("checkpoint", "/home/me/train.py", 7),
     ]
-
-
-@pytest.fixture(scope="module")
-def long_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ProcessLog]:
-    """A million training steps of 10 ms by a clock of our own: nothing is skipped for being fast."""
-    folder = tmp_path_factory.mktemp("long")
-    state.begin(str(folder))
-    clock = itertools.count(10**9, 5_000_000)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loader, "now", clock.__next__)
-        patch.setattr(training, "now", clock.__next__)
-        _train(MILLION)
-    (log,) = read_logs(folder)
-    return next(folder.glob("*.rows")), log
 
 
 def _train(steps: int) -> None:
@@ -375,20 +336,23 @@ def _train(steps: int) -> None:
         training._after(None, (), {})
 
 
-def test_a_million_steps_stay_under_8_mib(long_run: tuple[Path, ProcessLog]) -> None:
-    file, log = long_run
-    assert os.stat(file).st_blocks * 512 <= 8 << 20
+def test_a_million_steps_stay_under_8_mib_and_are_all_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of 10 ms by a clock of the test's own: nothing is skipped for being fast."""
+    state.begin(str(tmp_path))
+    clock = itertools.count(10**9, 5_000_000)
+    monkeypatch.setattr(loader, "now", clock.__next__)
+    monkeypatch.setattr(training, "now", clock.__next__)
+    _train(MILLION)
+    (log,) = read_logs(tmp_path)
+    assert os.stat(next(tmp_path.glob("*.rows"))).st_blocks * 512 <= 8 << 20
     assert log.board["dropped"] == 0, "the stride grew before the file was full"
-
-
-def test_a_million_steps_are_all_counted(long_run: tuple[Path, ProcessLog]) -> None:
-    _, log = long_run
     last = log.of(wire.NEXT)[-1]
     assert MILLION - last.arrivals <= 2 * STRIDE_AT_MOST
-    assert log.board["trained"] == pytest.approx(last.arrivals, abs=2)
-    assert last.backwards == pytest.approx(last.arrivals, abs=2)
-    assert last.optimizer_steps == pytest.approx(last.arrivals, abs=2)
-    assert len(log.of(wire.NEXT)) > 512, "and looked at from end to end"
+    counted = [log.board["trained"], last.backwards, last.optimizer_steps]
+    assert counted == [pytest.approx(last.arrivals, abs=2)] * 3
+    assert len(log.of(wire.NEXT)) > 512, "and sampled from end to end"
 
 
 def test_a_profilers_window_sets_no_pace(pulse: AgentState, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,13 +34,13 @@ def fetch(t_ms: float, number: int, took_ms: float = 4.0, thing: int = 0) -> lis
     ]
 
 
-def test_workers_belong_to_the_loader_that_started_them() -> None:
-    births = [row(wire.WORKER, 1, 0, 200, 0, thing=1), row(wire.WORKER, 1, 0, 201, 1, thing=2)]
-    workers = [log(fetch(10, 1), pid=pid, facts=[{"fact": "worker"}]) for pid in (200, 201)]
-    fetchers = find_fetchers([log(births), *workers, log([], pid=999)], NUMBERING)
-    assert {
-        key: [(fetcher.log.pid, fetcher.worker) for fetcher in fetcher] for key, fetcher in fetchers.items()
-    } == {"100:1": [(200, 0)], "100:2": [(201, 1)]}
+def test_workers_belong_to_the_loader_that_started_them_and_their_counts_are_added_up() -> None:
+    births = [row(wire.WORKER, 1, 0, 200 + n, n, thing=1 + n // 2) for n in range(3)]
+    workers = [log(fetch(10, 5), pid=200 + n, facts=[{"fact": "worker"}]) for n in range(3)]
+    found = find_fetchers([log(births), *workers, log([], pid=999)], NUMBERING)
+    mine = {key: [(one.log.pid, one.worker) for one in members] for key, members in found.items()}
+    assert mine == {"100:1": [(200, 0), (201, 1)], "100:2": [(202, 2)]}
+    assert read_fetches("100:1", found["100:1"], 0).seen == 10
 
 
 def test_a_loader_without_workers_fetches_in_its_own_process() -> None:
@@ -49,25 +49,19 @@ def test_a_loader_without_workers_fetches_in_its_own_process() -> None:
     assert [len(read_fetches(key, fetchers[key], 0).t) for key in ("100:1", "100:2")] == [1, 1]
 
 
-def test_a_fetch_is_split_by_the_kernels_books() -> None:
-    fetchers = find_fetchers([log(fetch(10, 1, thing=1))], NUMBERING)
-    table = read_fetches("100:1", fetchers["100:1"], 0)
-    assert (table.wall_s, table.cpu_s, table.other_cpu_s) == ([0.004], [0.002], [0.002])
-    assert (table.collate_s, table.collate_cpu_s) == ([0.001], [0.001])
-    assert (table.storage_bytes, table.read_bytes, table.reads, table.opens, table.samples) == (
-        [1000],
-        [5000],
-        [7],
-        [3],
-        [32],
-    )
-
-
-def test_what_was_not_to_be_had_is_none() -> None:
-    _, *others = fetch(10, 1, thing=1)
-    rows = [row(wire.FETCH, 10, 4, 3 * MS, wire.NOTHING, 5 * MS, wire.NOTHING, thing=1), *others]
+def test_a_fetch_is_split_by_the_kernels_books_and_what_they_lack_is_none() -> None:
+    rows = [*fetch(10, 1, thing=1), *fetch(20, 2, thing=1)]
+    rows[3] = row(wire.FETCH, 20, 4, 3 * MS, wire.NOTHING, 5 * MS, wire.NOTHING, thing=1)
     table = read_fetches("100:1", find_fetchers([log(rows)], NUMBERING)["100:1"], 0)
-    assert (table.runq_s, table.storage_bytes) == ([None], [None])
+    assert (table.wall_s, table.cpu_s, table.other_cpu_s) == ([0.004] * 2, [0.002, 0.003], [0.002] * 2)
+    assert (table.collate_s, table.collate_cpu_s) == ([0.001] * 2, [0.001] * 2)
+    assert (table.runq_s, table.storage_bytes) == ([0.0, None], [1000, None])
+    assert (table.read_bytes, table.reads, table.opens, table.samples) == (
+        [5000] * 2,
+        [7] * 2,
+        [3] * 2,
+        [32] * 2,
+    )
 
 
 def test_a_long_table_is_a_uniform_sample() -> None:
@@ -77,13 +71,6 @@ def test_a_long_table_is_a_uniform_sample() -> None:
     assert (len(table.t), table.seen) == (100, 1000)
     gaps = {round(after - before, 6) for before, after in zip(table.t, table.t[1:], strict=False)}
     assert gaps == {0.1}
-
-
-def test_workers_counts_are_added_up() -> None:
-    births = [row(wire.WORKER, 1, 0, 200 + n, n, thing=1) for n in range(2)]
-    workers = [log(fetch(10, 5), pid=200 + n, facts=[{"fact": "worker"}]) for n in range(2)]
-    fetchers = find_fetchers([log(births), *workers], NUMBERING)
-    assert read_fetches("100:1", fetchers["100:1"], 0).seen == 10
 
 
 def test_a_payload_is_a_mean_of_what_was_looked_at() -> None:
@@ -112,7 +99,7 @@ def test_samples_that_come_again_are_compared(checksums: tuple[int, int], equal:
     assert (repeats.indices, repeats.compared, repeats.equal, repeats.sample_bytes) == (2, 1, equal, 64.0)
 
 
-KEY, NUMBERING_MAKING = "100:1", {(PID, 1): "100:1"}
+KEY = "100:1"
 
 
 def read(
@@ -121,7 +108,7 @@ def read(
     """The loader's account from its workers' rows and those of the process that built it."""
     fetchers = [Fetcher(log(rows, pid=200 + n, facts=facts), n, None) for n, rows in enumerate(workers)]
     logs: list[ProcessLog] = [log(main or []), *(fetcher.log for fetcher in fetchers)]
-    return read_making(KEY, fetchers, logs, NUMBERING_MAKING)
+    return read_making(KEY, fetchers, logs, NUMBERING)
 
 
 def firstlings(*checksums: int) -> list[Row]:
@@ -153,13 +140,10 @@ def test_draws_belong_to_the_loader_and_an_epochs_start_is_what_it_took_beyond_t
     assert making.first_draws_s == [pytest.approx(0.038)]
 
 
-def test_nothing_seen_is_nothing_said() -> None:
-    assert read([]) == Making(KEY)
-
-
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
+        ((), (), (0, 0)),
         ((1, 2, 3), (1, 2, 3), (3, 3)),
         ((1, 2, 3), (4, 5, 6), (3, 0)),
         ((1, 2, 3), (1,), (0, 0)),
@@ -207,25 +191,23 @@ def begin_of(place: int, batches: int) -> int:
     return int(place * (10 * batches + 20) * MS)
 
 
-def test_batches_are_dealt_out_in_turn() -> None:
-    found = deals([7], [[201, 202, 203]])
-    assert [batch_of(found, 201, MS, number) for number in (1, 2, 3)] == [0, 3, 6]
-    assert [batch_of(found, 203, MS, number) for number in (1, 2)] == [2, 5]
-
-
-def test_new_workers_begin_anew_and_batches_are_counted_on() -> None:
-    found = deals([5, 5], [[201, 202], [211, 212]])
-    assert batch_of(found, 212, begin_of(1, 5) + MS, 1) == 6
-
-
-def test_workers_that_stay_go_on_counting_their_fetches() -> None:
-    found = deals([5, 5], [[201, 202], [201, 202]])
-    later = begin_of(1, 5) + MS
-    assert [batch_of(found, 201, later, number) for number in (4, 5)] == [
-        5,
-        7,
-    ]  # after three of the first pass
-    assert [batch_of(found, 202, later, number) for number in (3, 4)] == [6, 8]
+@pytest.mark.parametrize(
+    ("second", "pid", "number", "batch"),
+    [
+        ([201, 202], 201, 4, 5),  # workers that stay go on counting: after three of the first pass
+        ([201, 202], 201, 5, 7),
+        ([201, 202], 202, 3, 6),
+        ([211, 212], 212, 1, 6),  # new ones begin anew
+        ([211, 212], 999, 1, None),
+    ],
+)
+def test_batches_are_dealt_out_in_turn_and_counted_on(
+    second: list[int], pid: int, number: int, batch: int | None
+) -> None:
+    found = deals([5, 5], [[201, 202], second])
+    assert [batch_of(found, 201, MS, n) for n in (1, 2, 3)] == [0, 2, 4]
+    assert [batch_of(found, 202, MS, n) for n in (1, 2)] == [1, 3]
+    assert batch_of(found, pid, begin_of(1, 5) + MS, number) == batch
 
 
 def test_what_was_made_ahead_when_a_loop_left_early_is_no_batch_and_what_follows_is_not_known() -> None:
@@ -235,39 +217,25 @@ def test_what_was_made_ahead_when_a_loop_left_early_is_no_batch_and_what_follows
     assert batch_of(found, 201, begin_of(1, 5) + MS, 6) is None
 
 
-def test_the_order_is_not_known_where_batches_come_as_they_are_done() -> None:
-    assert deals([5], [[201, 202]], in_order=False) == {}
-
-
 def test_workers_that_iterate_for_themselves_keep_their_turns_until_one_may_have_run_dry() -> None:
     found = deals([9], [[201, 202]], made={201: 6, 202: 3}, dataset_kind="iterable")
     assert [batch_of(found, 201, MS, number) for number in (1, 3, 4)] == [0, 4, None]
     assert batch_of(found, 202, MS, 3) == 5
-    stay = {"dataset_kind": "iterable", "persistent_workers": True}
-    assert deals([9], [[201, 202]], made={201: 6, 202: 3}, **stay) == {}
 
 
-def test_a_process_that_nobody_introduced_has_no_batches() -> None:
-    assert batch_of(deals([5], [[201]]), 999, MS, 1) is None
+@pytest.mark.parametrize(
+    "loader", [{"in_order": False}, {"dataset_kind": "iterable", "persistent_workers": True}]
+)
+def test_where_the_order_is_not_certain_no_batch_is_known(loader: dict[str, object]) -> None:
+    assert deals([9], [[201, 202]], made={201: 6, 202: 3}, **loader) == {}
 
 
-def test_a_loader_built_each_epoch_is_one() -> None:
-    facts = [loader_fact(1, line=7), loader_fact(2, line=7, dataset="Data1"), loader_fact(3, line=8)]
-    loaders, numbering = read_loaders([log([], facts=facts)])
-    assert [loader.dataset for loader in loaders] == ["Data1", "Data3"]
-    assert numbering[100, 1] == numbering[100, 2] != numbering[100, 3]
-
-
-def test_the_same_line_in_two_processes_is_two_loaders() -> None:
-    ranks = [log([], pid=pid, facts=[loader_fact()]) for pid in (100, 200)]
-    loaders, numbering = read_loaders(ranks)
-    assert [loader.pid for loader in loaders] == [100, 200]
-    assert numbering[100, 1] != numbering[200, 1]
-
-
-def test_a_fact_with_hardly_anything_in_it_is_a_loader_still() -> None:
-    (loader,), _ = read_loaders([log([], facts=[{"fact": "loader"}])])
-    assert (loader.dataset, loader.batch_size, loader.num_workers, loader.location) == ("", None, 0, None)
+def test_a_loader_built_each_epoch_is_one_in_each_process() -> None:
+    facts = [loader_fact(1, line=7), loader_fact(2, line=7, dataset="Data1"), {"fact": "loader", "thing": 3}]
+    loaders, numbering = read_loaders([log([], facts=facts), log([], pid=200, facts=facts[:1])])
+    assert [(one.pid, one.dataset) for one in loaders] == [(100, "Data1"), (100, ""), (200, "Data1")]
+    assert numbering[100, 1] == numbering[100, 2]
+    assert len({numbering[100, 1], numbering[100, 3], numbering[200, 1]}) == 3
 
 
 def test_places_are_kept() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,20 +14,19 @@ from bottleneck_doctor.assemble import trace_file
 from bottleneck_doctor.assemble.excerpts import STEPS_AIMED_AT, ExcerptRange, choose
 from bottleneck_doctor.assemble.loaders import SampledArrival
 from bottleneck_doctor.assemble.profile import Remains, assemble
-from bottleneck_doctor.assemble.steps import ArrivalPoint, sums
+from bottleneck_doctor.assemble.steps import ArrivalPoint
+from bottleneck_doctor.assemble.stretches import Sums
 from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.picture import Excerpt
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
 from tests.assemble import long_run
-from tests.assemble.logs import MS as MS_EXCERPTS
-from tests.assemble.logs import row
+from tests.assemble.logs import MS, row
 from tests.assemble.long_run import ORIGIN, WORKERS, Course
 from tests.assemble.test_profile import writer
-from tests.assemble.traces import SGEMM, SHAPES, Pen, pages
+from tests.assemble.traces import Pen, pages
 
-MS = 1_000_000
 A_TICK_S = 1e-8
 
 
@@ -49,26 +47,30 @@ def seconds(instant: int) -> float:
     return (instant - ORIGIN) * 1e-9
 
 
-def test_some_forty_steps_of_the_training_loop_are_kept(kept: Excerpt) -> None:
+def test_some_forty_steps_of_the_training_loop_are_kept_that_are_like_the_run(
+    told: tuple[Profile, Course], kept: Excerpt
+) -> None:
     assert (kept.pid, kept.steps, kept.looks) == (long_run.TRAINER, 40, 40)
-    waited = sum(
-        length for length, what, t in zip(kept.spans.length_s, kept.spans.what, kept.spans.t, strict=True)
-        if what == "wait" and t >= kept.start_s
-    )  # fmt: skip
-    assert kept.wait_s == pytest.approx(waited)
+    loop = max(told[0].loops, key=lambda one: one.steps)
+    assert (kept.end_s - kept.start_s) / kept.steps == pytest.approx(loop.wall_s / loop.steps, rel=0.25)
+    assert kept.wait_s / (kept.end_s - kept.start_s) == pytest.approx(loop.wait_s / loop.wall_s, abs=0.1)
+    assert decode_profile(encode_profile(told[0])).excerpts == [kept]
 
 
 def test_each_wait_is_that_of_its_batch(told: tuple[Profile, Course], kept: Excerpt) -> None:
     columns = zip(kept.spans.t, kept.spans.length_s, kept.spans.what, kept.spans.batch, strict=True)
     waits = [(t, length, batch) for t, length, what, batch in columns if what == "wait"]
     assert len(waits) == 41
+    assert kept.wait_s == pytest.approx(sum(length for t, length, _ in waits if t >= kept.start_s))
     for t, length, batch in waits:
         assert batch is not None
         assert t == pytest.approx(seconds(told[1].asked[batch]), abs=A_TICK_S)
         assert t + length == pytest.approx(seconds(told[1].got[batch]), abs=A_TICK_S)
 
 
-def test_each_fetch_is_that_of_its_batch_and_worker(told: tuple[Profile, Course], kept: Excerpt) -> None:
+def test_each_fetch_under_way_is_kept_with_its_batch_and_worker(
+    told: tuple[Profile, Course], kept: Excerpt
+) -> None:
     rows = kept.fetches
     assert set(rows.worker) == set(range(WORKERS))
     for t, wall, worker, batch in zip(rows.t, rows.wall_s, rows.worker, rows.batch, strict=True):
@@ -76,25 +78,14 @@ def test_each_fetch_is_that_of_its_batch_and_worker(told: tuple[Profile, Course]
         assert batch % long_run.LENGTH % WORKERS == worker
         assert t == pytest.approx(seconds(told[1].begun[batch]), abs=A_TICK_S)
         assert t + wall == pytest.approx(seconds(told[1].fetched[batch]), abs=A_TICK_S)
-
-
-def test_no_fetch_under_way_in_these_steps_is_missing(told: tuple[Profile, Course], kept: Excerpt) -> None:
     spans = zip(told[1].begun, told[1].fetched, strict=True)
     under_way = {
         batch
         for batch, (begin, end) in enumerate(spans)
         if seconds(begin) < kept.end_s and seconds(end) > kept.start_s
     }
-    assert under_way <= set(kept.fetches.batch)
-    assert len(kept.fetches.t) <= len(under_way) + 2 * WORKERS
-
-
-def test_an_older_profile_without_such_steps_is_read(told: tuple[Profile, Course]) -> None:
-    data = encode_profile(told[0])
-    assert decode_profile(data).excerpts == told[0].excerpts
-    older = json.loads(data)
-    del older["excerpts"]
-    assert decode_profile(json.dumps(older).encode()).excerpts == []
+    assert under_way <= set(rows.batch)
+    assert len(rows.t) <= len(under_way) + 2 * WORKERS
 
 
 def test_everything_that_the_loops_thread_was_seen_in_is_kept_with_its_name(tmp_path: Path) -> None:
@@ -148,81 +139,68 @@ def test_all_ranks_together_keep_no_more_than_a_profile_has_room_for(tmp_path: P
     assert all(one.steps >= 8 and one.looks == one.steps for one in found)
 
 
-NOTHING = sums([])
-
-
 def points(steps: Sequence[tuple[float, float, int]]) -> list[ArrivalPoint]:
     """A loop's points: (milliseconds since the last, of these waited, steps covered) each."""
     found, t = [], 1000.0
     for wall, wait, covered in steps:
         t += wall
         arrival = SampledArrival(row(wire.NEXT, t - wait / covered, wait / covered), row(wire.CLOCKS, t))
-        found.append(ArrivalPoint(arrival, 0, covered, int(wait * MS_EXCERPTS)))
+        found.append(ArrivalPoint(arrival, 0, covered, int(wait * MS)))
     return found
 
 
 def chosen(steps: Sequence[tuple[float, float, int]], slots: int = 0, **more: object) -> ExcerptRange | None:
-    given: dict[str, object] = {"disturbed": [], "evaluation": NOTHING, "aimed_at": STEPS_AIMED_AT, **more}
+    given: dict[str, object] = {"disturbed": [], "evaluation": Sums(), "aimed_at": STEPS_AIMED_AT, **more}
     return choose(points(steps), slots, **given)  # type: ignore[arg-type]
 
 
-def test_a_steady_run_gives_forty_steps_after_its_warm_up() -> None:
-    found = chosen([(10, 4, 1)] * 300, slots=20)
+def kept_of(steps: Sequence[tuple[float, float, int]], slots: int = 0, **more: object) -> ExcerptRange:
+    found = chosen(steps, slots, **more)
     assert found is not None
+    return found
+
+
+def test_a_steady_run_gives_forty_steps_after_its_warm_up() -> None:
+    found = kept_of([(10, 4, 1)] * 300, slots=20)
     assert (found.steps, found.looks) == (40, 40)
     assert found.first >= 40
 
 
-def test_steps_that_wait_as_much_as_the_whole_are_preferred() -> None:
-    odd, usual = [(10.0, 9.0, 1)] * 60, [(10.0, 2.0, 1)] * 300
-    found = chosen([*odd, *usual])
-    assert found is not None
+@pytest.mark.parametrize("odd", [(10.0, 9.0, 1), (30.0, 6.0, 1)])
+def test_steps_that_wait_and_take_as_long_as_most_are_preferred(odd: tuple[float, float, int]) -> None:
+    found = kept_of([odd] * 60 + [(10.0, 2.0, 1)] * 300)
     assert found.first >= 59
-    assert abs(found.waiting - 0.2) < 0.01
-
-
-def test_steps_that_take_as_long_as_most_are_preferred() -> None:
-    slow, usual = [(30.0, 6.0, 1)] * 60, [(10.0, 2.0, 1)] * 300
-    found = chosen([*slow, *usual])
-    assert found is not None
-    assert found.first >= 59
+    assert found.wait / found.wall == pytest.approx(0.2)
 
 
 def test_a_few_steps_that_were_all_seen_are_better_than_many_that_were_not() -> None:
     dense, thin = [(10.0, 3.0, 1)] * 33, [(100.0, 30.0, 10)] * 200
-    found = chosen([*dense, *thin])
-    assert found is not None
+    found = kept_of([*dense, *thin])
     assert found.steps == found.looks == 20
-
-
-def test_steps_too_far_apart_to_show_anything_are_not_kept() -> None:
-    assert chosen([(300.0, 90.0, 30)] * 200) is None
 
 
 def test_no_stretch_lies_in_an_instruments_window() -> None:
     steps = [(10.0, 4.0, 1)] * 120
-    window = ((1000 + 300) * MS_EXCERPTS, (1000 + 1100) * MS_EXCERPTS)
-    found = chosen(steps, disturbed=[window])
-    assert found is not None
+    window = ((1000 + 300) * MS, (1000 + 1100) * MS)
+    found = kept_of(steps, disturbed=[window])
     assert found.end <= window[0] or found.begin >= window[1]
     assert chosen(steps, disturbed=[(0, 10**15)]) is None
 
 
 def test_evaluation_is_kept_out_unless_it_comes_every_few_steps() -> None:
     steps = [(10.0, 4.0, 1)] * 200
-    once = sums([((1000 + 1500) * MS_EXCERPTS, 5 * MS_EXCERPTS)])
-    apart = chosen(steps, evaluation=once)
-    assert apart is not None
+    once = Sums([((1000 + 1500) * MS, 5 * MS)])
+    apart = kept_of(steps, evaluation=once)
     assert not once.between(apart.begin, apart.end)
-    always = sums([((1000 + 10 * step) * MS_EXCERPTS, 2 * MS_EXCERPTS) for step in range(200)])
+    always = Sums([((1000 + 10 * step) * MS, 2 * MS) for step in range(200)])
     assert chosen(steps, evaluation=always) is not None
 
 
-def test_a_run_of_a_dozen_steps_keeps_what_it_has_and_one_of_three_nothing() -> None:
-    found = chosen([(10.0, 4.0, 1)] * 14)
-    assert found is not None
+def test_a_run_of_a_dozen_steps_keeps_what_it_has_and_what_shows_nothing_is_not_kept() -> None:
+    found = kept_of([(10.0, 4.0, 1)] * 14)
     assert 8 <= found.steps <= 13
     assert chosen([(10.0, 4.0, 1)] * 3) is None
+    assert chosen([(300.0, 90.0, 30)] * 200) is None, "too far apart"
     assert chosen([]) is None
 
 
@@ -279,37 +257,5 @@ def test_a_hostile_or_broken_trace_is_none_or_sound() -> None:
                 given[luck.choice(list(given))] = luck.choice(odd)
         table = read_window(json.dumps(whole))
         assert table is None or 0 <= table.window.wall_s < 1e13
-    for nonsense in (
-        "",
-        "[]",
-        "{}",
-        "null",
-        '{"traceEvents": 3}',
-        "[" * 100_000,
-        '{"traceEvents": [1, [], {}]}',
-    ):
+    for nonsense in ("", "[]", "{}", "null", '{"traceEvents": 3}', "[" * 100_000, '{"traceEvents": [1, []]}'):
         assert read_window(nonsense) is None
-
-
-def test_forty_thousand_events_take_less_than_a_breath() -> None:
-    pen = Pen()
-    for place in range(11):
-        pen.step(place * 1e6)
-        for kernel in range(1200):
-            at = place * 1e6 + kernel * 100
-            number = pen.on_host("aten::mm", at, 30, **SHAPES)
-            pen.kernel(at + 10, at + 20, 40, SGEMM, operator=number)
-    text = pen.text()
-    begun = time.process_time()
-    table = read_window(text)
-    taken = time.process_time() - begun
-    assert len(pen.events) > 39_000
-    assert table is not None
-    assert table.window.steps == 9
-    assert taken < 100 * _yardstick(text), "in proportion to reading it once, not to its square"
-
-
-def _yardstick(text: str) -> float:
-    begun = time.process_time()
-    json.loads(text)
-    return time.process_time() - begun

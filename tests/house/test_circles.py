@@ -35,7 +35,7 @@ def test_no_class_name_is_there_twice() -> None:
 
 
 def test_every_hook_that_is_listed_is_there() -> None:
-    for where in {**hooks.HOOKS, **hooks.ABOVE}.values():
+    for where in hooks.HOOKS.values():
         file, _, function = where.partition(".")
         source = Source(file, (ROOT / PACKAGE / "agent" / f"{file}.py").read_text())
         assert function in {node.name for node in tree(source).body if isinstance(node, ast.FunctionDef)}, (

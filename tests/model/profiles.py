@@ -39,7 +39,7 @@ STEPS = StepTable(
 PROFILE = Profile(
     run=RUN,
     machine=MACHINE,
-    processes=[Process(10, 1, "trainer", -0.01, 38.0, torch="2.13.0")],
+    processes=[Process(10, 1, "trainer", -0.01, torch="2.13.0")],
     loaders=[Loader("L0", "DataLoader", 10, location=Location("train.py", 41))],
     loops=[Loop("L0", 10, 10, "train", 2, 0.2, 0.11, Epochs([0.0], [0.01], [0.06], [2]), STEPS)],
     outside=[

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from bottleneck_doctor.model.codec import encode_live as encode
 from bottleneck_doctor.model.instruments import Sample
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.report import Metric
-from bottleneck_doctor.model.run import Announcement, Ending, Gap, Lifetime, Machine, Run, Snapshot
+from bottleneck_doctor.model.run import Announcement, Ending, Gap, Lifetime, Snapshot
 from tests.model.profiles import MACHINE, PROFILE, RUN, with_steps
 from tests.render.reports import TYPICAL
 
@@ -51,13 +50,9 @@ def refusal(data: bytes) -> str:
     return said
 
 
-def test_a_profile_survives_being_written_and_read() -> None:
-    assert decode_profile(encode_profile(PROFILE)) == PROFILE
-
-
-def test_an_empty_profile_survives_too() -> None:
-    empty = Profile(RUN, MACHINE)
-    assert decode_profile(encode_profile(empty)) == empty
+@pytest.mark.parametrize("profile", [PROFILE, Profile(RUN, MACHINE)])
+def test_a_profile_survives_being_written_and_read(profile: Profile) -> None:
+    assert decode_profile(encode_profile(profile)) == profile
 
 
 @pytest.mark.parametrize(
@@ -85,16 +80,13 @@ def test_a_column_that_an_older_bdoc_did_not_write_was_not_measured() -> None:
     ("data", "said"),
     [
         (b"", "not readable as JSON: it is empty"),
-        (b"\x00\x01\x02", "not readable as JSON"),
         (b"\xff\xfe{", "not readable as JSON"),
         (b"hello", "not readable as JSON"),
         (encode_profile(PROFILE)[:-20], "it ends too early"),
         (encode_profile(PROFILE) + b"x", "trailing characters"),
         (HEAD + b'"run":"\xff"}', "not"),
         (b"[]", "not a bdoc profile: Expected `object`, got `array`"),
-        (b"null", "not a bdoc profile"),
         (b"{}", "it names no schema"),
-        (b'{"traceEvents":[]}', "it names no schema"),
         (b'{"schema":"other/tool"}', "its schema is 'other/tool', expected 'bottleneck-doctor/profile'"),
         (b'{"schema":"\\u001b[31m"}', "its schema is '\\x1b[31m'"),
         (b'{"schema":"' + b"x" * 10_000 + b'"}', "xxx...'"),
@@ -103,7 +95,6 @@ def test_a_column_that_an_older_bdoc_did_not_write_was_not_measured() -> None:
         (HEAD.replace(b":2,", b":true,") + b'"run":{}}', "schema_version is"),
         (HEAD.replace(b":2,", b":0,") + b'"run":{}}', "schema_version is 0"),
         (HEAD.replace(b":2,", b":7,") + b'"run":{}}', "newer bdoc: bottleneck-doctor/profile version 7"),
-        (HEAD.replace(b":2,", b":7,") + b'"run":{}}', "reads up to version 2; upgrade with `pip install"),
         (HEAD + b'"machine":{"host":1}}', "Expected `str`, got `int` - at `$.machine.host`"),
         (HEAD + b'"run":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
         (HEAD + b'"deep":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001, "nested too deeply"),
@@ -124,8 +115,6 @@ def test_what_is_no_profile_is_refused(data: bytes, said: str) -> None:
         (("run", "duration_s"), 1e300, "run.duration_s is beyond 2**62"),
         (("run", "exit_status"), 10**40, "run.exit_status is beyond 2**62"),
         (("run", "exit_status"), 1.5, "Expected `int`, got `float`"),
-        (("machine", "memory_bytes"), -5, "machine.memory_bytes is -5"),
-        (("machine", "cores"), -0.5, "machine.cores is -0.5"),
         (("processes", 0, "rows"), -1, "processes[0].rows is -1"),
         (("loops", 0, "table", "wall_s", 1), -0.1, "loops[0].table.wall_s[1] is -0.1"),
         (("loops", 0, "table", "wall_s"), [0.1], "column 'wall_s' has 1 rows, its time axis has 2"),
@@ -139,9 +128,7 @@ def test_what_is_no_profile_is_refused(data: bytes, said: str) -> None:
         (("operations", 0, "events", 0), [0.1], "Expected `array` of length 2"),
         (("operations", 0, "events", 0), [0.1, -0.1], "operations[0].events[0][1] is -0.1"),
         (("loops", 0, "table", "ready"), [10**400, 1], "loops[0].table.ready[0] is beyond 2**62"),
-        (("loops", 0, "epochs", "batches"), [2**70], "loops[0].epochs.batches[0] is beyond 2**62"),
         (("gaps",), {"what": "x"}, "Expected `array`, got `object`"),
-        (("loaders", 0, "arguments"), {"a": 1}, "Expected `str`, got `int`"),
     ],
 )  # fmt: skip
 def test_values_that_cannot_be_are_refused(path: tuple[str | int, ...], value: Any, said: str) -> None:
@@ -186,41 +173,21 @@ def test_a_file_is_never_read_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) 
         read_profile("/dev/zero")
 
 
-def _missing(folder: Path) -> Path:
-    return folder / "profile.json"
-
-
-def _folder(folder: Path) -> Path:
-    return folder
-
-
-def _foreign(folder: Path) -> Path:
-    (folder / "a\nb.json").write_bytes(b"{}")
-    return folder / "a\nb.json"
-
-
-def _long_name(folder: Path) -> Path:
-    return folder / ("x" * 5000)
-
-
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("name", "said"),
     [
-        (_missing, "no profile at '.*profile.json': `bdoc run SCRIPT` writes one"),
-        (_folder, "cannot read '.*': Is a directory"),
-        (_foreign, r"a\\nb.json': not a bdoc profile"),
-        (_long_name, "cannot read '.*': File name too long"),
+        ("profile.json", "no profile at '.*profile.json': `bdoc run SCRIPT` writes one"),
+        ("", "cannot read '.*': Is a directory"),
+        ("a\nb.json", r"a\\nb.json': not a bdoc profile"),
+        ("x" * 5000, "cannot read '.*': File name too long"),
+        ("a\x00b", "cannot read"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(make: Callable[[Path], Path], said: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(name: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a\nb.json").write_bytes(b"{}")
     with pytest.raises(BadProfile, match=said) as caught:
-        read_profile(make(tmp_path))
+        read_profile(str(tmp_path / name))
     assert "\n" not in str(caught.value)
-
-
-def test_a_name_with_a_null_byte_is_refused() -> None:
-    with pytest.raises(BadProfile, match="cannot read"):
-        read_profile("a\x00b")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -241,12 +208,7 @@ def test_a_report_is_written_in_the_order_of_the_contract() -> None:
     assert content["metrics"]["gpu_busy_fraction"]["value"] is None
     assert list(content["remedies"][0]["predicted_speedup"]) == ["low", "likely", "high", "basis"]
     assert content["findings"][0]["location"] is None
-
-
-def test_a_report_is_written_for_people_too() -> None:
-    text = encode_report(TYPICAL).decode()
-    assert text.startswith('{\n  "schema": "bottleneck-doctor/report",\n')
-    assert text.endswith("}\n")
+    assert encode_report(TYPICAL).startswith(b'{\n  "schema": "bottleneck-doctor/report",\n')
 
 
 def test_a_report_never_holds_what_json_cannot_say() -> None:
@@ -269,23 +231,13 @@ def test_loops_without_a_loader_of_version_1_are_read() -> None:
         decode_profile(json.dumps({**content, "schema_version": 1, "outside": [old, 3]}).encode())
 
 
-RUN_CODEC_LIVE = Run(["python", "a.py"], "a.py", "/", "now", 1.5, 0)
-MACHINE_CODEC_LIVE = Machine("host", "6.1", "cpu", 2, 2.0)
-SNAPSHOT = Snapshot(
-    RUN_CODEC_LIVE,
-    MACHINE_CODEC_LIVE,
-    7,
-    samples=[Sample(5, "system", {"cpu_busy_s": 1.5, "pressure_scope": "cgroup"})],
-)
+SAMPLE = Sample(5, "system", {"cpu_busy_s": 1.5, "pressure_scope": "cgroup"})
+SNAPSHOT = Snapshot(RUN, MACHINE, 7, samples=[SAMPLE])
 
 
-def test_an_announcement_comes_back_as_it_was() -> None:
-    said = Announcement(Lifetime(7, 9), "here", ["python", "a.py"], "a.py", "/", "now", 5, "/p.json")
-    assert decode(encode(said), Announcement) == said
-
-
-def test_samples_come_back_with_their_numbers_and_words() -> None:
-    assert decode(encode(SNAPSHOT), Snapshot) == SNAPSHOT
+def test_an_announcement_comes_back_as_it_was_but_for_what_is_no_unicode() -> None:
+    said = Announcement(Lifetime(7, 9), "here", ["python", "a\udcff.py"], "a.py", "/", "now", 5, "/p.json")
+    assert decode(encode(said), Announcement) == replace(said, command=["python", "a\\udcff.py"])
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"null", b'{"exit_status": "none"}', b"\xff\xfe"])
@@ -295,13 +247,7 @@ def test_what_is_torn_or_foreign_is_nothing(data: bytes) -> None:
     assert decode(data, Snapshot) is None
 
 
-def test_every_cut_of_a_snapshot_is_nothing_rather_than_an_error() -> None:
+def test_a_snapshot_comes_back_whole_and_every_cut_of_it_is_nothing_rather_than_an_error() -> None:
     data = encode(SNAPSHOT)
+    assert decode(data, Snapshot) == SNAPSHOT
     assert [decode(data[:length], Snapshot) for length in range(len(data))] == [None] * len(data)
-
-
-def test_a_path_that_is_no_unicode_is_escaped() -> None:
-    said = Announcement(Lifetime(7, 9), "here", ["a\udcff.py"], None, "/", "now", 5, "/p.json")
-    found = decode(encode(said), Announcement)
-    assert found is not None
-    assert found.command == ["a\\udcff.py"]

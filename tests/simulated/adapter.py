@@ -22,7 +22,6 @@ class Simulated(Driver):
         "kind": "cuda",
         "capability": [9, 0],
         "memory_bytes": 80 << 30,
-        "multiprocessors": 132,
     }
 
     def __init__(self, device: Device) -> None:
