@@ -299,7 +299,6 @@ NAMES = {
     "_prepare_profiler": True, "_enable_profiler": True, "_disable_profiler": False,
     "_enable_profiler_legacy": True, "_disable_profiler_legacy": False,
 }  # fmt: skip
-prepared = [False]  # a profiler of the script's is in warm-up, which torch does not tell, or on
 
 
 def patch(module: Any) -> None:
@@ -314,7 +313,7 @@ def _noting(begins: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def noting(*args: Any, **kwargs: Any) -> Any:
             if begins:
                 leave()
-            prepared[0] = begins
+            state.profiled = begins
             return original(*args, **kwargs)
 
         return noting

@@ -22,7 +22,6 @@ from .clocks import now
 from .compiler import can_detach
 from .guard import Attempt, quiet
 from .hints import Any, Callable, FrameType
-from .profiler import prepared
 from .state import OTHERS_AT_MOST, state
 
 ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
@@ -38,7 +37,7 @@ def refusal(torch: Any, kind: str) -> str:
     supported = {str(one).rpartition(".")[2] for one in torch._C._autograd._supported_activities()}
     if ACTIVITIES.get(kind) not in supported:
         return "this build of torch cannot trace a device of the kind " + kind
-    if torch.autograd._profiler_enabled() or prepared[0]:
+    if torch.autograd._profiler_enabled() or state.profiled:
         return "another profiler is on"
     other = next((one for one in os.environ if one in INJECTED or one.startswith("NSYS_")), "")
     if other:
