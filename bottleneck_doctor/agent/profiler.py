@@ -7,7 +7,7 @@ import sys
 
 from . import wire
 from .clocks import now, thread_cpu
-from .guard import Attempt, at_fork, quiet, replace, undo
+from .guard import GuardedBlock, at_fork, quiet, replace, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import OTHERS_AT_MOST, state
 
@@ -164,7 +164,7 @@ class ProfilerWindow:
         """Drop the recording and record the next step; AGAIN_AT_MOST times, for AGAIN_NS."""
         self.before.append(thread_cpu() - self.cpu)
         self.running = False
-        with Attempt(type):  # the script may have ended it
+        with GuardedBlock(type):  # the script may have ended it
             sys.modules["torch"].autograd._disable_profiler_legacy()
             if len(self.before) < AGAIN_AT_MOST and now() - self.begun < AGAIN_NS:
                 self._record()
