@@ -115,10 +115,7 @@ def _switches(log: ProcessLog) -> ScriptSettings | None:
         return None
     noticed = sorted({one.switch for one in log.told(NoticedFact)})
     return replace(
-        said[0],
-        noticed=noticed,
-        autocast=uses_autocast(log),
-        unused_share=log.first(GraphFact).unused_share,
+        said[0], noticed=noticed, autocast=uses_autocast(log), unused_share=log.first(GraphFact).unused_share
     )
 
 

@@ -23,6 +23,8 @@ from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
 
+pytest.importorskip("torch")  # its modes are asked for at each sampled fetch
+
 
 @pytest.fixture(autouse=True)
 def _worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
