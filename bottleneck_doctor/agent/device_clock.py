@@ -11,7 +11,7 @@ from time import monotonic_ns as now
 
 from . import accelerator as accelerators
 from . import tensor_hooks, wire
-from .guard import Attempt, from_signal
+from .guard import GuardedBlock, from_signal
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import FIRST_LOOKS, state
 
@@ -125,7 +125,7 @@ def seek(optimizer: Any = None) -> None:
     of the optimizer's parameters; for a loop without an optimizer, the current device."""
     if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
         return
-    with Attempt(_refused):
+    with GuardedBlock(_refused):
         device = None
         if optimizer is not None:  # groups may be empty
             held = (one.device for group in optimizer.param_groups for one in group["params"])

@@ -37,7 +37,10 @@ class _Process:
 
 
 def patch_worker(module: Any) -> None:
-    """In a worker: every fetch goes through us. ``module`` is torch.utils.data._utils.fetch."""
+    """In a worker: every fetch goes through us. ``module`` is torch.utils.data._utils.fetch. What a forked
+    worker inherits of its parent's counts is not its own."""
+    _Process.fetches = _Process.sampled = _Process.skip = 0
+    _Process.transforms = {}
     replace(module._MapDatasetFetcher, "fetch", _fetch)
     replace(module._IterableDatasetFetcher, "fetch", _fetch)
 

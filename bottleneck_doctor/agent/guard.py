@@ -29,7 +29,7 @@ def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-class Attempt:
+class GuardedBlock:
     """A block whose exceptions are given to ``failed``, but for those that a signal handler raised."""
 
     def __init__(self, failed: Callable[[Exception], object]) -> None:

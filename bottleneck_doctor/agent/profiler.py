@@ -7,7 +7,7 @@ import sys
 
 from . import wire
 from .clocks import now, thread_cpu
-from .guard import Attempt, at_fork, quiet, replace, undo
+from .guard import GuardedBlock, at_fork, quiet, replace, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import OTHERS_AT_MOST, state
 
@@ -164,7 +164,7 @@ class ProfilerWindow:
         """Drop the recording and record the next step; AGAIN_AT_MOST times, for AGAIN_NS."""
         self.before.append(thread_cpu() - self.cpu)
         self.running = False
-        with Attempt(type):  # the script may have ended it
+        with GuardedBlock(type):  # the script may have ended it
             sys.modules["torch"].autograd._disable_profiler_legacy()
             if len(self.before) < AGAIN_AT_MOST and now() - self.begun < AGAIN_NS:
                 self._record()
@@ -299,7 +299,6 @@ NAMES = {
     "_prepare_profiler": True, "_enable_profiler": True, "_disable_profiler": False,
     "_enable_profiler_legacy": True, "_disable_profiler_legacy": False,
 }  # fmt: skip
-prepared = [False]  # a profiler of the script's is in warm-up, which torch does not tell, or on
 
 
 def patch(module: Any) -> None:
@@ -314,7 +313,7 @@ def _noting(begins: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def noting(*args: Any, **kwargs: Any) -> Any:
             if begins:
                 leave()
-            prepared[0] = begins
+            state.profiled = begins
             return original(*args, **kwargs)
 
         return noting

@@ -18,7 +18,7 @@ FIRST_LOOKS = 200  # as many as a run of some seconds has
 STRIDE_AT_MOST = 4096
 STRIDE_GROWTH = 4  # times from one adjustment to the next: a single slow sample must not set the stride
 SCRAMBLE = 0x9E3779B1  # times a step's number: no period that a training may have (Knuth, section 6.4)
-KEPT = ("stop_at", "control", "on_first", "resting", "seeking")  # by a forked child
+KEPT = ("stop_at", "control", "on_first", "resting", "seeking", "profiled")  # by a forked child
 PACE_EVERY = 32  # sampled steps between two adjustments of the stride at most, and
 PACE_NS = 1_000_000_000  # this much time: the next loop may be slower than the last
 
@@ -60,6 +60,7 @@ class AgentState:
         self.writer.on_full = self.halve
         self.control: Any = None  # stop.Control
         self.window: Any = None  # profiler.ProfilerWindow or trace_window.TraceWindow, while one is open
+        self.profiled = False  # a profiler of the script's is on, or in warm-up, which torch does not tell
         self.worker = False
         self.close = True
         self.resting = False

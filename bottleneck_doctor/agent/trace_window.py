@@ -20,9 +20,8 @@ import sys
 from . import wire
 from .clocks import now
 from .compiler import can_detach
-from .guard import Attempt, quiet
+from .guard import GuardedBlock, quiet
 from .hints import Any, Callable, FrameType
-from .profiler import prepared
 from .state import OTHERS_AT_MOST, state
 
 ACTIVITIES = {"cuda": "CUDA", "xpu": "XPU"}  # kind of accelerator -> kineto's name; ROCm says cuda
@@ -38,7 +37,7 @@ def refusal(torch: Any, kind: str) -> str:
     supported = {str(one).rpartition(".")[2] for one in torch._C._autograd._supported_activities()}
     if ACTIVITIES.get(kind) not in supported:
         return "this build of torch cannot trace a device of the kind " + kind
-    if torch.autograd._profiler_enabled() or prepared[0]:
+    if torch.autograd._profiler_enabled() or state.profiled:
         return "another profiler is on"
     other = next((one for one in os.environ if one in INJECTED or one.startswith("NSYS_")), "")
     if other:
@@ -182,7 +181,7 @@ class TraceWindow:
     def open(self) -> None:
         """Begin to warm up, unless another profiler is on or there is no room."""
         self.start = now()
-        with Attempt(self._give_up):
+        with GuardedBlock(self._give_up):
             trace = self.accelerator.tracer() if _room() else "no room for a trace in the run folder"
             if isinstance(trace, str):
                 raise RuntimeError(trace)
@@ -195,7 +194,7 @@ class TraceWindow:
             if state.thread() != self.thread:
                 self.others += 1
                 return self.others > OTHERS_AT_MOST
-            with Attempt(self._give_up):
+            with GuardedBlock(self._give_up):
                 self._arrived(loader)
         elif self.closing is not None and now() - self.closed >= DETACH_NS:
             self._close()
@@ -205,7 +204,7 @@ class TraceWindow:
         """The process ends, or another profiler begins: what is recorded may do, and CUPTI may stay. A loop
         that ``goes_on`` after a fork is rid of it, though no child may find what kineto is to find."""
         if self.trace is not None:
-            with Attempt(self._give_up):
+            with GuardedBlock(self._give_up):
                 self._save(goes_on)
         if self.closing is not None:
             self._close()
@@ -271,7 +270,7 @@ class TraceWindow:
 
     def _give_up(self, refusal: Exception) -> None:
         """What cannot be recorded is left alone; and why is written down."""
-        with Attempt(type):  # the script may have ended it
+        with GuardedBlock(type):  # the script may have ended it
             state.writer.fact(fact="trace_refused", why=("%s: %s" % (type(refusal).__name__, refusal))[:200])
             if self.trace is not None:
                 # CUDA's runtime is not asked to let CUPTI go after an error that the device keeps.

@@ -306,6 +306,7 @@ def test_where_a_device_is_not_traced(
     torch.autograd = SimpleNamespace(_profiler_enabled=lambda: False)
     torch.version = SimpleNamespace(cuda=cuda)
     monkeypatch.setattr(state, "graphs", False, raising=False)
+    monkeypatch.setattr(state, "profiled", False, raising=False)
     monkeypatch.setattr(trace_window, "_severity", lambda torch: object())
     monkeypatch.delenv("TEARDOWN_CUPTI", raising=False)
     for name, value in environ.items():

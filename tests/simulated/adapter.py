@@ -18,11 +18,7 @@ class Simulated(Driver):
     how it behaves, and no real one."""
 
     kind = PLACE
-    described: ClassVar = {
-        "kind": "cuda",
-        "capability": [9, 0],
-        "memory_bytes": 80 << 30,
-    }
+    described: ClassVar = {"kind": "cuda", "capability": [9, 0], "memory_bytes": 80 << 30}
 
     def __init__(self, device: Device) -> None:
         super().__init__()
