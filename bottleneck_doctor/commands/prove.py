@@ -156,7 +156,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     from ..model.errors import Refused
     from ..prove.proof import FATES
     from ..prove.trial_limits import Limits, budget_of
-    from ..prove.trials import watch_baseline
+    from ..prove.trials import run_trial
 
     options, line = proving.options, proving.line
     if (given := options[PROFILE]) is not None:
@@ -164,8 +164,9 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         proving.window_s = profile.run.duration_s
         proving.budget_s = budget_of(options[BUDGET_S], float("inf"))
         return diagnose(profile), 0
-    done = watch_baseline(
+    done = run_trial(
         proving.target,
+        None,
         Limits(min(FIRST_RUN_STEPS, options[LONGEST] or FIRST_RUN_STEPS), FIRST_RUN_S),
         watch=lambda s: line.show("the first run", 0.0, None),
         backups=proving.backups,
@@ -204,9 +205,7 @@ def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm
             watch=lambda s: proving.line.follow(arm, proving, plan),
             backups=proving.backups,
         )
-        attempt = attempt_of(
-            arm, done.outcome, done.why, done.profile, done.run_s, done.memory_bytes, plan.span
-        )
+        attempt = attempt_of(arm, done, plan.span)
         proving.line.tell(attempt)
         return attempt
 

@@ -22,7 +22,6 @@ WHOLE_TIMES = 3.0  # of what the baseline needed, a treatment that is no slower 
 WHOLE_MORE_S = 30.0  # on a machine that is busy for a moment
 START_TIMES = 3.0  # torch's import from a cold cache, spawned workers; and the whole run once more, for a
 START_MORE_S = 20.0  # treatment may make at the start what else is made on the way
-SILENT_STEPS = 20.0  # times a step, without a batch: nothing that trains is as uneven (chosen)
 SILENT_GAPS = 3.0  # times the longest gap that the baseline had between two batches: it may evaluate or save
 SILENT_S = 20.0
 
@@ -39,21 +38,6 @@ class Limits:
     seconds: float
     first_batch_s: float = 600.0
     silence_s: float = 300.0
-
-
-def limits_after(
-    steps: int, run_s: float, step_s: float, first_batch_s: float, longest_gap_s: float = 0.0
-) -> Limits:
-    """The limits for trials of so many steps, from a baseline that took ``run_s`` from start to end, had a
-    mean step of ``step_s``, its first batch ``first_batch_s`` after the start, and no gap between two batches
-    longer than ``longest_gap_s``."""
-    assert steps > 0 and min(run_s, step_s, first_batch_s, longest_gap_s) >= 0
-    return Limits(
-        steps,
-        seconds=WHOLE_TIMES * run_s + WHOLE_MORE_S,
-        first_batch_s=START_TIMES * first_batch_s + START_MORE_S + run_s,
-        silence_s=max(SILENT_S, SILENT_STEPS * step_s, SILENT_GAPS * longest_gap_s),
-    )
 
 
 BUDGET_S = 300.0
@@ -94,8 +78,12 @@ def limits_of(diagnosis: Diagnosis, span: ComparedSteps, slowest_s: float = 0.0)
     longest_s = max((after - before for before, after in pairwise(times)), default=0.0)
     run_s = run_seconds(diagnosis, span)
     slower = max(1.0, slowest_s / run_s) if run_s > 0 else 1.0
-    times_s = (run_s, diagnosis.step_s, first_batch_s(diagnosis), longest_s)
-    return limits_after(span.end, *(slower * time_s for time_s in times_s))
+    return Limits(
+        span.end,
+        seconds=slower * WHOLE_TIMES * run_s + WHOLE_MORE_S,
+        first_batch_s=slower * (START_TIMES * first_batch_s(diagnosis) + run_s) + START_MORE_S,
+        silence_s=max(SILENT_S, slower * SILENT_GAPS * longest_s),
+    )
 
 
 def first_batch_s(diagnosis: Diagnosis) -> float:

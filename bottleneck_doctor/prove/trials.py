@@ -66,36 +66,29 @@ class Finished:
 
 def run_trial(
     target: Target,
-    order: Order,
+    order: Order | None,
     limits: Limits,
-    *,
     watch: Watch | None = None,
     backups: Backups | None = None,
 ) -> Finished:
-    """Run the target with the order until ``limits.steps`` are trained. ``watch`` is called now and then with
-    the seconds since the start; ``backups`` is that of the command.
+    """Run the target with the order until ``limits.steps`` are trained. Without one it is watched with all
+    instruments until its step time is known, and ``limits.seconds`` count from the first batch.
 
+    ``watch`` is called now and then with the seconds since the start; ``backups`` is that of the command.
     Nothing of the trial is left when this returns, or raises: no process, no shared memory, no folder; and
     files that were there before it are as they were. Raises UsageError where there is no place for its files.
     """
     backups = backups or Backups()
     with trial_folder(backups.put_back) as folder:
-        file = folder / ORDER
-        file.write_bytes(encode_order(order))
-        options = ["--no-profiler", "--no-py-spy", "--trial", str(file), "--max-steps", str(limits.steps)]
+        options = ["--max-steps", str(limits.steps)]
+        if order is None:
+            options.append("--until-steady")
+            limits = replace(limits, seconds=limits.first_batch_s + limits.seconds)
+        else:
+            file = folder / ORDER
+            file.write_bytes(encode_order(order))
+            options += ["--no-profiler", "--no-py-spy", "--trial", str(file)]
         return _run_bounded(_line(target, folder, options), folder, limits, watch, backups)
-
-
-def watch_baseline(
-    target: Target, limits: Limits, *, watch: Watch | None = None, backups: Backups | None = None
-) -> Finished:
-    """Run the target with all instruments until its step time is known, ``limits.steps`` at most. Here
-    ``limits.seconds`` count from the first batch: how long a start takes is not known yet."""
-    backups = backups or Backups()
-    with trial_folder(backups.put_back) as folder:
-        options = ["--until-steady", "--max-steps", str(limits.steps)]
-        whole = replace(limits, seconds=limits.first_batch_s + limits.seconds)
-        return _run_bounded(_line(target, folder, options), folder, whole, watch, backups)
 
 
 # As `python -m` starts it, without the user's working directory: a `queue.py` there must not be imported.
