@@ -14,8 +14,8 @@ import psutil
 from ..model.diagnosis import Diagnosis
 from ..model.loops import StepTable
 from ..model.proof import Arm, ComparedSteps, Missed, Plan
-from ..sense.cgroup import UNLIMITED_BYTES, Cgroups, find_cgroups, groups_with
-from ..sense.proc_files import read_number, read_pairs
+from ..sense.cgroup import Cgroups, find_cgroups, groups_with, memory_limit_bytes, memory_used_bytes
+from ..sense.proc_files import read_pairs
 from .plan import ENOUGH, MOST
 
 WHOLE_TIMES = 3.0  # of what the baseline needed, a treatment that is no slower than that may take
@@ -144,22 +144,16 @@ def _proportional_bytes(pid: int) -> int:
 
 
 def _room(cgroups: Cgroups) -> tuple[int, int]:
-    """Bytes that can still be had, of how many: of the machine, or of a control group with less room."""
+    """Bytes that can still be had, of how many: of the machine, or of a control group with less room, whose
+    page cache is charged to it and given up when memory is wanted."""
     machine = psutil.virtual_memory()
-    groups = {file.parent for file in groups_with(cgroups, "memory", "memory.max", "memory.limit_in_bytes")}
-    return min([(machine.available, machine.total), *filter(None, map(_room_in, groups))])
-
-
-def _room_in(group: Path) -> tuple[int, int] | None:
-    """The same of one group; None without a limit. The page cache of its files is charged to it, and given up
-    when memory is wanted."""
-    limit = read_number(group / "memory.max") or read_number(group / "memory.limit_in_bytes")
-    used = read_number(group / "memory.current") or read_number(group / "memory.usage_in_bytes")
-    if limit is None or used is None or limit >= UNLIMITED_BYTES:
-        return None
-    counts = read_pairs(group / "memory.stat")
+    limit, used = memory_limit_bytes(cgroups), memory_used_bytes(cgroups)
+    if limit is None or used is None:
+        return machine.available, machine.total
+    stats = groups_with(cgroups, "memory", "memory.stat", "memory.stat")
+    counts = read_pairs(stats[0]) if stats else {}
     files = (counts.get(f"total_{name}", counts.get(name, 0)) for name in ("active_file", "inactive_file"))
-    return limit - used + sum(files), limit
+    return min((machine.available, machine.total), (limit - used + sum(files), limit))
 
 
 def _kills(cgroups: Cgroups) -> int:
