@@ -17,8 +17,6 @@ from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
 from bottleneck_doctor.prove.patch import patch_of
 from bottleneck_doctor.prove.patch.calls import ParsedScript, Unsafe, argument_edits, calls, parse
-from bottleneck_doctor.prove.patch.edit_requests import requests_of
-from bottleneck_doctor.prove.patch.edits import edited
 from tests.house.source import ROOT, house_files
 from tests.model.profiles import PROFILE
 from tests.prove.patch.scripts import FILE, HEAD, loader_with, profile_of, remedy
@@ -232,31 +230,6 @@ def test_a_file_is_named_as_seen_from_where_the_training_was_started(name: str, 
         subprocess.run(["patch", "-p1", "--dry-run", "-i", "made.patch"], cwd=tmp_path, check=True)
     subprocess.run(["git", "apply", "made.patch"], cwd=tmp_path, check=True)
     assert path.read_text() == f"{HEAD}x = DataLoader(d, in_order=False)\n"
-
-
-def test_every_loader_of_the_patients_is_rewritten_and_nothing_else_is() -> None:
-    rewritten = 0
-    for folder in ("patients", "quickstarts"):
-        for file in sorted((ROOT / "tests" / folder).glob("*.py")):
-            text = file.read_text(encoding="utf-8")
-            profile = profile_of(text)
-            for line in sorted({one.location.line for one in profile.loaders if one.location}):
-                wanted = loader_with(line, num_workers=7, in_order=False)
-                if patch_of([wanted], profile, lambda path, text=text: text).diff:
-                    after = edited(parse(text), requests_of(wanted, profile))
-                    assert _without_workers(after) == _without_workers(text)
-                    assert after.count("num_workers=7") == 1
-                    rewritten += 1
-    assert rewritten > 10
-
-
-def _without_workers(text: str) -> str:
-    """The script's tree with the two arguments taken out of each loader's call."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and "DataLoader" in ast.dump(node.func):
-            node.keywords = [one for one in node.keywords if one.arg not in ("num_workers", "in_order")]
-    return ast.dump(tree)
 
 
 @pytest.mark.parametrize(
