@@ -161,8 +161,8 @@ def _await_end(
     earlier: list[psutil.Process],
     held: HeldResources,
 ) -> tuple[str, str] | None:
-    """Wait until the run ends by itself: None, or must be ended: the outcome, and why. ``held`` notes what its
-    processes have."""
+    """Wait until the run ends by itself: None; or must be ended: the outcome, and why. ``held`` notes what
+    its processes have."""
 
     def training() -> list[psutil.Process]:
         found = descendants(earlier)

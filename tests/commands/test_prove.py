@@ -18,7 +18,7 @@ from bottleneck_doctor.commands.prove import Proving, ProvingLine, hand_over
 from bottleneck_doctor.commands.run_options import PROOF as JSON
 from bottleneck_doctor.commands.run_options import WRITE_PATCH, Form, Options
 from bottleneck_doctor.model.codec import encode_profile
-from bottleneck_doctor.model.proof import ComparedSteps, Expected, Plan, Proof
+from bottleneck_doctor.model.proof import Expected, Proof
 from bottleneck_doctor.model.run import Losses, Order, Treated, Trial
 from bottleneck_doctor.prove import trials
 from bottleneck_doctor.prove.trials import Finished, Target
@@ -238,9 +238,6 @@ def test_without_a_terminal_each_run_is_a_line(
     assert len([line for line in err.splitlines() if "a step over" in line]) == len(played.orders)
 
 
-PLAN = Plan([BASE, remedy("workers-auto")], [], ComparedSteps(10, 100), 0.02, 5.0, 15.0, 60.0)
-
-
 class Terminal(io.TextIOWrapper):
     """Bytes that a person looks at."""
 
@@ -275,7 +272,7 @@ def proving(line: ProvingLine) -> Proving:
 def test_the_line_says_what_runs_what_is_left_and_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = looked_at(monkeypatch)
     line = ProvingLine(quiet=False)
-    line.follow(PLAN.arms[0], proving(line), PLAN)
+    line.show("baseline", proving(line), [BASE, remedy("workers-auto")])
     assert "without a remedy" in terminal.shown()
     assert "left" in terminal.shown()
     assert "workers-auto ×2.0" in terminal.shown()
@@ -291,7 +288,7 @@ def test_what_stays_is_written_on_a_clean_line_and_a_quiet_one_writes_nothing(
 ) -> None:
     terminal = looked_at(monkeypatch)
     line = ProvingLine(quiet)
-    line.show("the first run", 0.0, None)
+    line.show("the first run")
     line.tell(measured("baseline", 0.2))
     line.note("profile in profile.json")
     assert terminal.shown() == shown if quiet else terminal.shown().endswith(shown)
