@@ -98,7 +98,7 @@ def _make(kept: dict[int, Any], missing: list[int], dataset: Any, loader: Any, m
     undo = keep_random()
     try:
         ahead = torch.utils.data.DataLoader(
-            torch.utils.data.Subset(dataset, missing), batch_size=None, num_workers=loader.num_workers,
+            CachedDataset(dataset, {}), batch_size=None, sampler=missing, num_workers=loader.num_workers,
             collate_fn=as_it_is, worker_init_fn=loader.worker_init_fn,
             multiprocessing_context=loader.multiprocessing_context,
         )  # fmt: skip
