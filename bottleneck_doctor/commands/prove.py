@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..model.gate import CANNOT_SAY
-from ..model.proof import BASELINE, Arm, Attempt, Expected, Plan, Proof, ProofCost
+from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, ProofCost
 from ..model.run import Order
 from ..prove.put_back_files import Backups
 from .options import DATA_FN, FORMAT, OUTPUT, PYTHON, QUIET, read_settings
@@ -264,7 +264,9 @@ class ProvingLine(StatusLine):
         from ..prove.gains import gain_of, readings
         from ..render.progress import proving_line
 
-        share, left_s, gains = 0.0, None, []
+        share = 0.0
+        left_s: float | None = None
+        gains: list[tuple[str, Gain]] = []
         if proving is not None:
             known = [(one.id, gain_of(one.id, readings(proving.attempts, one.scope))) for one in arms]
             gains = [(name, gain) for name, gain in known if gain is not None]

@@ -326,7 +326,8 @@ def _markdown(proof: Proof, winner: Proved | None, encoding: str) -> str:
         " · ".join(facts),
     ]
     if proof.rows:
-        rows, notes = [], []
+        rows: list[tuple[str, ...]] = []
+        notes: list[str] = []
         for row in proof.rows:
             name, predicted, measured, losses, memory, verdict = _cells(row)
             verdict = f"**{markdown(verdict)}**" if row is winner else markdown(verdict)
