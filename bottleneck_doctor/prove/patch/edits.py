@@ -52,8 +52,8 @@ def relative(file: str, cwd: str) -> str:
 def unified(before: str, after: str, name: str) -> str:
     """The diff, with the line ends of the file; "" where nothing differs."""
     tail = "\t" if " " in name else ""  # so that a name with blanks ends where it ends
-    sides = [re.findall(r"[^\n]*\n|[^\n]+$", text) for text in (before, after)]  # as `patch` counts lines
-    lines = difflib.unified_diff(*sides, f"a/{name}{tail}", f"b/{name}{tail}", n=CONTEXT)
+    old, new = (re.findall(r"[^\n]*\n|[^\n]+$", text) for text in (before, after))  # `patch`'s lines
+    lines = difflib.unified_diff(old, new, f"a/{name}{tail}", f"b/{name}{tail}", n=CONTEXT)
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
@@ -154,10 +154,10 @@ def _behind_imports(source: ParsedScript, settings: list[SetStatement]) -> Edit:
             bound.setdefault(source.names.get(name, ""), name)
     lacking = sorted({one.target.partition(".")[0] for one in settings} - set(bound))
     lines = [*(f"import {name}" for name in lacking), ""]
-    for one in settings:
-        module, _, rest = one.target.partition(".")
+    for setting in settings:
+        module, _, rest = setting.target.partition(".")
         name = f"{bound.get(module, module)}.{rest}"
-        lines.append(f"{name}({one.value})" if one.is_call else f"{name} = {one.value}")
+        lines.append(f"{name}({setting.value})" if setting.is_call else f"{name} = {setting.value}")
     line = imports[-1].end_lineno or 0
     for below in source.tree.body:
         if below.lineno <= line:  # another statement begins on that line, and may end on a later one
