@@ -33,7 +33,7 @@ class CachedDataset:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "dataset" not in self.__dict__:  # nor is it there while it is unpickled
-            raise AttributeError(name)
+            return object.__getattribute__(self, name)
         return getattr(self.dataset, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
