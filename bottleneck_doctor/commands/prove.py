@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +157,7 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
     from ..model.errors import Refused
     from ..prove.proof import FATES
     from ..prove.trial_limits import Limits, budget_of
-    from ..prove.trials import watch_baseline
+    from ..prove.trials import run_trial
 
     options, line = proving.options, proving.line
     if (given := options[PROFILE]) is not None:
@@ -164,10 +165,11 @@ def _watched(proving: Proving) -> tuple[Diagnosis | None, int]:
         proving.window_s = profile.run.duration_s
         proving.budget_s = budget_of(options[BUDGET_S], float("inf"))
         return diagnose(profile), 0
-    done = watch_baseline(
+    done = run_trial(
         proving.target,
+        None,
         Limits(min(FIRST_RUN_STEPS, options[LONGEST] or FIRST_RUN_STEPS), FIRST_RUN_S),
-        watch=lambda s: line.show("the first run", 0.0, None),
+        watch=lambda s: line.show("the first run"),
         backups=proving.backups,
     )
     proving.window_s = done.run_s
@@ -201,12 +203,10 @@ def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm
             proving.target,
             Order(list(arm.treatments), LOSSES, SEED),
             limits_of(diagnosis, plan.span, max(bases_s, default=0.0)),
-            watch=lambda s: proving.line.follow(arm, proving, plan),
+            watch=lambda s: proving.line.show(arm.id, proving, plan.arms),
             backups=proving.backups,
         )
-        attempt = attempt_of(
-            arm, done.outcome, done.why, done.profile, done.run_s, done.memory_bytes, plan.span
-        )
+        attempt = attempt_of(arm, done, plan.span)
         proving.line.tell(attempt)
         return attempt
 
@@ -257,25 +257,23 @@ class ProvingLine(StatusLine):
         self._quiet = quiet
         self._live = not quiet and sys.stderr is not None and sys.stderr.isatty()
 
-    def follow(self, arm: Arm, proving: Proving, plan: Plan) -> None:
-        """An arm is being run."""
+    def show(self, doing: str, proving: Proving | None = None, arms: Sequence[Arm] = ()) -> None:
+        """Draw anew what is being run, and of a command that tries remedies what each brought so far."""
+        if not self._live:
+            return
         from ..prove.gains import gain_of, readings
+        from ..render.progress import proving_line
 
-        if self._live:
-            known = [(one, gain_of(one.id, readings(proving.attempts, one.scope))) for one in plan.arms]
-            gains = [(one.id, gain) for one, gain in known if gain is not None]
+        share = 0.0
+        left_s: float | None = None
+        gains: list[tuple[str, Gain]] = []
+        if proving is not None:
+            known = [(one.id, gain_of(one.id, readings(proving.attempts, one.scope))) for one in arms]
+            gains = [(name, gain) for name, gain in known if gain is not None]
             share = proving.spent_s() / proving.budget_s if proving.budget_s > 0 else 1.0
-            self.show(arm.id, share, proving.left_s(), gains)
-
-    def show(
-        self, doing: str, share: float, left_s: float | None, known: list[tuple[str, Gain]] | None = None
-    ) -> None:
-        """Draw the line anew in place."""
-        if self._live:
-            from ..render.progress import proving_line
-
-            shown = screen(sys.stderr)
-            self.draw(proving_line(doing, share, left_s, known or [], shown.width, shown.encoding))
+            left_s = proving.left_s()
+        shown = screen(sys.stderr)
+        self.draw(proving_line(doing, share, left_s, gains, shown.width, shown.encoding))
 
     def tell(self, attempt: Attempt) -> None:
         """A run is over."""

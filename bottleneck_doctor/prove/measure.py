@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from ..analyse.attribution import attribute
@@ -21,6 +22,7 @@ from ..model.report import Metric
 from ..model.run import Trial
 from .gains import BELIEVED
 from .trial_limits import first_batch_s, steps_table
+from .trials import Finished
 
 
 def uncontended_step(profile: Profile, span: ComparedSteps) -> Metric | None:
@@ -63,7 +65,6 @@ WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 NOTED = 40  # the first steps, whose losses and batches are noted [agent/trial/losses], are left out
 NOTED_S = 2.0  # where they take no longer than this
 FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/trial/reused_batches.BATCHES]
-SAVES = 4  # checkpoints at least, or their distance is not known (chosen)
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (chosen)
 
 
@@ -80,17 +81,12 @@ def span_of(diagnosis: Diagnosis, arms: Sequence[Arm], max_steps: int | None = N
     fed = [FED_FROM for arm in arms if arm.kind == "ceiling"]
     noted = NOTED if NOTED * diagnosis.step_s <= NOTED_S else 0
     begin = max([WARMUP, noted, *fed, *(2 * _slots(diagnosis, arm) for arm in arms)])
-    most = min(_most(diagnosis), max_steps or 1 << 62)
+    table, most = steps_table(diagnosis), max_steps or 1 << 62
+    if diagnosis.profile.run.stopped_by is None and table is not None:  # that is the whole training
+        most = min(most, sum(table.steps))
     if begin + wanted > most:  # a short training: rather less warm-up than no steps to compare
         begin = min(begin, int(WARMUP_SHARE * most))
     return ComparedSteps(begin, min(begin + wanted, most))
-
-
-def _most(diagnosis: Diagnosis) -> int:
-    """The steps of the whole training, where the diagnosed run was not ended early."""
-    table = steps_table(diagnosis)
-    ended = diagnosis.profile.run.stopped_by is None
-    return sum(table.steps) if ended and table is not None else 1 << 62
 
 
 def _wanted(diagnosis: Diagnosis, arms: Sequence[Arm]) -> int:
@@ -108,26 +104,23 @@ def _wanted(diagnosis: Diagnosis, arms: Sequence[Arm]) -> int:
 
 
 def _cycle(diagnosis: Diagnosis) -> int:
-    """The steps after which the course of the training repeats: an epoch, or what a checkpoint ends."""
+    """The steps after which the course of the training repeats: an epoch that was seen whole, or what a
+    checkpoint ends; 0 where neither is known."""
     table, loop = steps_table(diagnosis), diagnosis.loop
+    if table is None or loop is None:
+        return 0
     saves = [
         one.count for one in diagnosis.profile.operations
-        if one.kind == "checkpoint" and loop is not None and one.pid == loop.pid and one.count >= SAVES
+        if one.kind == "checkpoint" and one.pid == loop.pid and one.count > 1
     ]  # fmt: skip
-    apart = round(sum(table.steps) / min(saves)) if saves and table is not None else 0
-    return max(_epoch(diagnosis), apart)
+    apart = round(sum(table.steps) / min(saves)) if saves else 0
+    return max([apart, *loop.epochs.batches[:-1]])
 
 
 def _evaluations_apart(diagnosis: Diagnosis) -> int:
     """Steps from one evaluation to the next: what a remedy saves there shows in whole rounds only."""
     table = steps_table(diagnosis)
     return round(sum(table.steps) / max(1, diagnosis.whole.evaluations)) if table is not None else 0
-
-
-def _epoch(diagnosis: Diagnosis) -> int:
-    """Steps of an epoch that was seen whole; 0 where none was."""
-    lengths: Sequence[int] = diagnosis.loop.epochs.batches[:-1] if diagnosis.loop is not None else []
-    return max(lengths, default=0)
 
 
 def _slots(diagnosis: Diagnosis, arm: Arm) -> int:
@@ -145,39 +138,31 @@ def _slots(diagnosis: Diagnosis, arm: Arm) -> int:
 ENOUGH = 0.8  # of the span: a run that ended earlier compares other steps than the rest did (chosen)
 
 
-def attempt_of(
-    arm: Arm,
-    outcome: str,
-    why: str,
-    profile: Profile | None,
-    run_s: float,
-    memory_bytes: int | None,
-    span: ComparedSteps,
-) -> Attempt:
+def attempt_of(arm: Arm, done: Finished, span: ComparedSteps) -> Attempt:
     """The measurement of one run; none of a run that did not apply its remedy, or was too short."""
+    profile = done.profile
     trial = profile.trial if profile is not None else None
+    outcome, why = done.outcome, done.why
     if outcome == "measured":
         outcome, why = _judged(arm, profile, span)
+    found = Attempt(arm.id, outcome, why, run_s=done.run_s, memory_bytes=done.memory_bytes, trial=trial)
     if outcome != "measured" or profile is None:
-        return Attempt(arm.id, outcome, why, run_s=run_s, memory_bytes=memory_bytes, trial=trial)
+        return found
     ends, walls, times = _rows(profile)
     end = min(span.end, int(ends[-1]))
     steps = end - span.begin
-    step_s = (_at(end, ends, walls) - _at(span.begin, ends, walls)) / steps
-    whole_s = (_at(end, ends, times) - _at(span.begin, ends, times)) / steps
+    step_s, whole_s = (
+        (_at(end, ends, sums) - _at(span.begin, ends, sums)) / steps for sums in (walls, times)
+    )
     fair_s, fair_error = _fair(profile, span, step_s)
-    return Attempt(
-        arm=arm.id,
-        outcome=outcome,
+    return replace(
+        found,
         step_s=step_s,
         whole_s=max(whole_s, step_s),
         error=_error(ends, walls, span.begin, end),
         fair_s=fair_s,
         fair_error=fair_error,
         steps=steps,
-        run_s=run_s,
-        memory_bytes=memory_bytes,
-        trial=trial,
     )
 
 

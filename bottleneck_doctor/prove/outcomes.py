@@ -11,7 +11,6 @@ from pathlib import Path
 from ..launch import run_registry
 from ..launch.agent_counters import Board
 from ..launch.folder import PREFIX
-from ..model.profile import Profile
 from .trial_limits import Limits
 
 SETTLING_STEPS = 10  # in which compilers and tuners may take as long as a start
@@ -76,40 +75,19 @@ ECHO = re.compile(r"[Cc]onnection (?:closed|reset) by peer|ChildFailedError|remo
 KILLED = re.compile(r"killed by signal: Killed")
 
 
-@dataclass(frozen=True)
-class RunEnd:
-    """How one run went: the exit ``status``, or why it was ended by us (``hang``, ``scarce``); ``lines`` of
-    its output, the last ones; ``short_of_memory``: the kernel killed a process in this time."""
-
-    status: int | None = None
-    hang: str = ""
-    scarce: str = ""
-    interrupted: bool = False
-    short_of_memory: bool = False
-    lines: list[str] = field(default_factory=list)
-
-
-def outcome_of(seen: RunEnd, profile: Profile | None) -> tuple[str, str]:
-    """The outcome of a trial, and why."""
-    if seen.interrupted:
-        return "interrupted", "interrupted"
-    if seen.scarce:
-        return "out-of-memory", seen.scarce
-    if seen.hang:
-        return "hung", seen.hang
-    if seen.status == 0:
-        return (
-            ("measured", "")
-            if profile is not None
-            else ("broke", _last_error(seen) or "no profile was written")
-        )
-    ending = _ending(seen.status or 0)
-    if short := next((line for line in reversed(seen.lines[-LINES_READ:]) if SHORT.search(line)), ""):
+def outcome_of(status: int, lines: list[str], short_of_memory: bool, has_profile: bool) -> tuple[str, str]:
+    """The outcome of a trial that ended by itself, and why: by its exit status, the last lines of its output,
+    and whether the kernel killed a process for want of memory in this time."""
+    lines = lines[-LINES_READ:]
+    error = _last_error(lines)
+    if status == 0:
+        return ("measured", "") if has_profile else ("broke", error or "no profile was written")
+    ending = _ending(status)
+    if short := next((line for line in reversed(lines) if SHORT.search(line)), ""):
         return "out-of-memory", _short(short)
-    killed = ending == "killed" or any(KILLED.search(line) for line in seen.lines[-LINES_READ:])
-    if killed and seen.short_of_memory:
+    killed = ending == "killed" or any(KILLED.search(line) for line in lines)
+    if killed and short_of_memory:
         return "out-of-memory", "the kernel killed one of its processes for want of memory"
-    error = _last_error(seen)
     return "broke", f"{error} ({ending})" if error else ending
 
 
@@ -122,9 +100,8 @@ def _ending(status: int) -> str:
     return f"exit status {status}"
 
 
-def _last_error(seen: RunEnd) -> str:
+def _last_error(lines: list[str]) -> str:
     """The last error that it printed, for launchers print a banner below it; else the last line."""
-    lines = seen.lines[-LINES_READ:]
     errors = [line for line in lines if ERROR.match(line)]
     own = [line for line in errors if not ECHO.search(line)]
     return _short((own or errors or lines or [""])[-1])

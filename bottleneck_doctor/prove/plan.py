@@ -103,36 +103,28 @@ def _absent(report: Report, findings: Collection[str]) -> str:
 
 
 def _joined(these: Sequence[Treatment], those: Sequence[Treatment]) -> tuple[Treatment, ...] | None:
-    """Both at once; None where they set the same thing to different values."""
-    found = list(these)
-    for treatment in those:
-        # Two treatments change the same object: that of the same line, where they name one.
-        what = treatment.name, treatment.options.get("where")
-        same = (at for at, one in enumerate(found) if (one.name, one.options.get("where")) == what)
-        place = next(same, None)
-        if place is None:
-            found.append(treatment)
-            continue
-        options = _merged(found[place].options, treatment.options)
+    """Both at once; None where they set the same thing to different values. Two treatments change the same
+    object: that of the same line, where they name one."""
+    found = {(one.name, str(one.options.get("where"))): one for one in these}
+    for one in those:
+        what = one.name, str(one.options.get("where"))
+        options = _merged(found[what].options, one.options) if what in found else one.options
         if options is None:
             return None
-        found[place] = Treatment(treatment.name, options)
-    return tuple(found)
+        found[what] = Treatment(one.name, options)
+    return tuple(found.values())
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
     """Options of both, tables within them joined; None where one says this and the other that."""
-    merged = dict(one)
-    for name, value in other.items():
-        if name not in merged or merged[name] == value:
-            merged[name] = value
-        elif isinstance(value, dict) and isinstance(merged[name], dict):
-            inner = _merged(merged[name], value)
-            if inner is None:
+    merged = {**other, **one}
+    for name in other:
+        inner = (merged[name], other[name])
+        if inner[0] != inner[1]:
+            joined = _merged(*inner) if all(isinstance(part, dict) for part in inner) else None
+            if joined is None:
                 return None
-            merged[name] = inner
-        else:
-            return None
+            merged[name] = joined
     return merged
 
 
@@ -154,50 +146,44 @@ def next_arm(
 
     ``arms`` begin with the baseline. An arm is judged when a baseline follows it; hence one is only begun
     with time for that one. ``run_s`` is a run's length as long as none was seen. ``is_known``: whether a gain
-    needs no further run.
+    needs no further run; an arm has ``most`` runs at most.
     """
     baseline, *others = arms
-    lost = [one for one in attempts if one.arm == BASELINE and one.outcome != "measured"]
-    first = next((one for one in attempts if one.arm == BASELINE), None)
-    if len(lost) >= BASELINES_LOST or first in lost or any(one.outcome == "interrupted" for one in attempts):
+    bases = [one for one in attempts if one.arm == BASELINE]
+    lost = [one.outcome != "measured" for one in bases]
+    if sum(lost) >= BASELINES_LOST or any(lost[:1]):
+        return None
+    if any(one.outcome == "interrupted" for one in attempts):
         return None
     last = max((place for place, one in enumerate(attempts) if one.arm == BASELINE), default=-1)
     closed, since = attempts[: last + 1], attempts[last + 1 :]
     done = {one.arm for one in since}
-    baseline_s = _length(BASELINE, attempts, run_s)
+
+    def length(arm: str, otherwise_s: float) -> float:
+        return max((one.run_s for one in attempts if one.arm == arm), default=otherwise_s)
+
+    def is_open(arm: Arm) -> bool:
+        """Whether another run of the arm is worthwhile."""
+        mine = [one for one in attempts if one.arm == arm.id]
+        if any(one.outcome != "measured" for one in mine) or len(mine) >= most:
+            return False
+        if arm.kind == "ceiling":
+            return len(mine) < LOOKS
+        gain = gain_of(arm.id, readings(closed, arm.scope))
+        return len(mine) < ENOUGH or gain is None or not is_known(gain)
+
+    baseline_s = length(BASELINE, run_s)
     for arm in others:
-        if arm.id not in done and is_open(arm, attempts, closed, most, is_known):
-            needed_s = baseline_s + _length(arm.id, attempts, baseline_s) + (baseline_s if last < 0 else 0.0)
+        if arm.id not in done and is_open(arm):
+            needed_s = baseline_s + length(arm.id, baseline_s) + (baseline_s if last < 0 else 0.0)
             if needed_s <= left_s:
                 return arm if last >= 0 and attempts[last].outcome == "measured" else baseline
     unclosed = any(one.outcome == "measured" for one in since)
     return baseline if unclosed and baseline_s <= left_s else None
 
 
-def is_open(
-    arm: Arm,
-    attempts: Sequence[Attempt],
-    judged: Sequence[Attempt],
-    most: int,
-    is_known: Callable[[Gain], bool] = is_settled,
-) -> bool:
-    """Whether another run of the arm is worthwhile; ``judged`` are the runs up to the last baseline."""
-    mine = [one for one in attempts if one.arm == arm.id]
-    if any(one.outcome != "measured" for one in mine) or len(mine) >= most:
-        return False
-    if arm.kind == "ceiling":
-        return len(mine) < LOOKS
-    gain = gain_of(arm.id, readings(judged, arm.scope))
-    return len(mine) < ENOUGH or gain is None or not is_known(gain)
-
-
-def _length(arm: str, attempts: Sequence[Attempt], otherwise_s: float) -> float:
-    return max((one.run_s for one in attempts if one.arm == arm), default=otherwise_s)
-
-
-FOR_EXACTNESS = (
-    0.8  # of the time may have passed when a gain that is sure but vague is measured again (chosen)
-)
+# Of the time may have passed when a gain that is sure but vague is measured again (chosen).
+FOR_EXACTNESS = 0.8
 
 
 def try_out(
@@ -220,12 +206,12 @@ def try_out(
         while (arm := next_arm(these, attempts, left_s() - spare_s, run_s, most, is_known)) is not None:
             attempts.append(run(arm))
 
-    joint = None
+    every = list(arms)
     for most in (ENOUGH, MOST):
         until_closed(arms, most)
-        if joint is None and (joint := together(kept(arms, attempts))) is not None:
+        if len(every) == len(arms) and (joint := together(kept(arms, attempts))) is not None:
+            every.append(joint)
             until_closed([arms[0], joint], MOST)
-    every = [*arms, joint] if joint is not None else list(arms)
     until_closed(every, MOST, is_exact, spared_s)
     return every
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from ..analyse.predict import WORTH
 from ..model.errors import UsageError
 from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS
 from ..model.proof import BASELINE, CEILING, Arm, Attempt, Expected, Missed, Parity, Proof, ProofCost, Proved
@@ -78,7 +79,6 @@ UNTRIED = "not-tried"
 FATES = {"broke": "broke", "hung": "hung", "out-of-memory": "ran out of memory", "too-short": "was too short"}
 UNCLOSED = "the training as it is was not run again after it"
 UNREACHED = "no loss changed by a bit: the script may switch autocast itself where it computes"
-MENTIONED = 0.03  # of the step (chosen)
 LEFT_OUT = "other programs used the cores at the same time; what they added to each step is left out"
 NOT_LEFT_OUT = "other programs used the cores at the same time, and what they added is not known of every run"
 
@@ -109,9 +109,9 @@ def prove(
     lost = [one for one in attempts if one.arm == BASELINE and one.outcome in FATES]
     if lost and not bases:
         notes.append(f"run again as it is, the training {FATES[lost[0].outcome]}: {lost[0].why}")
-    measured = [one for one in attempts if one.outcome == "measured" and one.step_s and one.fair_s]
+    measured = [one for one in attempts if one.outcome == "measured"]
     taken = [1 - one.fair_s / one.step_s for one in measured if one.fair_s and one.step_s]
-    if taken and fmean(taken) >= MENTIONED:
+    if taken and fmean(taken) >= WORTH - 1:
         notes.append(LEFT_OUT if is_fair(attempts) else NOT_LEFT_OUT)
     return Proof(
         run=report.run,

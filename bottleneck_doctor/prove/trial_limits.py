@@ -14,15 +14,14 @@ import psutil
 from ..model.diagnosis import Diagnosis
 from ..model.loops import StepTable
 from ..model.proof import Arm, ComparedSteps, Missed, Plan
-from ..sense.cgroup import UNLIMITED_BYTES, Cgroups, find_cgroups, groups_with
-from ..sense.proc_files import read_number, read_pairs
+from ..sense.cgroup import Cgroups, find_cgroups, groups_with, memory_limit_bytes, memory_used_bytes
+from ..sense.proc_files import read_pairs
 from .plan import ENOUGH, MOST
 
 WHOLE_TIMES = 3.0  # of what the baseline needed, a treatment that is no slower than that may take
 WHOLE_MORE_S = 30.0  # on a machine that is busy for a moment
 START_TIMES = 3.0  # torch's import from a cold cache, spawned workers; and the whole run once more, for a
 START_MORE_S = 20.0  # treatment may make at the start what else is made on the way
-SILENT_STEPS = 20.0  # times a step, without a batch: nothing that trains is as uneven (chosen)
 SILENT_GAPS = 3.0  # times the longest gap that the baseline had between two batches: it may evaluate or save
 SILENT_S = 20.0
 
@@ -39,21 +38,6 @@ class Limits:
     seconds: float
     first_batch_s: float = 600.0
     silence_s: float = 300.0
-
-
-def limits_after(
-    steps: int, run_s: float, step_s: float, first_batch_s: float, longest_gap_s: float = 0.0
-) -> Limits:
-    """The limits for trials of so many steps, from a baseline that took ``run_s`` from start to end, had a
-    mean step of ``step_s``, its first batch ``first_batch_s`` after the start, and no gap between two batches
-    longer than ``longest_gap_s``."""
-    assert steps > 0 and min(run_s, step_s, first_batch_s, longest_gap_s) >= 0
-    return Limits(
-        steps,
-        seconds=WHOLE_TIMES * run_s + WHOLE_MORE_S,
-        first_batch_s=START_TIMES * first_batch_s + START_MORE_S + run_s,
-        silence_s=max(SILENT_S, SILENT_STEPS * step_s, SILENT_GAPS * longest_gap_s),
-    )
 
 
 BUDGET_S = 300.0
@@ -94,8 +78,12 @@ def limits_of(diagnosis: Diagnosis, span: ComparedSteps, slowest_s: float = 0.0)
     longest_s = max((after - before for before, after in pairwise(times)), default=0.0)
     run_s = run_seconds(diagnosis, span)
     slower = max(1.0, slowest_s / run_s) if run_s > 0 else 1.0
-    times_s = (run_s, diagnosis.step_s, first_batch_s(diagnosis), longest_s)
-    return limits_after(span.end, *(slower * time_s for time_s in times_s))
+    return Limits(
+        span.end,
+        seconds=slower * WHOLE_TIMES * run_s + WHOLE_MORE_S,
+        first_batch_s=slower * (START_TIMES * first_batch_s(diagnosis) + run_s) + START_MORE_S,
+        silence_s=max(SILENT_S, slower * SILENT_GAPS * longest_s),
+    )
 
 
 def first_batch_s(diagnosis: Diagnosis) -> float:
@@ -156,22 +144,16 @@ def _proportional_bytes(pid: int) -> int:
 
 
 def _room(cgroups: Cgroups) -> tuple[int, int]:
-    """Bytes that can still be had, of how many: of the machine, or of a control group with less room."""
+    """Bytes that can still be had, of how many: of the machine, or of a control group with less room, whose
+    page cache is charged to it and given up when memory is wanted."""
     machine = psutil.virtual_memory()
-    groups = {file.parent for file in groups_with(cgroups, "memory", "memory.max", "memory.limit_in_bytes")}
-    return min([(machine.available, machine.total), *filter(None, map(_room_in, groups))])
-
-
-def _room_in(group: Path) -> tuple[int, int] | None:
-    """The same of one group; None without a limit. The page cache of its files is charged to it, and given up
-    when memory is wanted."""
-    limit = read_number(group / "memory.max") or read_number(group / "memory.limit_in_bytes")
-    used = read_number(group / "memory.current") or read_number(group / "memory.usage_in_bytes")
-    if limit is None or used is None or limit >= UNLIMITED_BYTES:
-        return None
-    counts = read_pairs(group / "memory.stat")
+    limit, used = memory_limit_bytes(cgroups), memory_used_bytes(cgroups)
+    if limit is None or used is None:
+        return machine.available, machine.total
+    stats = groups_with(cgroups, "memory", "memory.stat", "memory.stat")
+    counts = read_pairs(stats[0]) if stats else {}
     files = (counts.get(f"total_{name}", counts.get(name, 0)) for name in ("active_file", "inactive_file"))
-    return limit - used + sum(files), limit
+    return min((machine.available, machine.total), (limit - used + sum(files), limit))
 
 
 def _kills(cgroups: Cgroups) -> int:

@@ -22,7 +22,7 @@ from ..model.codec import encode_order, read_profile
 from ..model.errors import BadProfile, UsageError
 from ..model.profile import Profile
 from ..model.run import Lifetime, Order
-from .outcomes import HangDetector, RunEnd, outcome_of
+from .outcomes import HangDetector, outcome_of
 from .put_back_files import HIDDEN, WHERE, Backups
 from .trial_limits import Limits, MemoryWatch
 from .trial_processes import HeldResources, adopting, blocks, child_setup, descendants, end_all, remove_blocks
@@ -66,36 +66,29 @@ class Finished:
 
 def run_trial(
     target: Target,
-    order: Order,
+    order: Order | None,
     limits: Limits,
-    *,
     watch: Watch | None = None,
     backups: Backups | None = None,
 ) -> Finished:
-    """Run the target with the order until ``limits.steps`` are trained. ``watch`` is called now and then with
-    the seconds since the start; ``backups`` is that of the command.
+    """Run the target with the order until ``limits.steps`` are trained. Without one it is watched with all
+    instruments until its step time is known, and ``limits.seconds`` count from the first batch.
 
+    ``watch`` is called now and then with the seconds since the start; ``backups`` is that of the command.
     Nothing of the trial is left when this returns, or raises: no process, no shared memory, no folder; and
     files that were there before it are as they were. Raises UsageError where there is no place for its files.
     """
     backups = backups or Backups()
     with trial_folder(backups.put_back) as folder:
-        file = folder / ORDER
-        file.write_bytes(encode_order(order))
-        options = ["--no-profiler", "--no-py-spy", "--trial", str(file), "--max-steps", str(limits.steps)]
+        options = ["--max-steps", str(limits.steps)]
+        if order is None:
+            options.append("--until-steady")
+            limits = replace(limits, seconds=limits.first_batch_s + limits.seconds)
+        else:
+            file = folder / ORDER
+            file.write_bytes(encode_order(order))
+            options += ["--no-profiler", "--no-py-spy", "--trial", str(file)]
         return _run_bounded(_line(target, folder, options), folder, limits, watch, backups)
-
-
-def watch_baseline(
-    target: Target, limits: Limits, *, watch: Watch | None = None, backups: Backups | None = None
-) -> Finished:
-    """Run the target with all instruments until its step time is known, ``limits.steps`` at most. Here
-    ``limits.seconds`` count from the first batch: how long a start takes is not known yet."""
-    backups = backups or Backups()
-    with trial_folder(backups.put_back) as folder:
-        options = ["--until-steady", "--max-steps", str(limits.steps)]
-        whole = replace(limits, seconds=limits.first_batch_s + limits.seconds)
-        return _run_bounded(_line(target, folder, options), folder, whole, watch, backups)
 
 
 # As `python -m` starts it, without the user's working directory: a `queue.py` there must not be imported.
@@ -125,7 +118,8 @@ def _run_bounded(
     backups.prepare(folder)
     earlier, before = descendants(), blocks()
     held, memory = HeldResources(), MemoryWatch()
-    seen, began_s, child = RunEnd(), time.monotonic(), None
+    began_s = time.monotonic()
+    child: subprocess.Popen[bytes] | None = None
     with adopting(), unwinding():
         try:
             try:
@@ -140,21 +134,22 @@ def _run_bounded(
                         preexec_fn=prepare,
                         env={**os.environ, "BDOC_KEEP": str(folder)},
                     )
-                seen = _await_end(child, folder, limits, watch, memory, earlier, held)
+                ended = _await_end(child, folder, limits, watch, memory, earlier, held)
             finally:
                 with deferred():
                     if child is not None:
                         end_all(child, earlier, held)
                         remove_blocks(before, held)
         except KeyboardInterrupt:
-            seen = replace(seen, interrupted=True)
-    seen = replace(seen, short_of_memory=memory.was_short(), lines=tail(folder / LOG))
+            ended = "interrupted", "interrupted"
     try:
         profile = read_profile(folder / PROFILE)
     except BadProfile:
         profile = None
-    outcome, why = outcome_of(seen, profile)
-    return Finished(outcome, why, profile, time.monotonic() - began_s, memory.peak_bytes)
+    if ended is None:
+        status = child.returncode if child is not None else 0
+        ended = outcome_of(status, tail(folder / LOG), memory.was_short(), profile is not None)
+    return Finished(*ended, profile, time.monotonic() - began_s, memory.peak_bytes)
 
 
 def _await_end(
@@ -165,8 +160,9 @@ def _await_end(
     memory: MemoryWatch,
     earlier: list[psutil.Process],
     held: HeldResources,
-) -> RunEnd:
-    """Wait until the run ends, or must be ended; ``held`` notes what its processes have."""
+) -> tuple[str, str] | None:
+    """Wait until the run ends by itself: None; or must be ended: the outcome, and why. ``held`` notes what
+    its processes have."""
 
     def training() -> list[psutil.Process]:
         found = descendants(earlier)
@@ -176,21 +172,21 @@ def _await_end(
     detector = HangDetector(folder, limits)
     began_s, looked_s = time.monotonic(), 0.0
     with doorbell(child.pid, ()) as sleep:
-        while (status := child.poll()) is None:
+        while child.poll() is None:
             now_s = time.monotonic()
             if now_s - looked_s >= PROGRESS_S:
                 looked_s = now_s
                 keep_short(folder / LOG)
                 if hang := detector.look(time.monotonic_ns()):
-                    return RunEnd(hang=hang)
+                    return "hung", hang
                 if watch is not None:
                     watch(now_s - began_s)
             if now_s - began_s > limits.seconds:
-                return RunEnd(hang=f"not over after {limits.seconds:.0f} s")
+                return "hung", f"not over after {limits.seconds:.0f} s"
             if scarce := memory.look(training, now_s):
-                return RunEnd(scarce=scarce)
+                return "out-of-memory", scarce
             sleep(POLL_S)
-    return RunEnd(status)
+    return None
 
 
 def tail(log: Path) -> list[str]:

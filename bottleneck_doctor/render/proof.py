@@ -5,7 +5,7 @@ Every string of the script or of the machine is escaped here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
@@ -19,14 +19,13 @@ from .terminal import Sheet
 from .words import code, markdown
 
 COLUMNS = ("predicted", "measured", "losses", "memory", "verdict")
-LEAST_NAME = 16  # columns, below which each row gets a block
+LEAST_NAME = 16  # columns, below which each row becomes a paragraph
 GAP = 2
 COLOURS = {"good": "green", "bad": "red", "open": "yellow", "plain": ""}
 DIFF = {"+": "green", "-": "red", "@": "cyan"}
 LONGEST_CHANGE = 200
 LONGEST_DIFF = 60  # lines; the rest is in the file that --write-patch makes
 LONGEST_WHY = 300
-NOISY = 0.1  # between runs, from which it is worth a line (chosen)
 NO_ROOM = 1.05  # a ceiling below it: input limits nothing [contract: what limits anything]
 MOODS = {"kept": "good", "no gain": "plain", "undecided": "open", "not-tried": "plain"}  # others are bad
 LOSSES = {"order": "reordered"}
@@ -37,7 +36,6 @@ PARITY = {
     "unknown": "losses not compared",
 }
 EXPECTED = {0: ("good", "holds"), 1: ("bad", "fails"), 3: ("open", "cannot say")}
-TRIED = ("remedy", "combination")
 NOTHING = "nothing to try: no remedy of the report can be applied from outside"
 UNSAID = ("where",)  # of a treatment's options: which call is meant
 
@@ -45,76 +43,67 @@ UNSAID = ("where",)  # of a treatment's options: which call is meant
 def render_proof(
     proof: Proof, format: str, *, width: int | None = None, color: bool = False, encoding: str = "utf-8"
 ) -> str:
-    """The proof for a terminal (a narrow one gets a block for each row), as markdown or json."""
+    """The proof for a terminal, as markdown or json."""
     if format == "json":
         from ..model.codec import encode_report
 
         return encode_report(proof).decode()
-    document = compose(proof)
+    winner = next((row for row in proof.rows if proof.winner and row.id == proof.winner), None)
     if format == "markdown":
-        return _markdown(document, encoding)
-    return _terminal(document, width, color, encoding)
+        return _markdown(proof, winner, encoding)
+    return _terminal(proof, winner, Sheet(width, color, encoding))
 
 
-def _terminal(document: ProofDocument, width: int | None, color: bool, encoding: str) -> str:
-    """The document drawn for a terminal, or for a pipe when ``color`` is off."""
-    sheet = Sheet(width, color, encoding)
-    colour = f"bold {COLOURS[document.mood]}".strip()
-    figures = (f": {document.figures}", colour) if document.figures else ""
-    sheet.line((document.headline, "bold" if document.figures else colour), figures)
-    sheet.line((" · ".join(document.grounds), "dim"), indent=2)
-    sheet.line(("bdoc prove ", "dim"), (" · ".join([document.command, *document.circumstances]), "dim"))
-    _table(sheet, document)
-    sheet.line(document.ceiling, indent=2, lead="• ")
-    for note in document.notes:
-        sheet.line(note, indent=2, lead="• ")
-    for mood, expectation in document.expected:
-        sheet.line((expectation, COLOURS[mood]), indent=2, lead="• ")
-    if document.missed:
+def _terminal(proof: Proof, winner: Proved | None, sheet: Sheet) -> str:
+    headline, figures, mood = _headline(proof, winner)
+    colour = f"bold {COLOURS[mood]}".strip()
+    sheet.line((headline, "bold" if figures else colour), (f": {figures}" if figures else "", colour))
+    sheet.line((" · ".join(_grounds(proof, winner)), "dim"), indent=2)
+    circumstances = [command_line(proof.run), *machine_facts(proof.run)]
+    sheet.line(("bdoc prove ", "dim"), (" · ".join(circumstances), "dim"))
+    if proof.rows:
+        sheet.heading(("tried", "bold"), (f"  {_before(proof)}", "dim"))
+        _table(sheet, proof.rows, winner)
+    for mood, remark in _remarks(proof):
+        sheet.line((remark, COLOURS[mood]), indent=2, lead="• ")
+    missed = _missed(proof)
+    if missed:
         sheet.heading(("not tried", "bold"))
-    for name, why in document.missed:
+    for name, why in missed:
         sheet.line(name, (f"  {why}", "dim"), indent=2)
-    if document.advised is not None:
-        _change_shown(sheet, document.advised)
-    sheet.heading((document.cost, "dim"))
+    change = _change(winner, proof.run.cwd)
+    if change is not None:
+        _change_shown(sheet, change)
+    sheet.heading((_cost(proof), "dim"))
     return sheet.drawn()
 
 
-def _table(sheet: Sheet, document: ProofDocument) -> None:
-    """Columns as wide as what stands in them; a block for each row where they do not fit."""
-    if not document.rows:
-        return
-    sheet.heading(("tried", "bold"), (f"  {document.before}", "dim"))
-    for spare in (True, False):  # the range of the prediction is the first to go
-        rows = [_cells(row, spare) for row in document.rows]
-        widths = [
-            max(cell_len(cell) for cell in column) for column in zip(("", *COLUMNS), *rows, strict=True)
-        ]
+def _table(sheet: Sheet, rows: list[Proved], winner: Proved | None) -> None:
+    """Columns as wide as what stands in them. Where room is short the ranges of the predictions go, then long
+    names stand on lines of their own, and then each row becomes a paragraph."""
+    for spare in (True, False):
+        cells = [("", *COLUMNS), *(_cells(row, spare) for row in rows)]
+        widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
         room = sheet.width - sum(widths[1:]) - GAP * len(widths)
-        if room >= (widths[0] if spare else min(widths[0], LEAST_NAME)):
-            widths[0] = min(widths[0], room)
-            _columns(sheet, document.rows, rows, widths)
-            return
-    for row in document.rows:
-        _block(sheet, row)
-
-
-def _cells(row: TrialRow, spare: bool) -> tuple[str, ...]:
-    predicted = words.within(row.predicted, row.range if row.predicted and spare else "")
-    return row.name, predicted, words.within(row.measured, row.interval), row.losses, row.memory, row.verdict
-
-
-def _columns(sheet: Sheet, rows: list[TrialRow], cells: list[tuple[str, ...]], widths: list[int]) -> None:
-    """A name that is longer than its column stands on a line of its own."""
-    sheet.line((_aligned(("", *COLUMNS), widths), "dim"), indent=GAP)
-    for row, (name, *front, verdict) in zip(rows, cells, strict=True):
-        style = "bold" if row.won else ""
-        if cell_len(name) > widths[0]:
-            sheet.line((name, style), indent=GAP)
-            name = ""
-        texts = _aligned((name or " ", *front), widths) + " " * GAP
-        sheet.line((texts, style), (verdict, f"{style} {COLOURS[row.mood]}".strip()), indent=GAP)
-        for note in row.notes:
+        if room >= widths[0]:
+            break
+    is_narrow = room < min(widths[0], LEAST_NAME)
+    widths[0] = min(widths[0], room)
+    if not is_narrow:
+        sheet.line((_aligned(cells[0], widths), "dim"), indent=GAP)
+    for row, (name, *front, last) in zip(rows, cells[1:], strict=True):
+        style = "bold" if row is winner else ""
+        verdict = (last, f"{style} {COLOURS[MOODS.get(row.verdict, 'bad')]}".strip())
+        if is_narrow:
+            sheet.line((f"{name}  ", style), verdict, indent=GAP)
+            labelled = [f"{column} {text}" for column, text in zip(COLUMNS, front, strict=False) if text]
+            sheet.line(" · ".join(labelled), indent=2 * GAP)
+        else:
+            if cell_len(name) > widths[0]:
+                sheet.line((name, style), indent=GAP)
+                name = " "
+            sheet.line((_aligned((name, *front), widths) + " " * GAP, style), verdict, indent=GAP)
+        for note in _notes(row, row is winner):
             sheet.line((note, "dim"), indent=2 * GAP)
 
 
@@ -122,123 +111,50 @@ def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
     return (" " * GAP).join(set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=False))
 
 
-def _block(sheet: Sheet, row: TrialRow) -> None:
-    """What a narrow terminal shows of a row."""
-    verdict = (f"  {row.verdict}", COLOURS[row.mood])
-    sheet.line((row.name, "bold" if row.won else ""), verdict, indent=2)
-    predicted = f"predicted {words.within(row.predicted, row.range)}" if row.predicted else ""
-    measured = f"measured {words.within(row.measured, row.interval)}" if row.measured else ""
-    for line in (predicted, measured):
-        sheet.line(line, indent=4)
-    losses = f"losses {row.losses}" if row.losses else ""
-    memory = f"memory {row.memory}" if row.memory else ""
-    sheet.line((" · ".join(filter(None, (losses, memory))), "dim"), indent=4)
-    for note in row.notes:
-        sheet.line((note, "dim"), indent=4)
-
-
-def _change_shown(sheet: Sheet, advised: Advised) -> None:
+def _change_shown(sheet: Sheet, change: Change) -> None:
     """The diff with its lines unwrapped, however long: a wrapped diff cannot be applied."""
-    if advised.diff:
-        sheet.heading(
-            ("the change", "bold"), ("  --write-patch FILE writes it; your file is untouched", "dim")
-        )
+    if change.is_diff:
+        aside = "  --write-patch FILE writes it; your file is untouched"
+        sheet.heading(("the change", "bold"), (aside, "dim"))
     else:
-        sheet.heading(("the change", "bold"), (f"  no patch: {advised.why}" if advised.why else "", "dim"))
-        sheet.line((f"{advised.place}  " if advised.place else "", "cyan"), advised.text, indent=2)
-    for line in advised.diff:
-        sheet.verbatim("  " + line, DIFF.get(line[:1], ""))
-    for line in advised.snippet:
-        sheet.line(line, indent=4)
-    if advised.more:
-        sheet.line((words.counted(advised.more, "more line"), "dim"), indent=2)
+        sheet.heading(("the change", "bold"), (f"  no patch: {change.why}" if change.why else "", "dim"))
+        sheet.line((f"{change.place}  " if change.place else "", "cyan"), change.text, indent=2)
+    for line in change.lines:
+        if change.is_diff:
+            sheet.verbatim("  " + line, DIFF.get(line[:1], ""))
+        else:
+            sheet.line(line, indent=4)
+    if change.more:
+        sheet.line((words.counted(change.more, "more line"), "dim"), indent=2)
 
 
 @dataclass(frozen=True)
-class TrialRow:
-    """One thing that was tried, every number as text; ``notes`` are sentences about it.
+class Change:
+    """What to change: the ``lines`` of a unified diff, and how many ``more`` are left out; or of the snippet,
+    with the reason ``why`` there is no diff."""
 
-    ``range`` and ``interval`` are of ``predicted`` and ``measured``, "" where there is none; ``won`` is the
-    row that the headline is about.
-    """
-
-    name: str
-    predicted: str
-    range: str
-    measured: str
-    interval: str
-    losses: str
-    memory: str
-    verdict: str
-    mood: str
-    won: bool = False
-    notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Advised:
-    """What to change: the lines of a unified diff, or where there is none why, and the snippet."""
-
-    place: str = ""
-    text: str = ""
-    diff: list[str] = field(default_factory=list)
+    place: str
+    text: str
+    lines: list[str]
+    is_diff: bool
     why: str = ""
-    snippet: list[str] = field(default_factory=list)
     more: int = 0
 
 
-@dataclass(frozen=True)
-class ProofDocument:
-    """A proof as texts. ``mood`` is that of its headline: good, bad, open or plain; an expectation has one,
-    too, before its text."""
-
-    headline: str
-    figures: str
-    mood: str
-    grounds: list[str]
-    command: str
-    circumstances: list[str]
-    before: str
-    rows: list[TrialRow]
-    ceiling: str
-    missed: list[tuple[str, str]]
-    notes: list[str]
-    expected: list[tuple[str, str]]
-    advised: Advised | None
-    cost: str
-
-
-def compose(proof: Proof) -> ProofDocument:
-    """The document of a proof."""
-    winner = next((row for row in proof.rows if proof.winner and row.id == proof.winner), None)
-    headline, figures, mood = _headline(proof, winner)
-    reasons: dict[str, list[str]] = {}  # remedies that were not tried for one reason stand together
-    for one in proof.missed:
-        reasons.setdefault(_why(one.why), []).append(words.plain(one.id))
-    notes = [words.plain(note) for note in proof.notes]
-    if proof.noise is not None and proof.noise >= NOISY:
-        differ = f"runs of the same thing differ by {words.percent(proof.noise)}"
-        notes.append(f"{differ}: a quieter machine decides sooner")
-    cost = f"{words.counted(proof.cost.runs, 'run')} in {words.seconds(proof.cost.spent_s)}"
-    cost += f" (budget {words.seconds(proof.cost.budget_s)})"
-    if proof.cost.window_s > 0:
-        cost += f", after a first run of {words.seconds(proof.cost.window_s)}"
-    return ProofDocument(
-        headline=headline,
-        figures=figures,
-        mood=mood,
-        grounds=_grounds(proof, winner) if winner is not None else [],
-        command=command_line(proof.run),
-        circumstances=machine_facts(proof.run),
-        before=_before(proof),
-        rows=[_row(row, row is winner) for row in proof.rows if row.kind in TRIED],
-        ceiling=_ceiling(proof.ceiling),
-        missed=[(", ".join(names), why) for why, names in reasons.items()],
-        notes=notes,
-        expected=[expected(one) for one in proof.expected],
-        advised=_advised(winner, proof.run.cwd) if winner is not None else None,
-        cost=cost,
-    )
+def _change(winner: Proved | None, cwd: str) -> Change | None:
+    """The patch of the winner, else its snippet; None where neither is known."""
+    if winner is None:
+        return None
+    fix, patch = winner.fix, winner.patch
+    where = place(fix.location if fix else None, cwd)
+    text = words.plain(fix.text) if fix else ""
+    if patch is not None and patch.diff:
+        lines = words.block(patch.diff)
+        return Change(where, text, lines[:LONGEST_DIFF], True, more=max(0, len(lines) - LONGEST_DIFF))
+    if fix is None:
+        return None
+    snippet = words.block(fix.snippet) if fix.snippet.strip() else []
+    return Change(where, text, snippet, False, words.plain(patch.why) if patch is not None else "")
 
 
 def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
@@ -255,7 +171,7 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
         parts = [titles[name] for name in winner.remedies if name in titles]
         title = "; ".join(parts) if winner.kind == "combination" and parts else winner.title
         return words.capital(words.plain(title)), f"{likely}{of_run}, measured ({interval})", "good"
-    tried = [row for row in proof.rows if row.kind in TRIED and row.verdict != "not-tried"]
+    tried = [row for row in proof.rows if row.verdict != "not-tried"]
     measured = [row for row in tried if row.measured is not None]
     undecided = [row for row in measured if row.verdict == "undecided"]
     if not tried:
@@ -268,7 +184,9 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
     return f"Nothing to change: {of(measured, 'measured')} {does} not make the training faster", "", "plain"
 
 
-def _grounds(proof: Proof, winner: Proved) -> list[str]:
+def _grounds(proof: Proof, winner: Proved | None) -> list[str]:
+    if winner is None:
+        return []
     text = []
     where = place(winner.fix.location if winner.fix else None, proof.run.cwd)
     if where:
@@ -292,26 +210,18 @@ def _before(proof: Proof) -> str:
     return text if proof.noise is None else f"{text} · runs differ by {words.percent(proof.noise)}"
 
 
-def _row(row: Proved, won: bool) -> TrialRow:
-    measured, interval = gained(row.measured) if row.measured is not None else ("", "")
-    predicted, expected = "", ""
+def _cells(row: Proved, spare: bool = True) -> tuple[str, ...]:
+    """Name and columns of a row, every number as text; ``spare``: with the range of the prediction."""
+    predicted = measured = losses = memory = ""
     if row.predicted is not None:
-        predicted = words.promised(row.predicted)
-        expected = words.promised_range(row.predicted).lstrip("×")
-    was_run = row.measured is not None
-    return TrialRow(
-        name=words.plain(" + ".join(row.remedies) if row.kind == "combination" else row.id),
-        predicted=predicted,
-        range=expected,
-        measured=measured,
-        interval=interval,
-        losses=LOSSES.get(row.parity.word, words.plain(row.parity.word)) if was_run else "",
-        memory=words.ratio(row.memory_ratio) if was_run and row.memory_ratio is not None else "",
-        verdict=verdict_of(row.verdict),
-        mood=MOODS.get(row.verdict, "bad"),
-        won=won,
-        notes=_notes(row, won),
-    )
+        range_ = words.promised_range(row.predicted).lstrip("×") if spare else ""
+        predicted = words.within(words.promised(row.predicted), range_)
+    if row.measured is not None:
+        measured = words.within(*gained(row.measured))
+        losses = LOSSES.get(row.parity.word, words.plain(row.parity.word))
+        memory = words.ratio(row.memory_ratio) if row.memory_ratio is not None else ""
+    name = " + ".join(row.remedies) if row.kind == "combination" else row.id
+    return words.plain(name), predicted, measured, losses, memory, verdict_of(row.verdict)
 
 
 def _notes(row: Proved, won: bool) -> list[str]:
@@ -385,65 +295,66 @@ def expected(one: Expected) -> tuple[str, str]:
     return mood, f"expected {asked}: {text}{why}"
 
 
-def _advised(winner: Proved, cwd: str) -> Advised | None:
-    """The patch of the winner, else its snippet and why there is no patch."""
-    fix, patch = winner.fix, winner.patch
-    lines = words.block(patch.diff) if patch is not None and patch.diff else []
-    if not lines and fix is None:
-        return None
-    return Advised(
-        place=place(fix.location if fix else None, cwd),
-        text=words.plain(fix.text) if fix else "",
-        diff=lines[:LONGEST_DIFF],
-        why=words.plain(patch.why) if patch is not None and not lines else "",
-        snippet=words.block(fix.snippet) if fix and fix.snippet.strip() and not lines else [],
-        more=max(0, len(lines) - LONGEST_DIFF),
-    )
+def _remarks(proof: Proof) -> list[tuple[str, str]]:
+    """Mood and text of what is said below the table: the ceiling, notes, expectations."""
+    plain = [_ceiling(proof.ceiling), *map(words.plain, proof.notes)]
+    return [*(("plain", text) for text in plain if text), *map(expected, proof.expected)]
 
 
-def _markdown(document: ProofDocument, encoding: str) -> str:
-    """The document as one markdown page that ends in a newline."""
-    figures = f": {markdown(document.figures)}" if document.figures else ""
+def _missed(proof: Proof) -> list[tuple[str, str]]:
+    """Remedies that were not tried, and why; those with one reason stand together."""
+    reasons: dict[str, list[str]] = {}
+    for one in proof.missed:
+        reasons.setdefault(_why(one.why), []).append(words.plain(one.id))
+    return [(", ".join(names), why) for why, names in reasons.items()]
+
+
+def _cost(proof: Proof) -> str:
+    cost = proof.cost
+    text = f"{words.counted(cost.runs, 'run')} in {words.seconds(cost.spent_s)}"
+    text += f" (budget {words.seconds(cost.budget_s)})"
+    return text + (f", after a first run of {words.seconds(cost.window_s)}" if cost.window_s > 0 else "")
+
+
+def _markdown(proof: Proof, winner: Proved | None, encoding: str) -> str:
+    """One page that ends in a newline."""
+    headline, figures, _ = _headline(proof, winner)
+    facts = [code(command_line(proof.run)), *map(markdown, machine_facts(proof.run))]
     sections = [
-        f"## {markdown(document.headline)}{figures}",
-        markdown(" · ".join(document.grounds)),
-        " · ".join([code(document.command), *map(markdown, document.circumstances)]),
+        f"## {markdown(headline)}" + (f": {markdown(figures)}" if figures else ""),
+        markdown(" · ".join(_grounds(proof, winner))),
+        " · ".join(facts),
     ]
-    if document.rows:
-        rows = []
-        for row in document.rows:
-            predicted = words.within(row.predicted, row.range)
-            measured = words.within(row.measured, row.interval)
-            verdict = f"**{markdown(row.verdict)}**" if row.won else markdown(row.verdict)
-            losses = markdown(row.losses)
-            rows.append((cell(code(row.name)), predicted, measured, losses, row.memory, verdict))
-        sections += [f"### Tried\n\n{markdown(document.before)}"]
-        sections += [table(("remedy", *COLUMNS), rows, numbers=False)]
-        notes = [f"- {code(row.name)}: {markdown(note)}" for row in document.rows for note in row.notes]
-        sections.append("\n".join(notes))
-    lines = [document.ceiling, *document.notes, *(text for _, text in document.expected)]
-    sections.append("\n".join(f"- {markdown(line)}" for line in lines if line))
-    if document.missed:
-        lines = [f"- {code(name)}: {markdown(why)}" for name, why in document.missed]
+    if proof.rows:
+        rows: list[tuple[str, ...]] = []
+        notes: list[str] = []
+        for row in proof.rows:
+            name, predicted, measured, losses, memory, verdict = _cells(row)
+            verdict = f"**{markdown(verdict)}**" if row is winner else markdown(verdict)
+            rows.append((cell(code(name)), predicted, measured, markdown(losses), memory, verdict))
+            notes += [f"- {code(name)}: {markdown(note)}" for note in _notes(row, row is winner)]
+        sections += [f"### Tried\n\n{markdown(_before(proof))}"]
+        sections += [table(("remedy", *COLUMNS), rows, numbers=False), "\n".join(notes)]
+    sections.append("\n".join(f"- {markdown(remark)}" for _, remark in _remarks(proof)))
+    if missed := _missed(proof):
+        lines = [f"- {code(name)}: {markdown(why)}" for name, why in missed]
         sections.append("\n".join(["### Not tried", "", *lines]))
-    sections.append(_change_in_markdown(document.advised))
-    sections.append(f"<sub>{markdown(document.cost)}</sub>")
+    sections += [_change_in_markdown(_change(winner, proof.run.cwd)), f"<sub>{markdown(_cost(proof))}</sub>"]
     return words.fit("\n\n".join(part for part in sections if part) + "\n", encoding)
 
 
-def _change_in_markdown(advised: Advised | None) -> str:
-    if advised is None:
+def _change_in_markdown(change: Change | None) -> str:
+    if change is None:
         return ""
     lines = ["### The change", ""]
-    if not advised.diff:
-        place = f"{code(advised.place)} " if advised.place else ""
-        why = f" (no patch: {markdown(advised.why)})" if advised.why else ""
-        lines += [f"{place}{markdown(advised.text)}{why}".strip(), ""]
-    shown, language = (advised.diff, "diff") if advised.diff else (advised.snippet, "python")
-    if shown:
-        lines += fenced(shown, language)
-    if advised.more:
-        lines += ["", words.counted(advised.more, "more line")]
+    if not change.is_diff:
+        place = f"{code(change.place)} " if change.place else ""
+        why = f" (no patch: {markdown(change.why)})" if change.why else ""
+        lines += [f"{place}{markdown(change.text)}{why}".strip(), ""]
+    if change.lines:
+        lines += fenced(change.lines, "diff" if change.is_diff else "python")
+    if change.more:
+        lines += ["", words.counted(change.more, "more line")]
     return "\n".join(lines).rstrip()
 
 
@@ -452,9 +363,9 @@ def render_plan(
 ) -> str:
     """The plan in one of the proof's formats; markdown is the text of a pipe."""
     if format == "json":
-        from ..model.codec import encode_report
+        from ..model.codec import encode_plan
 
-        return encode_report(plan).decode()
+        return encode_plan(plan).decode()
     sheet = Sheet(width, color and format == "terminal", encoding)
     tried = plan.arms if any(arm.kind != BASELINE for arm in plan.arms) else []
     span = f"steps {words.count(plan.span.begin + 1)} to {words.count(plan.span.end)} would be compared"
@@ -467,7 +378,7 @@ def render_plan(
         sheet.line((name, "bold"), predicted, indent=2)
         sheet.line((words.plain(arm.title), "dim"), indent=4)
         for treatment in arm.treatments:
-            sheet.line(_change(treatment), indent=4)
+            sheet.line(_treated(treatment), indent=4)
     if plan.missed:
         sheet.heading(("not tried", "bold"))
     for missed in plan.missed:
@@ -475,7 +386,7 @@ def render_plan(
     return sheet.drawn()
 
 
-def _change(treatment: Treatment) -> str:
+def _treated(treatment: Treatment) -> str:
     """What the agent is asked to set; "" where the title says it all."""
     options = {name: value for name, value in treatment.options.items() if name not in UNSAID}
     if isinstance(options.get("arguments"), dict):

@@ -9,10 +9,18 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.proof import Arm, ComparedSteps, Missed
+from bottleneck_doctor.model.proof import Arm, Attempt, ComparedSteps, Missed
 from bottleneck_doctor.model.run import Order, Treated, Treatment, Trial
 from bottleneck_doctor.prove.measure import attempt_of, unapplied
-from bottleneck_doctor.prove.trial_limits import budget_of, first_batch_s, limits_of, plan_of, run_seconds
+from bottleneck_doctor.prove.trial_limits import (
+    SILENT_S,
+    budget_of,
+    first_batch_s,
+    limits_of,
+    plan_of,
+    run_seconds,
+)
+from bottleneck_doctor.prove.trials import Finished
 from tests.analyse.runs import run_of
 
 from .simulated_runs import BASE, remedy
@@ -22,8 +30,8 @@ APPLIED = Trial(Order(list(ARM.treatments)), [Treated("loader", 7), Treated("env
 SPAN = ComparedSteps(20, 220)
 
 
-def measured(profile: Profile | None, span: ComparedSteps = SPAN, outcome: str = "measured") -> object:
-    return attempt_of(ARM, outcome, "", profile, 9.0, 1 << 20, span)
+def measured(profile: Profile, span: ComparedSteps = SPAN) -> Attempt:
+    return attempt_of(ARM, Finished("measured", "", profile, 9.0, 1 << 20), span)
 
 
 def run(trial: Trial | None = APPLIED, **traits: object) -> Profile:
@@ -40,7 +48,7 @@ def test_the_mean_step_is_that_of_the_span() -> None:
         times.append(now)
     table = replace(loop.table, wall_s=walls, t=times)
     profile = replace(profile, loops=[replace(loop, table=table)])
-    found = attempt_of(ARM, "measured", "", profile, 9.0, 1 << 20, ComparedSteps(100, 200))
+    found = measured(profile, ComparedSteps(100, 200))
     assert found.step_s == pytest.approx(0.02)
     assert found.steps == 100
     assert (found.run_s, found.memory_bytes, found.trial) == (9.0, 1 << 20, APPLIED)
@@ -51,7 +59,7 @@ def test_evaluation_between_steps_counts_in_the_whole_run_only() -> None:
     loop = profile.loops[0]
     later = [t + (5.0 if place >= 100 else 0.0) for place, t in enumerate(loop.table.t)]
     profile = replace(profile, loops=[replace(loop, table=replace(loop.table, t=later))])
-    found = attempt_of(ARM, "measured", "", profile, 9.0, None, SPAN)
+    found = measured(profile)
     assert found.step_s is not None
     assert found.whole_s is not None
     assert found.whole_s - found.step_s == pytest.approx(5.0 / 200, rel=0.05)
@@ -70,37 +78,30 @@ def test_rows_of_several_steps_count_in_proportion() -> None:
         },
     )
     half = replace(half, steps=[2] * len(half.t), wall_s=[0.02] * len(half.t))
-    found = attempt_of(
-        ARM,
-        "measured",
-        "",
-        replace(profile, loops=[replace(loop, table=half)]),
-        9.0,
-        None,
-        ComparedSteps(21, 119),
-    )
+    profile = replace(profile, loops=[replace(loop, table=half)])
+    found = measured(profile, ComparedSteps(21, 119))
     assert found.step_s == pytest.approx(0.01)
 
 
 def test_a_run_that_ended_too_early_is_too_short() -> None:
-    found = attempt_of(ARM, "measured", "", run(), 9.0, None, ComparedSteps(100, 1000))
+    found = measured(run(), ComparedSteps(100, 1000))
     assert (found.outcome, found.step_s) == ("too-short", None)
     assert "1000 are compared" in found.why
 
 
 def test_a_run_without_a_training_loop_is_too_short() -> None:
     empty = replace(run(), loops=[])
-    assert attempt_of(ARM, "measured", "", empty, 9.0, None, SPAN).outcome == "too-short"
+    assert measured(empty).outcome == "too-short"
 
 
 def test_what_became_of_a_run_that_failed_is_kept() -> None:
-    found = attempt_of(ARM, "hung", "no batch for 20 s", None, 30.0, None, SPAN)
+    found = attempt_of(ARM, Finished("hung", "no batch for 20 s", run_s=30.0), SPAN)
     assert (found.outcome, found.why, found.run_s) == ("hung", "no batch for 20 s", 30.0)
 
 
 def test_a_remedy_that_was_nowhere_applied_is_not_measured() -> None:
     refused = Trial(APPLIED.order, [Treated("loader", 7, "no such line"), Treated("environment", 7)])
-    found = attempt_of(ARM, "measured", "", run(refused), 9.0, None, SPAN)
+    found = measured(run(refused))
     assert (found.outcome, found.why) == ("not-applied", "no such line")
 
 
@@ -162,3 +163,12 @@ def test_where_the_machine_has_become_busy_a_trial_may_take_longer() -> None:
     calm, busy = (limits_of(SEEN, ComparedSteps(10, 110), slowest_s) for slowest_s in (0.0, 60.0))
     assert busy.seconds > 3 * 60 > calm.seconds
     assert busy.first_batch_s > calm.first_batch_s
+
+
+def test_a_trial_may_be_silent_as_long_as_the_baseline_was_and_longer() -> None:
+    span, loop = ComparedSteps(10, 110), SEEN.loop
+    assert loop is not None
+    times = [t + (45.0 if place > 100 else 0.0) for place, t in enumerate(loop.table.t)]
+    evaluating = replace(SEEN, loop=replace(loop, table=replace(loop.table, t=times)))
+    assert limits_of(SEEN, span).silence_s == SILENT_S
+    assert limits_of(evaluating, span).silence_s > 90.0

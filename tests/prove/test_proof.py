@@ -48,8 +48,8 @@ def rounds(*arms: tuple[str, float], times: int = 2) -> list[Attempt]:
     return [*one_round * times, measured(BASELINE, 0.1)]
 
 
-def row(name: str, gain: Gain | None, verdict: str = "kept", kind: str = "remedy") -> Proved:
-    return Proved(name, kind, "", [name], "hook", None, gain, verdict)
+def row(name: str, gain: Gain | None, verdict: str = "kept", kind: str = "remedy", why: str = "") -> Proved:
+    return Proved(name, kind, "", [name], "hook", None, gain, verdict, why)
 
 
 def test_rows_stand_best_first_and_the_best_wins() -> None:
@@ -165,41 +165,28 @@ def test_a_combination_must_beat_the_best_single_remedy_by_more_than_the_noise(
 KNOWN = ("workers-auto", "pin-memory")
 
 
-def workers_row(verdict: str, gain: Gain | None, why: str = "") -> Proved:
-    return Proved("workers-auto", "remedy", "", ["workers-auto"], "hook", None, gain, verdict, why)
-
-
 @pytest.mark.parametrize(
-    ("text", "op", "threshold"),
+    ("text", "name", "op", "threshold"),
     [
-        ("workers-auto>1.5", ">", 1.5),
-        (" workers-auto >= 2 ", ">=", 2.0),
-        ("workers-auto<.9", "<", 0.9),
-        ("workers-auto > 1.5x", ">", 1.5),
-        ("workers-auto>×1.5", ">", 1.5),
+        ("workers-auto>1.5", "workers-auto", ">", 1.5),
+        (" workers-auto >= 2 ", "workers-auto", ">=", 2.0),
+        ("combination<.9x", "combination", "<", 0.9),
+        ("cached-batches>×1.5", "cached-batches", ">", 1.5),
     ],
 )
-def test_an_expectation_names_a_remedy_and_a_speedup(text: str, op: str, threshold: float) -> None:
-    assert parse_expectation(text, KNOWN) == Expected("workers-auto", op, threshold)
-
-
-def test_the_combination_and_the_ceiling_can_be_expected_too() -> None:
-    assert parse_expectation("combination>2", KNOWN).id == "combination"
-    assert parse_expectation("cached-batches>2", KNOWN).id == "cached-batches"
+def test_an_expectation_names_a_row_and_a_speedup(text: str, name: str, op: str, threshold: float) -> None:
+    assert parse_expectation(text, KNOWN) == Expected(name, op, threshold)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("workers-auto", "not ID OP NUMBER"),
-        ("", "not ID OP NUMBER"),
         ("worker-auto>1.5", "did you mean workers-auto"),
         ("zzz>1.5", "`bdoc explain` lists them"),
         ("workers-auto==1.5", "no operator =="),
         ("workers-auto>nan", "a speedup above 0"),
-        ("workers-auto>-1", "a speedup above 0"),
         ("workers-auto>0", "a speedup above 0"),
-        ("workers-auto>fast", "a speedup above 0"),
     ],
 )
 def test_nonsense_is_refused(text: str, says: str) -> None:
@@ -216,14 +203,14 @@ def test_an_unknown_remedy_is_refused_by_its_option() -> None:
 @pytest.mark.parametrize(
     ("asked", "of", "status", "close"),
     [
-        ("workers-auto>1.5", workers_row("kept", Gain(1.8, 1.7, 1.9, 2)), 0, False),
-        ("workers-auto>1.5", workers_row("kept", Gain(1.2, 1.1, 1.3, 2)), 1, False),
-        ("workers-auto>1.5", workers_row("kept", Gain(1.6, 1.4, 1.8, 2)), 0, True),
-        ("workers-auto>1.5", workers_row("kept", Gain(1.4, 1.2, 1.6, 2)), 1, True),
-        ("workers-auto>1.5", workers_row("undecided", Gain(1.6, 0.9, 2.8, 2)), 3, True),
-        ("workers-auto>1.5", workers_row("undecided", Gain(1.1, 0.95, 1.3, 2)), 1, False),
-        ("workers-auto<1.1", workers_row("no gain", Gain(1.0, 0.98, 1.02, 2)), 0, False),
-        ("workers-auto>1.5", workers_row("broke", None, "no fork"), 3, False),
+        ("workers-auto>1.5", row("workers-auto", Gain(1.8, 1.7, 1.9, 2), "kept"), 0, False),
+        ("workers-auto>1.5", row("workers-auto", Gain(1.2, 1.1, 1.3, 2), "kept"), 1, False),
+        ("workers-auto>1.5", row("workers-auto", Gain(1.6, 1.4, 1.8, 2), "kept"), 0, True),
+        ("workers-auto>1.5", row("workers-auto", Gain(1.4, 1.2, 1.6, 2), "kept"), 1, True),
+        ("workers-auto>1.5", row("workers-auto", Gain(1.6, 0.9, 2.8, 2), "undecided"), 3, True),
+        ("workers-auto>1.5", row("workers-auto", Gain(1.1, 0.95, 1.3, 2), "undecided"), 1, False),
+        ("workers-auto<1.1", row("workers-auto", Gain(1.0, 0.98, 1.02, 2), "no gain"), 0, False),
+        ("workers-auto>1.5", row("workers-auto", None, "broke", why="no fork"), 3, False),
     ],
 )
 def test_the_likely_value_decides_unless_all_is_open(
@@ -235,6 +222,6 @@ def test_the_likely_value_decides_unless_all_is_open(
 
 def test_what_was_not_measured_says_why_nothing_can_be_said() -> None:
     wanted = [parse_expectation("workers-auto>1.5", KNOWN)]
-    assert judge(wanted, [workers_row("broke", None, "no fork")], {})[0].why == "no fork"
+    assert judge(wanted, [row("workers-auto", None, "broke", why="no fork")], {})[0].why == "no fork"
     assert judge(wanted, [], {"workers-auto": "nothing calls for it"})[0].why == "nothing calls for it"
     assert judge(wanted, [], {})[0].status == 3

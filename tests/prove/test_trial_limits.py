@@ -14,24 +14,8 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.prove import trial_limits
 from bottleneck_doctor.prove.outcomes import HangDetector
-from bottleneck_doctor.prove.trial_limits import SILENT_S, Limits, MemoryWatch, limits_after
-
-
-def test_a_trial_may_take_some_times_what_the_baseline_took_and_a_moment_more() -> None:
-    limits = limits_after(300, run_s=20.0, step_s=0.05, first_batch_s=4.0)
-    assert limits.steps == 300
-    assert 20.0 < limits.seconds < 120.0
-    assert 4.0 < limits.first_batch_s < limits.seconds
-
-
-def test_silence_is_measured_by_the_step_and_by_the_longest_gap_there_was() -> None:
-    quick = limits_after(300, 20.0, 0.001, 4.0).silence_s
-    slow = limits_after(30, 200.0, 5.0, 4.0).silence_s
-    evaluating = limits_after(300, 200.0, 0.1, 4.0, longest_gap_s=45.0).silence_s
-    assert quick == SILENT_S
-    assert slow == 100.0
-    assert evaluating > 90.0
-
+from bottleneck_doctor.prove.trial_limits import Limits, MemoryWatch
+from bottleneck_doctor.sense.cgroup import Cgroups
 
 S = 1_000_000_000
 ALIVE, PARENT, DEAD = os.getpid(), os.getppid(), 4_194_304
@@ -100,15 +84,14 @@ Virtual = namedtuple("Virtual", "available total")
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """What the machine says it has; no control group says otherwise."""
+    """What the machine says it has."""
     told = {"available": 20 * GIB}
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Virtual(told["available"], 32 * GIB))
-    monkeypatch.setattr(trial_limits, "groups_with", lambda *names: [])
     return told
 
 
 def test_scarce_memory_ends_a_trial_before_the_kernel_kills(machine: dict[str, int]) -> None:
-    watched = MemoryWatch()
+    watched = MemoryWatch(_cgroups=Cgroups("none"))
     assert watched.look(list, 0.0) == ""
     machine["available"] = GIB
     assert "left 1024 MiB of memory to other programs" in watched.look(list, 0.1)
@@ -116,7 +99,7 @@ def test_scarce_memory_ends_a_trial_before_the_kernel_kills(machine: dict[str, i
 
 def test_where_it_was_scarce_before_the_trial_may_begin_all_the_same(machine: dict[str, int]) -> None:
     machine["available"] = GIB
-    watched = MemoryWatch()
+    watched = MemoryWatch(_cgroups=Cgroups("none"))
     assert watched.look(list, 0.0) == ""
     machine["available"] = GIB // 4
     assert watched.look(list, 0.1) != ""
@@ -162,14 +145,14 @@ def test_looks_that_are_dear_become_rare() -> None:
     assert len(asked) <= 2
 
 
-def test_a_group_with_less_room_than_the_machine_counts(tmp_path: Path) -> None:
-    group = tmp_path
+def test_a_group_with_less_room_than_the_machine_counts(tmp_path: Path, machine: dict[str, int]) -> None:
     for name, text in {
         "memory.max": str(4 * GIB),
         "memory.current": str(3 * GIB),
         "memory.stat": f"anon 1\nactive_file {GIB}\ninactive_file {GIB // 2}\n",
     }.items():
-        (group / name).write_text(text)
-    assert trial_limits._room_in(group) == (2.5 * GIB, 4 * GIB)
-    (group / "memory.max").write_text("max\n")
-    assert trial_limits._room_in(group) is None
+        (tmp_path / name).write_text(text)
+    group = Cgroups("v2", [tmp_path])
+    assert trial_limits._room(group) == (2.5 * GIB, 4 * GIB)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert trial_limits._room(group) == (20 * GIB, 32 * GIB)

@@ -121,7 +121,7 @@ def _note(seen: dict[str, Any], given: Arguments, frame: FrameType | None) -> No
     seen["length"] = len(dataset)
 
 
-DEPTH_AT_MOST = 8  # Subset in Subset
+PACKED = "_bdoc_packed"  # of an iterator whose workers pack arrays
 
 
 def mapped(thing: Any, change: Callable[[Any], Any]) -> Any:
@@ -142,13 +142,13 @@ def arrays(options: dict[str, Any], done: Done) -> Table:
 
     def _next_data(original: Callable[[Any], Any], self: Any) -> Any:
         batch = original(self)
-        return mapped(batch.batch, _as_array) if type(batch) is Parcel else batch
+        return mapped(batch, _as_array) if PACKED in self.__dict__ else batch
 
     def swap(iterator: Any, loader: Any) -> None:
         if not iterator._num_workers:
             done("the loader has no workers")
             return
-        iterator._collate_fn = Packing(iterator._collate_fn)
+        iterator._collate_fn, iterator.__dict__[PACKED] = Packing(iterator._collate_fn), True
         done()
 
     def patch(module: Any) -> None:
@@ -163,20 +163,8 @@ class Packing:
     def __init__(self, collate: Callable[[Any], Any]) -> None:
         self.collate = collate
 
-    def __call__(self, samples: Any) -> Parcel:
-        return Parcel(mapped(self.collate(samples), _as_tensor))
-
-
-class Parcel:
-    """A batch on its way, with tensors where it had arrays."""
-
-    def __init__(self, batch: Any) -> None:
-        self.batch = batch
-
-    def pin_memory(self, *device: Any) -> Parcel:
-        """What torch's pinning thread asks for: the tensors of the batch are pinned, arrays never were."""
-        self.batch = sys.modules["torch.utils.data._utils.pin_memory"].pin_memory(self.batch, *device)
-        return self
+    def __call__(self, samples: Any) -> Any:
+        return mapped(self.collate(samples), _as_tensor)
 
 
 class Array:
@@ -250,9 +238,7 @@ def as_it_is(batch: Any) -> Any:
 def gathering(dataset: Any) -> Gathered | None:
     """A stand-in that gathers; None where the data set is any other, a subclass too."""
     kinds, inner, choices = sys.modules["torch.utils.data.dataset"], dataset, []
-    for _ in range(DEPTH_AT_MOST):
-        if type(inner) is not kinds.Subset:
-            break
+    while type(inner) is kinds.Subset:
         choices.append(inner.indices)
         inner = inner.dataset
     if type(inner) is not kinds.TensorDataset or not all(one.dim() for one in inner.tensors):

@@ -2,7 +2,7 @@
 
 The training's loader gives ``BATCHES`` of them as ever, and is then left alone: its workers end, epochs keep
 their length. What is measured after that is the training without input. Other loaders, those of evaluation,
-stay as they are. A function that was named as a source of batches (``--data-fn``) is treated alike.
+stay as they are.
 
 Batches are handed out in fresh containers, since scripts take keys out of them, and as fresh copies where
 the script was seen to write into their tensors. The answer is of a training whose batches cost as much to
@@ -15,7 +15,6 @@ import copy
 import sys
 import weakref
 
-from .. import data_fn
 from ..batch_contents import leaves, sizes
 from ..hints import Any, Callable, Done, Table
 from ..loader import number_of
@@ -23,10 +22,8 @@ from ..state import state
 from .hook_points import LOADER, opened, reason, wrap
 
 BATCHES = 16  # enough to be like all others, and over before steps are measured
-BATCHES_AT_LEAST = 8  # of large ones
+BYTES = 1 << 30  # after which however many there are must do
 IN_HAND = 2  # batches that a loop holds: the one it trains on, and one ahead
-BYTES = 512 << 20  # after which those must do
-BYTES_AT_MOST = 2 << 30  # and after which however many there are must do
 NO_LENGTH = "how many batches an epoch has is not known, and the run has no limit"
 
 
@@ -35,37 +32,44 @@ class Tape:
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        self.given: list[Given] = []  # the last ones, which the script may be writing into
-        self.written = False  # it was seen to do so: then all are handed out as copies
+        # The tensors of the last batches with torch's count of what was written into them.
+        self.given: list[list[tuple[Any, int]]] = []
+        self.written = False  # the script was seen to do so: then all are handed out as copies
         self.bytes = 0
         self.turn = 0
         self.playing = False
         self.length: int | None = None  # of an epoch that was seen to its end
 
-    def record(self, batch: Any) -> None:
+    def record(self, batch: Any, done: Done) -> None:
         """Keep a copy of a batch that the loop is about to be given."""
         if self.full():
             return
-        self.kept.append(copied(batch))
+        try:
+            self.kept.append(copied(batch))
+        except Exception as problem:  # a batch of a class that cannot be copied
+            done("a batch could not be kept: " + reason(problem))
+            return
         _, tensor_bytes, other_bytes, _ = sizes(batch)
         self.bytes += tensor_bytes + other_bytes
-        self.given.append(Given(batch))
-        if len(self.given) > IN_HAND:
-            self.written = self.given.pop(0).written() or self.written
+        self.given.append([(tensor, tensor._version) for tensor in tensors_of(batch)])
+        self._look(IN_HAND)
 
     def full(self) -> bool:
         """Whether enough is kept."""
-        count = len(self.kept)
-        enough = count >= BATCHES or (count >= BATCHES_AT_LEAST and self.bytes >= BYTES)
-        return enough or self.bytes >= BYTES_AT_MOST
+        return len(self.kept) >= BATCHES or self.bytes >= BYTES
 
     def play(self) -> Any:
         """The next batch."""
-        while self.given:
-            self.written = self.given.pop().written() or self.written
+        self._look(0)
         batch = self.kept[self.turn % len(self.kept)]
         self.turn += 1
         return copied(batch) if self.written else repacked(batch)
+
+    def _look(self, in_hand: int) -> None:
+        """See whether the script wrote into batches, but for so many that it may still use."""
+        while len(self.given) > in_hand:
+            given = self.given.pop(0)
+            self.written = self.written or any(tensor._version != count for tensor, count in given)
 
 
 _ended: Any = iter(())  # its ``next`` raises StopIteration, as at an epoch's end
@@ -88,7 +92,7 @@ def replay(options: dict[str, Any], done: Done) -> Table:
         except StopIteration:
             tape.length = self._num_yielded
             raise
-        _record(tape, batch, done)
+        tape.record(batch, done)
         return batch
 
     def patch(module: Any) -> None:
@@ -106,7 +110,6 @@ def replay(options: dict[str, Any], done: Done) -> Table:
         for kind in (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter):
             wrap(kind, "_next_data", _next_data)
 
-    data_fn.below.append(lambda function: _repeating(function, done))
     return {LOADER: patch}
 
 
@@ -131,20 +134,13 @@ def _replaying(module: Any) -> Any:
     return Replaying
 
 
-def _record(tape: Tape, batch: Any, done: Done) -> None:
-    try:
-        tape.record(batch)
-    except Exception as problem:  # a batch of a class that cannot be copied
-        done("a batch could not be kept: " + reason(problem))
-
-
 def _is_trained_on(iterator: Any) -> bool:
     """Whether the training loop is fed by it, as far as the hooks that measure know. They follow the thread
     that trains: of a loader that another thread asks, they only know that it is the only one."""
     loader = iterator._bdoc_loader
     if state.trained_on:
         return bool(state.trained_on == number_of(loader))
-    return state.backwards >= BATCHES_AT_LEAST and sum(bool(tape.kept) for tape in _tapes.values()) == 1
+    return state.backwards >= BATCHES // 2 and sum(bool(tape.kept) for tape in _tapes.values()) == 1
 
 
 def _begin(iterator: Any, tape: Tape, done: Done) -> bool:
@@ -181,41 +177,9 @@ def _from_memory(iterator: Any) -> Any:
     return iterator._bdoc_tape.play()
 
 
-def _repeating(function: Callable[..., Any], done: Done) -> Callable[..., Any]:
-    """A source of batches that is called: each text it may be called with, as "train", has a tape of its own,
-    and calls without gradients, in evaluation, go through."""
-    torch: Any = sys.modules["torch"]
-    tapes: dict[Any, Tape] = {}
-
-    def fetch(*args: Any, **kwargs: Any) -> Any:
-        way = tuple(one for one in (*args, *kwargs.values()) if isinstance(one, str))
-        tape = tapes.setdefault(way, Tape())
-        if not torch.is_grad_enabled() or len(tapes) > BATCHES:
-            return function(*args, **kwargs)
-        if tape.full():
-            done()
-            return tape.play()
-        batch = function(*args, **kwargs)
-        _record(tape, batch, done)
-        return batch
-
-    return fetch
-
-
 def tensors_of(batch: Any) -> list[Any]:
     """The tensors in nested containers, and in an object of a library's own class."""
     return [leaf for leaf in leaves(opened(batch)) if hasattr(leaf, "untyped_storage")]
-
-
-class Given:
-    """A batch as the script was given it, to see later whether it wrote into the tensors."""
-
-    def __init__(self, batch: Any) -> None:
-        self.tensors = [(tensor, tensor._version) for tensor in tensors_of(batch)]
-
-    def written(self) -> bool:
-        """Whether it did, by torch's own count."""
-        return any(tensor._version != version for tensor, version in self.tensors)
 
 
 def copied(batch: Any) -> Any:

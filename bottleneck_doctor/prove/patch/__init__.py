@@ -23,7 +23,7 @@ Read = Callable[[str], str]
 def patch_of(remedies: Sequence[Remedy], profile: Profile, read: Read = read_source) -> Patch:
     """One diff that makes the script do what all treatments of these remedies did, or why there is none.
 
-    ``read(path)`` gives a file's text, line ends as they are, and raises ``OSError`` or ``ValueError``.
+    ``read(path)`` gives a file's text, line ends as they are, and raises as ``read_source`` does.
     """
     cwd = profile.run.cwd
     try:
@@ -57,7 +57,7 @@ def _diff(file: str, requests: list[EditRequest], cwd: str, read: Read) -> str:
     name = relative(file, cwd)
     try:
         text = read(file)
-    except (OSError, ValueError) as problem:
+    except (OSError, SyntaxError, ValueError) as problem:
         raise Unsafe(f"{name} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
     source = parse(text)
     after = edited(source, [one for one in requests if one.file == file])

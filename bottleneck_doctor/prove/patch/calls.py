@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import bisect
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -41,11 +40,11 @@ class ParsedScript:
     starts: tuple[int, ...]
     names: dict[str, str]
 
-    def begin(self, node: ast.expr | ast.stmt) -> int:
+    def begin(self, node: ast.expr | ast.keyword) -> int:
         """Where a node's text begins."""
         return self.starts[node.lineno - 1] + node.col_offset
 
-    def end(self, node: ast.expr | ast.stmt) -> int:
+    def end(self, node: ast.expr) -> int:
         """Where it ends."""
         return self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
 
@@ -53,35 +52,16 @@ class ParsedScript:
         """As the user wrote it."""
         return self.data[self.begin(node) : self.end(node)].decode()
 
-    def line_at(self, offset: int) -> int:
-        """The line of an offset, the first being 1."""
-        return bisect.bisect_right(self.starts, offset)
-
-    def line_end(self, line: int) -> int:
-        """Behind the last sign of a line, its end not counted."""
-        after = self.starts[line] if line < len(self.starts) else len(self.data)
-        return after - len(self.newline_of(line))
-
-    def newline_of(self, line: int) -> bytes:
-        """How a line ends; b"" for a last one that does not."""
-        after = self.starts[line] if line < len(self.starts) else len(self.data)
-        ends = LINE_END.findall(self.data[self.starts[line - 1] : after])
-        return ends[-1] if ends else b""
-
     @property
     def newline(self) -> str:
         """How lines end here."""
-        return (self.newline_of(1) or b"\n").decode()
-
-    def indent(self, line: int) -> str:
-        """What a line begins with."""
-        text = self.data[self.starts[line - 1] : self.line_end(line)].decode()
-        return text[: len(text) - len(text.lstrip(" \t"))]
+        first = LINE_END.search(self.data)
+        return first[0].decode() if first else "\n"
 
 
 def parse(whole: str) -> ParsedScript:
     """The script; raises ``Unsafe`` where this Python cannot read it."""
-    data = whole.removeprefix(BYTE_ORDER_MARK).encode("utf-8", "surrogatepass")
+    data = whole.removeprefix(BYTE_ORDER_MARK).encode()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the user's escapes
@@ -218,37 +198,22 @@ def _present(call: ast.Call, positions: tuple[str, ...]) -> dict[str, ast.expr]:
 
 
 def _added(source: ParsedScript, call: ast.Call, missing: dict[str, str]) -> Edit:
-    """New arguments behind the last one, on its line or, where it has a line of its own, on such lines."""
+    """New arguments before the first that has a name, on lines of their own where that one has its own;
+    without any behind the last one."""
     new = [f"{name}={value}" for name, value in missing.items()]
+    if call.keywords:
+        at = source.begin(call.keywords[0])
+        before = source.data[source.starts[call.keywords[0].lineno - 1] : at].decode()
+        between = f",{source.newline}{before}" if not before.strip() else ", "
+        return Edit(at, at, "".join(one + between for one in new))
     close = source.end(call) - 1
-    values = [*call.args, *(keyword.value for keyword in call.keywords)]
-    if not values:
+    if not call.args:
         return Edit(close, close, ", ".join(new))
-    final = max(values, key=source.end)
-    if source.end(final) > close:  # a lone generator shares its brackets with the call
+    last = source.end(call.args[-1])
+    behind = source.data[last:close].rstrip()  # brackets around the argument, and a comma
+    if last > close:  # a lone generator shares its brackets with the call
         raise Unsafe("its argument is a generator without brackets of its own")
-    at, has_comma = _behind(source, source.end(final), close)
-    end = source.line_end(source.line_at(at))
-    neighbours = [one for one in (call.func, *values) if one is not final and one.lineno == final.lineno]
-    if end >= close or neighbours:
-        text = ", ".join(new)
-        return Edit(at, at, f" {text}," if has_comma else f", {text}")
-    indent = source.indent(final.lineno)
-    rows = "".join(f"{source.newline}{indent}{one}," for one in new)
-    if has_comma:
-        return Edit(end, end, rows)
-    return Edit(at, end, "," + source.data[at:end].decode() + rows[:-1])
-
-
-def _behind(source: ParsedScript, at: int, close: int) -> tuple[int, bool]:
-    """Where the last argument ends with the brackets around it and its comma, and whether there is one."""
-    place, has_comma = at, False
-    while at < close:
-        sign = source.data[at : at + 1]
-        if sign == b"#":
-            at = source.line_end(source.line_at(at))
-            continue
-        at += 1
-        if sign in (b")", b","):
-            place, has_comma = at, sign == b","
-    return place, has_comma
+    if b"#" in behind:
+        raise Unsafe("a comment stands behind its last argument")
+    at = last + len(behind)
+    return Edit(at, at, (" " if behind.endswith(b",") else ", ") + ", ".join(new))

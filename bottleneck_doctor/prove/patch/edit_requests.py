@@ -9,7 +9,6 @@ from typing import Any
 
 from ...analyse.loader_arguments import POSITIONS
 from ...model.code import Location
-from ...model.loops import Loader
 from ...model.profile import Profile
 from ...model.report import Remedy
 from ...model.run import ENVIRONMENT, Treatment
@@ -18,7 +17,6 @@ from .calls import ARGUMENTS, OWN_ARGUMENTS, Unsafe, handed_over, is_trainers, t
 OWN_LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 PARALLEL = "DistributedDataParallel"
 OWN_PARALLEL = frozenset({f"torch.nn.parallel.{PARALLEL}", f"torch.nn.parallel.distributed.{PARALLEL}"})
-THREADS_OF = "_NUM_THREADS"  # variables that a call in the script stands for
 BEYOND = "it takes more than an argument or a setting"
 
 
@@ -61,8 +59,8 @@ def requests_of(remedy: Remedy, profile: Profile) -> list[EditRequest]:
     names = {one.name for one in remedy.treatments}
     found: list[EditRequest] = []
     for treatment in remedy.treatments:
-        if treatment.name == ENVIRONMENT and "threads" in names and _is_about_threads(treatment):
-            continue
+        if treatment.name == ENVIRONMENT and "threads" in names:
+            continue  # variables of other libraries; the call in the script stands for them
         try:
             found += _requests(treatment, remedy, profile)
         except (KeyError, TypeError, ValueError):  # options that a treatment of another version has
@@ -74,11 +72,12 @@ def _requests(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterato
     options: dict[str, Any] = treatment.options
     match treatment.name:
         case "loader":
-            yield _loader(_meant(options.get("where"), profile), options["arguments"], profile)
+            yield _loader(options.get("where"), options["arguments"], profile)
         case "optimizer":
             yield _optimizer(str(options["way"]), remedy.fix.location, profile)
-        case "ddp" if "hook" not in options:
-            yield _parallel(options["arguments"], remedy.fix.location)
+        case "ddp" if "hook" not in options and (place := remedy.fix.location) is not None:
+            wanted = tuple((name, repr(value)) for name, value in options["arguments"].items())
+            yield Arguments(place.file, place.line, PARALLEL, wanted, OWN_PARALLEL)
         case "threads":
             yield SetStatement(_script(profile), "torch.set_num_threads", repr(int(options["count"])))
         case "cudnn":
@@ -102,47 +101,31 @@ def _requests(treatment: Treatment, remedy: Remedy, profile: Profile) -> Iterato
             raise Unsafe(BEYOND)
 
 
-def _loader(here: list[Loader], arguments: dict[str, Any], profile: Profile) -> Arguments:
+def _loader(where: dict[str, Any] | None, arguments: dict[str, Any], profile: Profile) -> Arguments:
+    if where is None:
+        raise Unsafe("which loader is meant is not known")
+    file, line = where.get("file"), where.get("line")
+    here = [
+        one
+        for one in profile.loaders
+        if (place := one.location) is not None and (place.file, place.line) == (file, line)
+    ]
+    if not here:
+        raise Unsafe("the loader was not seen")
     texts = {name: repr(value) for name, value in arguments.items()}
     if all(map(is_trainers, here)):
         names = trainers(texts, here, profile)
         wanted = tuple((names[name], value) for name, value in texts.items())
         return Arguments(_script(profile), None, ARGUMENTS, wanted, OWN_ARGUMENTS)
-    loader = _only(here)
-    place, callee = _building(loader, profile)
-    seen = tuple(one.name for one in loader.call.arguments) if loader.call is not None else None
-    return Arguments(place.file, place.line, callee, tuple(texts.items()), OWN_LOADERS, POSITIONS, seen)
-
-
-def _building(loader: Loader, profile: Profile) -> tuple[Location, str]:
-    """Where the user's call is that builds the loader, and what it calls."""
-    if loader.location is None:
-        raise Unsafe("where the loader is built was not seen")
-    if loader.call is None and loader.through:
-        return _building(handed_over(loader, profile), profile)
-    if loader.call is None:
-        raise Unsafe(f"the call at line {loader.location.line} of {_base(loader.location)} was not readable")
-    return loader.location, loader.call.function
-
-
-def _meant(where: dict[str, Any] | None, profile: Profile) -> list[Loader]:
-    """The loaders that were built at that place."""
-    if where is None:
-        raise Unsafe("which loader is meant is not known")
-    here = [one for one in profile.loaders
-            if one.location is not None
-            and (one.location.file, one.location.line) == (where.get("file"), where.get("line"))]  # fmt: skip
-    if not here:
-        raise Unsafe("the loader was not seen")
-    return here
-
-
-def _only(here: list[Loader]) -> Loader:
-    """The loader of a place. Where one line builds several, a changed call would change all of them."""
     if len({(one.dataset, one.dataset_length, one.batch_size, one.sampler) for one in here}) > 1:
-        line = here[0].location.line if here[0].location else 0
         raise Unsafe(f"line {line} builds several loaders, and not all of them are meant")
-    return here[0]
+    loader = handed_over(here[0], profile) if here[0].call is None and here[0].through else here[0]
+    built, call = loader.location, loader.call
+    if built is None or call is None:
+        raise Unsafe(f"the call at line {line} was not readable")
+    seen = tuple(one.name for one in call.arguments)
+    wanted = tuple(texts.items())
+    return Arguments(built.file, built.line, call.function, wanted, OWN_LOADERS, POSITIONS, seen)
 
 
 def _optimizer(way: str, place: Location | None, profile: Profile) -> Arguments:
@@ -155,13 +138,6 @@ def _optimizer(way: str, place: Location | None, profile: Profile) -> Arguments:
     return Arguments(place.file, place.line, here[0], ((way, "True"),), own, excludes=excludes)
 
 
-def _parallel(arguments: dict[str, Any], place: Location | None) -> Arguments:
-    if place is None:
-        raise Unsafe("where the model is wrapped was not seen")
-    wanted = tuple((name, repr(value)) for name, value in arguments.items())
-    return Arguments(place.file, place.line, PARALLEL, wanted, OWN_PARALLEL)
-
-
 def _script(profile: Profile) -> str:
     """The file that starts the training; of a launcher's command the only one that looks like it."""
     run = profile.run
@@ -171,11 +147,3 @@ def _script(profile: Profile) -> str:
     if run.command[1:3] == ["-m", named[0]]:
         return os.path.join(run.cwd, *named[0].split(".")) + ".py"
     return os.path.join(run.cwd, named[0])
-
-
-def _is_about_threads(treatment: Treatment) -> bool:
-    return all(name.endswith(THREADS_OF) for name in treatment.options)
-
-
-def _base(place: Location) -> str:
-    return os.path.basename(place.file)

@@ -6,8 +6,8 @@ What is set once for a library is set in the script's own statement, or in a new
 from __future__ import annotations
 
 import ast
-import codecs
 import difflib
+import io
 import os
 import re
 import tokenize
@@ -21,21 +21,15 @@ LARGEST = 4 << 20  # bytes of one source file; more is no script
 
 
 def read_source(path: str) -> str:
-    """The file's text. Raises ``OSError`` where it cannot be read, ``ValueError`` where it is not UTF-8."""
+    """The file's text. Raises ``OSError``, and ``SyntaxError`` or ``ValueError`` where it is not UTF-8."""
     with open(path, "rb") as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise ValueError(f"it is larger than {LARGEST >> 20} MiB")
-    try:
-        encoding, _ = tokenize.detect_encoding(iter(data.splitlines(keepends=True)).__next__)
-    except SyntaxError as problem:
-        raise ValueError(f"its encoding is not known: {problem}") from None
-    if codecs.lookup(encoding).name not in ("utf-8", "utf-8-sig", "ascii"):
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    if encoding not in ("utf-8", "utf-8-sig", "ascii"):
         raise ValueError(f"it is written in {encoding}, not in UTF-8")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
+    return data.decode()
 
 
 CONTEXT = 3  # lines
@@ -58,33 +52,24 @@ def relative(file: str, cwd: str) -> str:
 def unified(before: str, after: str, name: str) -> str:
     """The diff, with the line ends of the file; "" where nothing differs."""
     tail = "\t" if " " in name else ""  # so that a name with blanks ends where it ends
-    lines = difflib.unified_diff(
-        _lines(before), _lines(after), f"a/{name}{tail}", f"b/{name}{tail}", n=CONTEXT, lineterm="\n"
+    old, new = (re.findall(r"[^\n]*\n|[^\n]+$", text) for text in (before, after))  # `patch`'s lines
+    lines = difflib.unified_diff(old, new, f"a/{name}{tail}", f"b/{name}{tail}", n=CONTEXT)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
-    return "".join(map(_ended, lines))
-
-
-def _lines(text: str) -> list[str]:
-    """Cut at line feeds alone, as `patch` does."""
-    return re.findall(r"[^\n]*\n|[^\n]+$", text)
-
-
-def _ended(line: str) -> str:
-    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
 def edited(source: ParsedScript, requests: Sequence[EditRequest]) -> str:
     """The text with all of them; raises ``Unsafe`` where one cannot be had, or nothing would change."""
     edits = _arguments(source, [request for request in requests if isinstance(request, Arguments)])
-    changed, new = _setting_edits(source, _settings(requests))
-    edits += changed + _top_edits(source, new)
+    edits += _setting_edits(source, [request for request in requests if isinstance(request, SetStatement)])
     if not edits:
         raise Unsafe("the script says so already")
     data = source.data
     for edit in sorted(edits, key=lambda one: (one.begin, one.end), reverse=True):
         data = data[: edit.begin] + edit.text.encode() + data[edit.end :]
     mark = BYTE_ORDER_MARK if source.whole.startswith(BYTE_ORDER_MARK) else ""
-    return mark + data.decode("utf-8", "surrogatepass")
+    return mark + data.decode()
 
 
 def _arguments(source: ParsedScript, requests: list[Arguments]) -> list[Edit]:
@@ -119,25 +104,18 @@ def _must_be_the_same(source: ParsedScript, call: ast.Call, request: Arguments) 
         raise Unsafe("the file has changed since the run: the call has other arguments")
 
 
-def _settings(requests: Sequence[EditRequest]) -> list[SetStatement]:
-    found: dict[str, SetStatement] = {}
-    for request in requests:
-        if isinstance(request, SetStatement) and found.setdefault(request.target, request) != request:
-            raise Unsafe(f"two of the remedies set {request.target} differently")
-    return list(found.values())
-
-
 BODIES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.With)
-IMPORTS = (ast.Import, ast.ImportFrom)
 
 
-def _setting_edits(
-    source: ParsedScript, settings: Sequence[SetStatement]
-) -> tuple[list[Edit], list[SetStatement]]:
-    """What gives the script's own statements other values, and the settings that it has no statement for."""
+def _setting_edits(source: ParsedScript, requests: list[SetStatement]) -> list[Edit]:
+    """Other values for the script's own statements, and new statements for what it does not set."""
     edits: list[Edit] = []
     new: list[SetStatement] = []
-    for one in settings:
+    found: dict[str, SetStatement] = {}
+    for one in requests:
+        if found.setdefault(one.target, one) != one:
+            raise Unsafe(f"two of the remedies set {one.target} differently")
+    for one in found.values():
         values = list(_values(source, one))
         if len(values) > 1:
             raise Unsafe(f"the script sets {one.target} in several places")
@@ -147,7 +125,7 @@ def _setting_edits(
             new.append(one)
         elif source.text(values[0]) != one.value:
             edits.append(Edit(source.begin(values[0]), source.end(values[0]), one.value))
-    return edits, new
+    return edits + ([_behind_imports(source, new)] if new else [])
 
 
 def _values(source: ParsedScript, setting: SetStatement) -> Iterator[ast.expr]:
@@ -164,43 +142,35 @@ def _values(source: ParsedScript, setting: SetStatement) -> Iterator[ast.expr]:
             yield node.value  # type: ignore[attr-defined]
 
 
-def _top_edits(source: ParsedScript, settings: Sequence[SetStatement]) -> list[Edit]:
+def _behind_imports(source: ParsedScript, settings: list[SetStatement]) -> Edit:
     """New statements behind the imports at the top, with the imports that they need."""
-    if not settings:
-        return []
     imports = list(_top_imports(source.tree))
     if not imports:
         raise Unsafe("it has no imports at its top, behind which to set anything")
-    bound: dict[str, str] = {}
+    bound: dict[str, str] = {}  # what the imports bind, to the names that the script has for it
     for node in imports:
         for one in node.names if isinstance(node, ast.Import) else ():
             name = one.asname or one.name.partition(".")[0]
-            bound[name] = source.names.get(name, "")
-    lacking = sorted({one.target.partition(".")[0] for one in settings} - set(bound.values()))
-    lines = [*(f"import {name}" for name in lacking), "", *(_statement(one, bound) for one in settings)]
-    line = _free_line(source, imports[-1].end_lineno or imports[-1].lineno)
-    at = source.line_end(line)
-    return [Edit(at, at, "".join(source.newline + text for text in lines))]
-
-
-def _statement(setting: SetStatement, bound: dict[str, str]) -> str:
-    """The setting under the name that the script has for its module."""
-    module, _, rest = setting.target.partition(".")
-    name = next((own for own, meaning in bound.items() if meaning == module), module)
-    return f"{name}.{rest}({setting.value})" if setting.is_call else f"{name}.{rest} = {setting.value}"
+            bound.setdefault(source.names.get(name, ""), name)
+    lacking = sorted({one.target.partition(".")[0] for one in settings} - set(bound))
+    lines = [*(f"import {name}" for name in lacking), ""]
+    for setting in settings:
+        module, _, rest = setting.target.partition(".")
+        name = f"{bound.get(module, module)}.{rest}"
+        lines.append(f"{name}({setting.value})" if setting.is_call else f"{name} = {setting.value}")
+    line = imports[-1].end_lineno or 0
+    for below in source.tree.body:
+        if below.lineno <= line:  # another statement begins on that line, and may end on a later one
+            line = max(line, below.end_lineno or 0)
+    if line >= len(source.starts):
+        raise Unsafe("nothing stands behind its imports")
+    at = source.starts[line]
+    return Edit(at, at, "".join(text + source.newline for text in lines))
 
 
 def _top_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
     for node in tree.body:
-        if isinstance(node, IMPORTS):
+        if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
         elif isinstance(node, BODIES) or (isinstance(node, ast.If) and "__name__" in ast.dump(node.test)):
             return
-
-
-def _free_line(source: ParsedScript, line: int) -> int:
-    """The first line from this one on, behind which no statement of the top goes on."""
-    for node in source.tree.body:
-        if node.lineno <= line < (node.end_lineno or node.lineno):
-            return _free_line(source, node.end_lineno or node.lineno)
-    return line

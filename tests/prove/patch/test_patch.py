@@ -17,8 +17,6 @@ from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
 from bottleneck_doctor.prove.patch import patch_of
 from bottleneck_doctor.prove.patch.calls import ParsedScript, Unsafe, argument_edits, calls, parse
-from bottleneck_doctor.prove.patch.edit_requests import requests_of
-from bottleneck_doctor.prove.patch.edits import edited
 from tests.house.source import ROOT, house_files
 from tests.model.profiles import PROFILE
 from tests.prove.patch.scripts import FILE, HEAD, loader_with, profile_of, remedy
@@ -55,9 +53,9 @@ def patched(text: str, wanted: Remedy, folder: Path) -> str:
     ("before", "after"),
     [
         ("x = DataLoader(d)", "x = DataLoader(d, num_workers=2, persistent_workers=True)"),
-        ("x = DataLoader(d,)", "x = DataLoader(d, num_workers=2, persistent_workers=True,)"),
+        ("x = DataLoader(d,)", "x = DataLoader(d, num_workers=2, persistent_workers=True)"),
         ("x = DataLoader((d))  # why", "x = DataLoader((d), num_workers=2, persistent_workers=True)  # why"),
-        ("x = DataLoader(d, num_workers = 0)", "x = DataLoader(d, num_workers = 2, persistent_workers=True)"),
+        ("x = DataLoader(d, num_workers = 0)", "x = DataLoader(d, persistent_workers=True, num_workers = 2)"),
         (
             "x = DataLoader(d, 8, True, None, None, args.jobs)",
             "x = DataLoader(d, 8, True, None, None, 2, persistent_workers=True)",
@@ -67,34 +65,16 @@ def patched(text: str, wanted: Remedy, folder: Path) -> str:
             "x = DataLoader(d, persistent_workers=True, num_workers=2)",
         ),
         (
-            "x = DataLoader(\n    d,  # the cats\n    batch_size=8\n)",
-            "x = DataLoader(\n    d,  # the cats\n    batch_size=8,\n    num_workers=2,\n"
-            "    persistent_workers=True\n)",
-        ),
-        (
-            "x = DataLoader(\n\td,\n\tbatch_size=8,  # small, (yet)\n)",
-            "x = DataLoader(\n\td,\n\tbatch_size=8,  # small, (yet)\n\tnum_workers=2,\n"
-            "\tpersistent_workers=True,\n)",
-        ),
-        (
-            "x = DataLoader(\n    d,\n    batch_size=8  # small, (yet)\n)",
-            "x = DataLoader(\n    d,\n    batch_size=8,  # small, (yet)\n    num_workers=2,\n"
-            "    persistent_workers=True\n)",
-        ),
-        (
-            "x = DataLoader(\n    d, batch_size=8  # all\n)",
-            "x = DataLoader(\n    d, batch_size=8, num_workers=2, persistent_workers=True  # all\n)",
+            "x = DataLoader(\n\td,  # the cats\n\tbatch_size=8  # small, (yet)\n)",
+            "x = DataLoader(\n\td,  # the cats\n\tnum_workers=2,\n\tpersistent_workers=True,\n"
+            "\tbatch_size=8  # small, (yet)\n)",
         ),
         (
             "x = DataLoader(d, batch_size=8,\n               shuffle=True)",
-            "x = DataLoader(d, batch_size=8,\n               shuffle=True, num_workers=2, "
-            "persistent_workers=True)",
+            "x = DataLoader(d, num_workers=2, persistent_workers=True, batch_size=8,\n"
+            "               shuffle=True)",
         ),
-        (
-            "x = DataLoader(photographs_of_cats(size=224, augmented=True), batch_size=8, shuffle=True)",
-            "x = DataLoader(photographs_of_cats(size=224, augmented=True), batch_size=8, shuffle=True, "
-            "num_workers=2, persistent_workers=True)",
-        ),
+        ("x = DataLoader(\n    d,  # the cats\n)", "a comment stands behind its last argument"),
         ("x = DataLoader(d, **{'num_workers': 1})", "what **{'num_workers': 1} holds is not seen"),
         ("x = DataLoader(*parts, batch_size=1)", "what stands in the unpacked arguments is not seen"),
         ("x, y = DataLoader(d), DataLoader(e)", "several calls of DataLoader are at line 2"),
@@ -116,10 +96,10 @@ def test_a_loaders_call_keeps_its_layout_or_is_left_alone(before: str, after: st
 @pytest.mark.parametrize("end", ["", "\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_line_ends_marks_and_foreign_letters_stay(newline: str, end: str, mark: str, tmp_path: Path) -> None:
-    lines = [HEAD.rstrip(), "# Über Katzen: 漢字", "for x in DataLoader(", "    'Größe'  # ö", "): pass"]
+    lines = [HEAD.rstrip(), "# Über Katzen: 漢字", "for x in DataLoader(", "    dataset='ö'  # ö", "): pass"]
     text = mark + newline.join(lines) + end
     after = patched(text, loader_with(3, num_workers=2), tmp_path)
-    lines[3:4] = ["    'Größe',  # ö", "    num_workers=2"]
+    lines.insert(3, "    num_workers=2,")
     assert after == mark + newline.join(lines) + end
 
 
@@ -177,7 +157,7 @@ def test_what_is_set_once_stands_behind_the_imports_or_where_it_stood(
 def test_an_optimizer_gets_its_argument_where_it_is_built(tmp_path: Path) -> None:
     text = "from torch import optim\nadam = optim.AdamW(model.parameters(), lr=1e-3)\n"
     wanted = remedy(Treatment("optimizer", {"way": "fused"}), line=2)
-    assert patched(text, wanted, tmp_path) == text.replace("1e-3)", "1e-3, fused=True)")
+    assert patched(text, wanted, tmp_path) == text.replace("lr=", "fused=True, lr=")
 
 
 def test_several_remedies_make_one_diff_and_share_a_call(tmp_path: Path) -> None:
@@ -250,31 +230,6 @@ def test_a_file_is_named_as_seen_from_where_the_training_was_started(name: str, 
         subprocess.run(["patch", "-p1", "--dry-run", "-i", "made.patch"], cwd=tmp_path, check=True)
     subprocess.run(["git", "apply", "made.patch"], cwd=tmp_path, check=True)
     assert path.read_text() == f"{HEAD}x = DataLoader(d, in_order=False)\n"
-
-
-def test_every_loader_of_the_patients_is_rewritten_and_nothing_else_is() -> None:
-    rewritten = 0
-    for folder in ("patients", "quickstarts"):
-        for file in sorted((ROOT / "tests" / folder).glob("*.py")):
-            text = file.read_text(encoding="utf-8")
-            profile = profile_of(text)
-            for line in sorted({one.location.line for one in profile.loaders if one.location}):
-                wanted = loader_with(line, num_workers=7, in_order=False)
-                if patch_of([wanted], profile, lambda path, text=text: text).diff:
-                    after = edited(parse(text), requests_of(wanted, profile))
-                    assert _without_workers(after) == _without_workers(text)
-                    assert after.count("num_workers=7") == 1
-                    rewritten += 1
-    assert rewritten > 10
-
-
-def _without_workers(text: str) -> str:
-    """The script's tree with the two arguments taken out of each loader's call."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and "DataLoader" in ast.dump(node.func):
-            node.keywords = [one for one in node.keywords if one.arg not in ("num_workers", "in_order")]
-    return ast.dump(tree)
 
 
 @pytest.mark.parametrize(
