@@ -26,10 +26,7 @@ FORMATS = ("terminal", "html", "json")
 
 def main(
     files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE|FOLDER...", help="Reports, profiles, folders, patterns; s3:// and the like."
-        ),
+        list[str], typer.Argument(metavar="FILE|FOLDER...", help="Reports, profiles, folders, patterns.")
     ],
     format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="terminal, html or json.")] = "",
     output: Annotated[
@@ -56,9 +53,9 @@ def main(
     try:
         from ..fleet.questions import answer, ask
     except ImportError as problem:
-        if problem.name not in ("duckdb", "fsspec"):
+        if problem.name != "duckdb":
             raise
-        raise UsageError(f"needs {problem.name}: pip install 'bottleneck-doctor[fleet]'") from None
+        raise UsageError("needs duckdb: pip install 'bottleneck-doctor[fleet]'") from None
     from ..render.fleet import render_fleet, render_rows
 
     store, reading = _read(files, to_parquet)
@@ -86,12 +83,11 @@ def report_of_bytes(profile: bytes) -> bytes:
 
 def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
     """The tables; raises ``UsageError`` where nothing could be read."""
-    from ..fleet.reading import open_store, read, runs_of
-    from ..fleet.sources import find
+    from ..fleet.reading import find, open_store, read, runs_of
 
-    sources, refused, remote = find(files, [to_parquet] if to_parquet else [])
+    sources, refused = find(files)
     cores = len(os.sched_getaffinity(0))
-    store = open_store(remote, cores)
+    store = open_store(cores)
     line = StatusLine()
 
     def seen(reading: Reading) -> None:
