@@ -1,4 +1,4 @@
-"""A run of 100,000 steps and 16 workers: profile, picture and trace stay small and are soon there."""
+"""A run of 100,000 steps and 16 workers: profile and picture stay small and are soon there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import pytest
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.lanes import picture_of
 from bottleneck_doctor.assemble.profile import assemble
-from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.render.trace import trace
 from tests.assemble import long_run
 
 pytestmark = pytest.mark.slow
@@ -64,9 +62,6 @@ def test_the_lanes_are_like_the_run(diagnosis: Diagnosis) -> None:
     assert lanes.wait_share == pytest.approx(diagnosis.metrics["data_wait_fraction"].value, abs=0.1)
     assert (lanes.end_s - lanes.begin_s) / lanes.steps == pytest.approx(diagnosis.step_s, rel=0.25)
 
-
-def test_the_trace_is_small(profile: Profile, diagnosis: Diagnosis) -> None:
-    assert len(trace(write_up(profile, diagnosis), picture_of(diagnosis))) < 4 << 20
 
 
 def test_drawing_takes_a_small_part_of_judging(profile: Profile, diagnosis: Diagnosis) -> None:

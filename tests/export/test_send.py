@@ -13,7 +13,6 @@ from bottleneck_doctor.export import send
 from bottleneck_doctor.export.data import ExportData, export_data
 from bottleneck_doctor.export.send import Destination, destinations, without_secrets
 from bottleneck_doctor.model.errors import UsageError
-from bottleneck_doctor.model.picture import Timeline
 from tests.house.source import ROOT
 from tests.render.reports import TYPICAL
 
@@ -24,7 +23,7 @@ from tests.render.reports import TYPICAL
         ("otlp:http://localhost:4318", "otlp", "http://localhost:4318"),
         ("otlp:https://user:pw@host/otlp", "otlp", "https://user:pw@host/otlp"),
         ("prometheus:/var/lib/node_exporter/a:b.prom", "prometheus", "/var/lib/node_exporter/a:b.prom"),
-        ("pushgateway:http://[::1]:9091", "pushgateway", "http://[::1]:9091"),
+        ("otlp:http://[::1]:4318", "otlp", "http://[::1]:4318"),
         ("mlflow:", "mlflow", ""),
         ("mlflow", "mlflow", ""),
         ("mlflow:sqlite:///mlflow.db", "mlflow", "sqlite:///mlflow.db"),
@@ -45,8 +44,8 @@ def test_a_target_is_a_kind_and_an_address(text: str, kind: str, address: str) -
         ("grafana:secret", "no target 'grafana'"),
         ("otlp:secret:4318", "otlp:…: expected otlp:http://HOST:4318"),
         ("otlp:http://:4318", "expected otlp:http://HOST:4318"),
-        ("pushgateway:http://host:secret", "expected pushgateway:http://HOST:9091"),
-        ("pushgateway:", "expected pushgateway:http://HOST:9091"),
+        ("otlp:http://host:secret", "expected otlp:http://HOST:4318"),
+        ("otlp:", "expected otlp:http://HOST:4318"),
         ("prometheus:secret.txt", "expected prometheus:FILE.prom"),
         ("wandb:a/b/secret", "expected wandb:[[ENTITY/]PROJECT]"),
         ("tensorboard:", "expected tensorboard:DIR"),
@@ -89,7 +88,7 @@ def test_what_a_library_says_of_an_address_is_told_without_its_secrets() -> None
     assert without_secrets("see http://bob:x@other/", "mlruns") == "see http://other/"
 
 
-DATA = export_data(TYPICAL, Timeline(38.21))
+DATA = export_data(TYPICAL)
 
 
 def told(data: ExportData, kind: str, address: str) -> tuple[bool, str]:
