@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 AGENT = "_bdoc_agent"  # as the door calls it
 # Not `-m`, which would put the working directory first on the path, and whatever lies there.
-BESIDE = "import sys; sys.path[:] = filter(None, sys.path); from bottleneck_doctor.commands import beside"
+SUPERVISOR = (
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "from bottleneck_doctor.commands.block_supervisor import main; main()"
+)
 CELLS_AT_MOST, LETTERS_AT_MOST = 200, 100_000  # of a notebook that are looked into, and of one of them
 # The page in a notebook: what is in it can reach nothing outside.
 FRAME = (
@@ -151,7 +154,7 @@ class Watch:
         found = os.pathsep.join(one or os.getcwd() for one in sys.path)  # where it is to find what we did
         try:
             self._beside = subprocess.Popen(
-                [sys.executable, "-c", BESIDE + "; beside.main()"], stdin=subprocess.PIPE, text=True,
+                [sys.executable, "-c", SUPERVISOR], stdin=subprocess.PIPE, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": found},
             )  # fmt: skip
