@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 HOOKS = "steps, waits, operators and predictions"
-FIRST_LOOK_S = 0.5
+PROBE_S = 0.5
 
 
 def main(
@@ -43,7 +43,7 @@ def main(
     positive(seconds, "--seconds")
     path = with_folder(settings.of(OUTPUT, output), "--output")
     _require_sight(pid)
-    profile = looked_at(pid, seconds)
+    profile = watched(pid, seconds)
     from ..findings.report import write_up
     from ..model.codec import encode_profile
     from ..render import render
@@ -63,16 +63,16 @@ def _require_sight(pid: int) -> None:
 
     if pid <= 0 or not os.path.exists(f"/proc/{pid}"):
         raise UsageError(f"no process {pid} runs here")
-    look = start_window([pid], FIRST_LOOK_S, 20)
-    while look.poll() is None:
+    window = start_window([pid], PROBE_S, 20)
+    while window.poll() is None:
         time.sleep(0.05)
-    look.close()
-    if not look.by_target.get(pid) and look.gaps:
-        gap = look.gaps[0]
+    window.close()
+    if not window.by_target.get(pid) and window.gaps:
+        gap = window.gaps[0]
         raise UsageError(f"process {pid} cannot be sampled: {gap.why}{'; ' if gap.do else ''}{gap.do}")
 
 
-def looked_at(pid: int, seconds: float) -> Profile:
+def watched(pid: int, seconds: float) -> Profile:
     """The profile of so many seconds of a running job; it ends earlier with the job, or on Ctrl-C."""
     from ..assemble.profile import Remains, assemble
     from ..launch.masking import mask
@@ -95,17 +95,20 @@ def looked_at(pid: int, seconds: float) -> Profile:
             windows.look(progress, now, origin_ns, sensors.processes)
             if len(windows.windows) > windows_seen:
                 windows_seen = len(windows.windows)
-                trainers, workers = _told_apart(windows.stacks, pid)
+                trainers, workers = _roles(windows.stacks, pid)
             time.sleep(min(max(pause, 0.005), 0.25))
     except KeyboardInterrupt:
-        pass  # what was seen until now is reported
+        pass  # what was sampled until now is reported
     end_ns = time.monotonic_ns()
     windows.close(end_ns, origin_ns)
     sensors.close()
     seen = session.snapshot((end_ns - origin_ns) / 1e9, pid=pid, attached=True)
-    trainers, workers = _told_apart(windows.stacks, pid)
-    roles = {**dict.fromkeys(sorted(trainers), "trainer"), **dict.fromkeys(sorted(workers), "worker")}
-    processes = [Process(one, pid if one != pid else 0, role, 0.0) for one, role in roles.items()]
+    trainers, workers = _roles(windows.stacks, pid)
+    processes = [
+        Process(one, pid if one != pid else 0, role, 0.0)
+        for role, some in (("trainer", trainers), ("worker", workers))
+        for one in sorted(some)
+    ]
     return assemble(Remains(None, **vars(seen), mask=mask, processes=processes))
 
 
@@ -126,7 +129,7 @@ def _session(pid: int) -> Session:
     return Session(Options(Form(script), {}), None, command=words, script=script, cwd=cwd)
 
 
-def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:
+def _roles(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:
     """Processes that were seen in torch and are no loader's workers, and those that are."""
     from ..assemble.samples import read_stacks
 

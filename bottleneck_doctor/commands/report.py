@@ -49,8 +49,8 @@ def main(
     from ..render import DRAWN, render
 
     settings = read_settings()
-    named = next((said for ending, said in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
-    by_name = format is None and named and settings.said.get(FORMAT.name, "terminal") == "terminal"
+    named = next((name for ending, name in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
+    by_name = format is None and named and settings.table.get(FORMAT.name, "terminal") == "terminal"
     asked, to = settings.of(ANY_FORMAT, named if by_name else format), settings.of(SENT_NOW, export)
     path = profile or settings.of(OUTPUT)
     drawn = asked in DRAWN

@@ -113,10 +113,9 @@ RUN: tuple[Option[Any], ...] = (
 
 
 def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Options:
-    """What was ``typed``, by the options' keys, else what the settings say; ``launched``: the target stood
-    behind ``--``."""
-    ours = typed.get(PLACE.key) is not None  # `bdoc prove` has read the settings itself
-    settings = Settings() if ours else read_settings()
+    """What was ``typed``, by the options' keys, else the settings; ``launched``: after ``--``."""
+    of_prove = typed.get(PLACE.key) is not None  # `bdoc prove` has read the settings itself
+    settings = Settings() if of_prove else read_settings()
     options = read(RUN, target, launched, typed, settings)
     if options[PROVE_S] is not None:
         refuse_stdin(options.form)
@@ -186,8 +185,8 @@ def words_typed(words: Sequence[str], known: Sequence[Option[Any]]) -> dict[str,
     rest = iter(words)
     for word in rest:
         if WORDS.get(word.partition("=")[0]) not in known or not _take(word, rest, typed):
-            said = ", ".join(one.words[-1] for one in known)
-            raise UsageError(f"{word[:40]!r} is no option here, or lacks its value; there are {said}")
+            names = ", ".join(one.words[-1] for one in known)
+            raise UsageError(f"{word[:40]!r} is no option here, or lacks its value; there are {names}")
     return typed
 
 

@@ -57,7 +57,7 @@ def main(
     opens = not no_browser and has_browser()
     is_prof = path.endswith(".prof")
     if cprofile or is_prof:
-        name, page = "cprofile.html", _times_page(path if is_prof else _beside(path))
+        name, page = "cprofile.html", _times_page(path if is_prof else _prof_of(path))
     else:
         from ..render import render
 
@@ -90,7 +90,7 @@ def has_browser() -> bool:
     return True
 
 
-def _beside(path: str) -> str:
+def _prof_of(path: str) -> str:
     """cProfile's file of the same run."""
     prof = os.path.splitext(path)[0] + ".prof"
     if not os.path.exists(prof):

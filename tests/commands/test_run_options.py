@@ -244,7 +244,7 @@ def test_what_is_typed_goes_before_all_else_and_an_empty_name_is_none(
 
 def test_a_list_of_one_may_be_a_string(folder: Path) -> None:
     write(folder, "[tool.bdoc]\nfail-if = 'step_time_s > 1'\n")
-    assert read_settings(str(folder)).said == {"fail-if": ["step_time_s > 1"]}
+    assert read_settings(str(folder)).table == {"fail-if": ["step_time_s > 1"]}
 
 
 def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
