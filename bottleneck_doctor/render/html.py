@@ -96,16 +96,28 @@ def html_page(document: Document, report: Report, picture: Picture | None, chart
 
 def html_body(document: Document, shown: PageContext) -> str:
     """The body of the page, every string of it escaped."""
-    template = templates().get_template("report.html.j2")
-    return template.render(
-        document=document, shown=shown, part_color=_part_color, apply=APPLY, capital=words.capital
+    return (
+        templates()
+        .get_template("report.html.j2")
+        .render(
+            document=document,
+            shown=shown,
+            part_color=lambda part: f"var(--{PARTS.get(part, 'unseen')})",
+            apply=APPLY,
+            capital=words.capital,
+        )
     )
 
 
 def show(report: Report, picture: Picture | None) -> PageContext:
     """The figures that there are, and their numbers as tables."""
-    lanes = picture.lanes if picture and picture.lanes and _has_length(picture.lanes) else None
-    timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
+    lanes = picture.lanes if picture else None
+    if lanes and not (words.drawn(lanes.end_s - lanes.begin_s) or 0.0) > 0:
+        lanes = None
+    timeline = None
+    if picture:  # with a mark on the steps that the lanes draw
+        marks = [Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")] if lanes else []
+        timeline = timeline_figure(replace(picture.timeline, marks=[*picture.timeline.marks, *marks]))
     stairs = staircase_figure(report.remedies)
     ranks = picture.ranks if picture else None
     roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths} if picture else {}
@@ -141,39 +153,19 @@ def own_shares(report: Report) -> dict[str, list[float]]:
     }
 
 
-def _has_length(lanes: Lanes) -> bool:
-    return (words.drawn(lanes.end_s - lanes.begin_s) or 0.0) > 0
-
-
-def _with_lanes(timeline: Timeline, lanes: Lanes | None) -> Timeline:
-    """The timeline, with a mark on the steps that the lanes draw."""
-    if lanes is None:
-        return timeline
-    return replace(
-        timeline, marks=[*timeline.marks, Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")]
-    )
-
-
 def lanes_words(lanes: Lanes, report: Report) -> str:
     """How many steps are drawn, and whether they wait as all steps do."""
     length = words.seconds(lanes.end_s - lanes.begin_s)
-    said = (
+    text = (
         f"{words.counted(lanes.steps, 'consecutive step')}, {length} of the run. "
         f"In these the loop waited for batches {words.percent(lanes.wait_share)} of the time"
     )
     metric = report.metrics.get("data_wait_fraction")
     if metric is None or metric.value is None:
-        return f"{said}."
+        return f"{text}."
     alike = abs(lanes.wait_share - metric.value) <= TYPICAL
-    whole = words.percent(metric.value)
-    return (
-        f"{said}, over all steady steps {whole}: "
-        f"these steps are {'typical' if alike else 'not typical, read them with care'}."
-    )
-
-
-def _part_color(part: str) -> str:
-    return f"var(--{PARTS.get(part, 'unseen')})"
+    typical = "typical" if alike else "not typical, read them with care"
+    return f"{text}, over all steady steps {words.percent(metric.value)}: these steps are {typical}."
 
 
 def timeline_table(timeline: Timeline) -> Table:
@@ -191,9 +183,9 @@ def timeline_table(timeline: Timeline) -> Table:
             counts[part] += 1
         if any(counts):
             means = zip(sums, counts, strict=True)
-            told = [words.quantity(curve.name, total / count) if count else "" for total, count in means]
+            cells = [words.quantity(curve.name, total / count) if count else "" for total, count in means]
             names = [plot_words((curve.group, unit_of(curve.name))), curve_words(curve)]
-            rows.append([": ".join(filter(None, names)), *told])
+            rows.append([": ".join(filter(None, names)), *cells])
     return Table(["", *heads], rows)
 
 
@@ -205,28 +197,23 @@ def flat_told(timeline: Timeline) -> str:
 
 def marks_told(marks: list[Mark]) -> list[str]:
     """A text for each of the first marks; the rest is counted."""
-    said = [mark_words(mark) for mark in marks[:MOST_MARKS]]
-    rest = len(marks) - len(said)
-    return [*said, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else said
+    text = [mark_words(mark) for mark in marks[:MOST_MARKS]]
+    rest = len(marks) - len(text)
+    return [*text, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else text
 
 
 def lanes_table(lanes: Lanes) -> Table:
     """Each lane's time by kind, and its share of the time shown."""
-    names, kinds = lane_names(lanes), kinds_in(lanes)
-    whole = lanes.end_s - lanes.begin_s
+    kinds, whole_s = kinds_in(lanes), lanes.end_s - lanes.begin_s
     sums: dict[tuple[int, str], float] = {}
     for lane, length_s, what in zip(lanes.pieces.lane, lanes.pieces.length_s, lanes.pieces.what, strict=True):
         sums[lane, what] = sums.get((lane, what), 0.0) + length_s
+    shares = {at: f"{words.seconds(sum_s)} ({words.percent(sum_s / whole_s)})" for at, sum_s in sums.items()}
     rows = [
-        [name, *(_sum(sums.get((lane, kind)), whole) for kind in kinds)] for lane, name in enumerate(names)
+        [name, *(shares.get((lane, kind), "") for kind in kinds)]
+        for lane, name in enumerate(lane_names(lanes))
     ]
     return Table(["", *(called(kind)[0] for kind in kinds)], rows)
-
-
-def _sum(length_s: float | None, whole_s: float) -> str:
-    if length_s is None or not whole_s > 0:
-        return ""
-    return f"{words.seconds(length_s)} ({words.percent(length_s / whole_s)})"
 
 
 def staircase_table(remedies: list[Remedy]) -> Table:
@@ -244,12 +231,12 @@ def staircase_table(remedies: list[Remedy]) -> Table:
 
 def ranks_words(ranks: RankMap) -> str:
     """What is drawn, and what is not."""
-    said = "Time outside of exchanges, over the median rank's in the same steps: all wait for who is late"
+    text = "Time outside of exchanges, over the median rank's in the same steps: all wait for who is late"
     if any(one is None for row in ranks.ratio for one in row):
-        said += ". White: steps that were set aside"
+        text += ". White: steps that were set aside"
     if ranks.left_out:
-        said += f". {words.counted(ranks.left_out, 'more rank')} nearer to the median"
-    return f"{said}."
+        text += f". {words.counted(ranks.left_out, 'more rank')} nearer to the median"
+    return f"{text}."
 
 
 def ranks_table(ranks: RankMap) -> Table:

@@ -26,7 +26,7 @@ def _rows(title: str, found: Hottest, heads: tuple[str, ...]) -> str:
     if not found.rows:
         return ""
     rows: list[tuple[str, ...]] = [
-        (row.own, row.beside, cell(code(row.name)), cell(code(row.place)) if ":" in row.place else row.place)
+        (row.own, row.second, cell(code(row.name)), cell(code(row.place)) if ":" in row.place else row.place)
         for row in found.rows
     ]
     if any(row.state for row in found.rows):

@@ -110,7 +110,7 @@ def _row(sheet: Sheet, row: HotRow, longest: int) -> None:
     name = sheet.fit(row.name)
     padded = set_cell_size(name, longest) if cell_len(name) < longest else name
     state = f"  {row.state}" if row.state else ""
-    sheet.line(f"{padded}  ", (row.place, "dim"), state, indent=2, lead=f"{row.own:>6} {row.beside:>9}  ")
+    sheet.line(f"{padded}  ", (row.place, "dim"), state, indent=2, lead=f"{row.own:>6} {row.second:>9}  ")
 
 
 def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:
@@ -165,8 +165,8 @@ def _budget(sheet: Sheet, document: Document) -> None:
 def _ledger(sheet: Sheet, document: Document) -> None:
     """The whole run in a line or two, right below the step."""
     if document.ledger:
-        told = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
-        sheet.line(("where the run goes: ", "bold"), told)
+        parts = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
+        sheet.line(("where the run goes: ", "bold"), parts)
 
 
 def _why(sheet: Sheet, findings: list[FindingBlock], more: int) -> None:

@@ -72,13 +72,13 @@ def _speedups(low: float, high: float) -> dict[str, Any]:
 
 def _stairs(reached: list[float]) -> dict[str, Any]:
     """What is reached with all remedies up to each."""
-    told = [f"together, up to {place}: {words.ratio(value)}" for place, value in enumerate(reached)]
+    hovers = [f"together, up to {place}: {words.ratio(value)}" for place, value in enumerate(reached)]
     heights = list(map(words.drawn, reached))
     return {
         "type": "scatter", "mode": "lines", "x": [place - 0.5 for place in range(len(reached) + 1)],
         "y": [*heights, heights[-1]], "fill": "tozeroy", "fillcolor": "var(--accent-soft)",
         "line": {"shape": "hv", "width": 2.5, "color": "var(--accent)"},
-        "hovertext": ["now", *told[1:], told[-1]], "hoverinfo": "text",
+        "hovertext": ["now", *hovers[1:], hovers[-1]], "hoverinfo": "text",
     }  # fmt: skip
 
 
@@ -109,11 +109,11 @@ def _spans(ranges: list[Speedup]) -> dict[str, Any]:
 def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
     """What each remedy would bring alone; labelled if its stair's number differs."""
     speedups = [remedy.predicted_speedup for remedy in shown]
-    said = [words.promised(one) for one in speedups]
+    texts = [words.promised(one) for one in speedups]
     spans = [f" ({words.promised_range(one)})" if one.likely is not None else "" for one in speedups]
-    told = [
+    hovers = [
         f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, LONGEST_TITLE))}<br>alone: {likely}{span}"
-        for rank, (remedy, likely, span) in enumerate(zip(shown, said, spans, strict=True), start=1)
+        for rank, (remedy, likely, span) in enumerate(zip(shown, texts, spans, strict=True), start=1)
     ]
     return {
         "type": "scatter", "mode": "markers+text" if reached else "markers",
@@ -121,9 +121,9 @@ def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
         "y": [words.drawn(one.reach) for one in speedups],
         "marker": {"size": 9, "color": "var(--line-2)", "symbol": "diamond"},
         "text": [
-            "" if one == words.ratio(up) else f"  {one}" for one, up in zip(said, reached[1:], strict=False)
+            "" if one == words.ratio(up) else f"  {one}" for one, up in zip(texts, reached[1:], strict=False)
         ],
         "textposition": "middle right",
-        "textfont": {"color": "var(--ink)", "size": 12}, "hovertext": told, "hoverinfo": "text",
+        "textfont": {"color": "var(--ink)", "size": 12}, "hovertext": hovers, "hoverinfo": "text",
         "cliponaxis": False,
     }  # fmt: skip
