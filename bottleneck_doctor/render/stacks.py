@@ -105,24 +105,19 @@ def speedscope_file(report: Report, picture: Picture) -> str:
 def _profiles(paths: CallPaths, frames: dict[str, int]) -> list[Value]:
     """All samples of a role; and those that were running or runnable, if the state was sampled."""
     role = ROLES.get(paths.role, words.plain(paths.role))
-    found = [_profile(role, [(path.frames, path.count) for path in paths.paths], frames)]
+    named = {role: [(path.frames, path.count) for path in paths.paths]}
     if any(path.running for path in paths.paths):
-        awake = [(path.frames, path.running or 0) for path in paths.paths]
-        found.append(_profile(f"{role}, on CPU alone", awake, frames))
+        named[f"{role}, on CPU alone"] = [(path.frames, path.running or 0) for path in paths.paths]
+    found: list[Value] = []
+    for name, weighed in named.items():
+        some = [(path, weight) for path, weight in weighed if weight > 0]
+        found.append({
+            "type": "sampled", "name": name, "unit": "none", "startValue": 0,
+            "endValue": sum(weight for _, weight in some),
+            "samples": [[frames.setdefault(text, len(frames)) for text in path] for path, _ in some],
+            "weights": [weight for _, weight in some],
+        })  # fmt: skip
     return found
-
-
-def _profile(name: str, weighed: list[tuple[list[str], int]], frames: dict[str, int]) -> Value:
-    there = [(path, weight) for path, weight in weighed if weight > 0]
-    return {
-        "type": "sampled",
-        "name": name,
-        "unit": "none",
-        "startValue": 0,
-        "endValue": sum(weight for _, weight in there),
-        "samples": [[frames.setdefault(text, len(frames)) for text in path] for path, _ in there],
-        "weights": [weight for _, weight in there],
-    }
 
 
 def _frame(text: str, cwd: str) -> Value:

@@ -27,9 +27,10 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
     if not shown:
         return None
     places, named = list(range(len(shown) + 1)), len(shown) <= MOST_NAMED
-    reached = _reached(shown)
+    reached = [1.0]  # by all remedies up to each; one that adds nothing leaves it as it was
+    for remedy in shown:
+        reached.append(remedy.combined_speedup if remedy.combined_speedup is not None else reached[-1])
     ranges = [remedy.predicted_speedup for remedy in shown]
-    low, high = _ends([value for one in ranges for value in (one.low, one.high)] + reached)
     layout: dict[str, Any] = {
         "xaxis": {
             "tickvals": places, "ticktext": ["now", *(str(rank) for rank in places[1:])],
@@ -37,7 +38,7 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
             "title": {"text": "remedies, in their order", "font": {"size": 12, "color": "var(--soft)"}},
             **TICKS, "showline": True, "linecolor": "var(--line)",
         },
-        "yaxis": _speedups(low, high),
+        "yaxis": _speedups([value for one in ranges for value in (one.low, one.high)] + reached),
         "margin": {"l": 48, "r": 26, "t": 12, "b": 44}, "showlegend": False, "hovermode": "closest",
         "hoverlabel": HOVER, "dragmode": False,
     }  # fmt: skip
@@ -47,26 +48,16 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
     return Figure(data, layout, HEIGHT, "Staircase: predicted speedup of each remedy, and of all together")
 
 
-def _reached(shown: list[Remedy]) -> list[float]:
-    """What all remedies up to each bring together, from ×1; one that adds nothing leaves it as it was."""
-    reached = [1.0]
-    for remedy in shown:
-        reached.append(remedy.combined_speedup if remedy.combined_speedup is not None else reached[-1])
-    return reached
-
-
-def _ends(values: list[float]) -> tuple[float, float]:
+def _speedups(values: list[float]) -> dict[str, Any]:
+    """The vertical axis, on which all of these have room."""
     known = [min(value, HIGHEST) for value in map(words.drawn, values) if value is not None]
     low, high = min([1.0, *known]), max([1.1, *known])
-    return low - 0.06 * (high - low), high + 0.14 * (high - low)
-
-
-def _speedups(low: float, high: float) -> dict[str, Any]:
+    low, high = low - 0.06 * (high - low), high + 0.14 * (high - low)
     step = next(one for one in STEPS if (high - low) / one <= 6)
-    values = [1 + step * place for place in range(int((low - 1) / step), int((high - 1) / step) + 1)]
+    ticks = [1 + step * place for place in range(int((low - 1) / step), int((high - 1) / step) + 1)]
     return {
-        "range": [low, high], "fixedrange": True, "tickvals": values, "zeroline": False,
-        "ticktext": [words.ratio(value) for value in values], "gridcolor": "var(--grid)", **TICKS,
+        "range": [low, high], "fixedrange": True, "tickvals": ticks, "zeroline": False,
+        "ticktext": [words.ratio(value) for value in ticks], "gridcolor": "var(--grid)", **TICKS,
     }  # fmt: skip
 
 

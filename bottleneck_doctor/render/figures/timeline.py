@@ -169,28 +169,20 @@ def timeline_figure(timeline: Timeline) -> Figure | None:
     inner = above + len(plots) * (PLOT + TITLE)
     height = inner + TOP + BOTTOM
     data, axis = ribbon(marks, kinds, time, 1 - above / inner)
-    layout = _layout(timeline.duration_s, marks, time) | ({"yaxis99": axis} if kinds else {})
+    layout: dict[str, Any] = {
+        "xaxis": time_axis(timeline.duration_s * time.scale, f"{time.unit} since the run began"),
+        "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM}, "showlegend": False, "hovermode": "x",
+        "hoversubplots": "axis", "hoverlabel": HOVER, "annotations": [], "shapes": shades(marks, time),
+        "barmode": "overlay",
+        "uniformtext": {"mode": "hide", "minsize": 10},  # a name that does not fit is in the hover
+        **({"yaxis99": axis} if kinds else {}),
+    }  # fmt: skip
     for row, (plot, curves) in enumerate(plots.items()):
         top = inner - above - row * (PLOT + TITLE) - TITLE
         _draw_plot(data, layout, plot, curves, time, ((top - PLOT) / inner, top / inner), row)
     layout["xaxis"] |= {"anchor": _axis("y", len(plots) - 1), **SPIKE}
     label = f"Timeline: {', '.join(map(plot_words, plots))} over the run"
     return Figure(data, layout, height, label, moves="xaxis", extra={"unit": time.unit})
-
-
-def _layout(duration_s: float, marks: list[Mark], time: TimeAxis) -> dict[str, Any]:
-    return {
-        "xaxis": time_axis(duration_s * time.scale, f"{time.unit} since the run began"),
-        "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
-        "showlegend": False,
-        "hovermode": "x",
-        "hoversubplots": "axis",
-        "hoverlabel": HOVER,
-        "annotations": [],
-        "shapes": shades(marks, time),
-        "barmode": "overlay",
-        "uniformtext": {"mode": "hide", "minsize": 10},  # a name that does not fit is in the hover
-    }
 
 
 def _draw_plot(
@@ -205,7 +197,7 @@ def _draw_plot(
     """One plot: its axis, a heading that is its legend, and its curves."""
     top, beyond = _top(plot, curves)
     layout[_axis("yaxis", row)] = value_axis(curves[0].name, top, domain)
-    layout["annotations"].append(heading(_legend(plot, curves, beyond), domain[1], 0.0))
+    layout["annotations"].append(heading(_legend(plot, curves, beyond), domain[1]))
     title = words.in_chart(plot_words(plot))
     for place, curve in enumerate(curves):
         color, dash = LINES[place % len(LINES)]
@@ -223,12 +215,11 @@ def _draw_plot(
 
 
 def _legend(plot: Plot, curves: list[Curve], beyond: str) -> str:
-    signs = [
-        f'<span style="color:{LINES[place % len(LINES)][0]}">{STROKES[LINES[place % len(LINES)][1]]}</span> '
-        f"{words.in_chart(curve_words(curve))}"
-        for place, curve in enumerate(curves)
-    ]
-    signs = signs if any(map(curve_words, curves)) else []
+    signs = []
+    for place, curve in enumerate(curves if any(map(curve_words, curves)) else []):
+        color, dash = LINES[place % len(LINES)]
+        name = words.in_chart(curve_words(curve))
+        signs.append(f'<span style="color:{color}">{STROKES[dash]}</span> {name}')
     return "   ".join([f"<b>{words.in_chart(plot_words(plot))}</b>", *signs]) + beyond
 
 
