@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pytest
 
 from bottleneck_doctor.model.picture import CallPath, CallPaths, Picture
 from bottleneck_doctor.render.stacks import speedscope_file
@@ -53,10 +52,10 @@ def test_a_run_without_stacks_gives_a_valid_empty_file() -> None:
     assert written(UNSAMPLED)["profiles"] == []
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_hostile_names_stay_names(attack: str) -> None:
-    path = CallPath([attack, f"{attack} ({attack}:7)", f"f (/a.py:{attack})"], 3)
-    found = written(replace(SAMPLED, stacks=[CallPaths(attack, 3, [path])]))
-    said = [one["name"] for one in [*found["shared"]["frames"], *found["profiles"]]]
-    assert said
-    assert [name for name in said if not name.isprintable()] == []
+def test_hostile_names_stay_names() -> None:
+    for attack in ATTACKS.values():
+        path = CallPath([attack, f"{attack} ({attack}:7)", f"f (/a.py:{attack})"], 3)
+        found = written(replace(SAMPLED, stacks=[CallPaths(attack, 3, [path])]))
+        said = [one["name"] for one in [*found["shared"]["frames"], *found["profiles"]]]
+        assert said
+        assert [name for name in said if not name.isprintable()] == []
