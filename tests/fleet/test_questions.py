@@ -89,12 +89,6 @@ def test_a_thousand_runs_are_counted_as_plain_python_counts_them(tmp_path: Path)
     assert all(one.wasted.core <= one.taken.core for one in [*fleet.causes, *fleet.jobs])
 
 
-def test_a_bound_is_never_counted_as_a_saving(tmp_path: Path) -> None:
-    fleet = answered(tmp_path, Plan(40, 2, 3, kinds=("augment-bound",)))
-    assert fleet.totals.unknown == fleet.totals.runs == 40
-    assert (fleet.totals.wasted, fleet.causes, fleet.remedies) == (Hours(), [], [])
-
-
 def test_a_job_that_got_slower_is_found_and_no_other(tmp_path: Path) -> None:
     (job,) = answered(tmp_path, Plan(1000, 8, 12, slowed_job=0.15)).slowed
     assert job.job == job_name(SLOWED_JOB)
