@@ -18,9 +18,9 @@ from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..sense.files import local_first
 from ..sense.proc_files import tracer
-from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, MAX_STEPS, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
+from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
 from .output import complain, screen, write
-from .run_options import KEEP_TRACE, PLACE, PROVE_S, TRIAL, Options, conditions
+from .run_options import KEEP_TRACE, PLACE, TRIAL, Options, conditions
 from .session import ProgressLine, Session
 
 if TYPE_CHECKING:  # the training waits for what is imported here
@@ -86,11 +86,7 @@ def run_command(options: Options) -> int:
             options = of_its_ranks(options, profile)
         kept = keep(options, folder, draft)
         excused = session.limit is not None and session.limit.excuses(ended.exit_status)
-    status = 0 if excused else ended.exit_status
-    shown = _conclude(options, ended, status, profile, problem, kept)
-    if options[PROVE_S] is not None and profile is not None and status == 0:
-        _prove(options)
-    return shown
+    return _conclude(options, ended, 0 if excused else ended.exit_status, profile, problem, kept)
 
 
 def finished(
@@ -115,20 +111,6 @@ def finished(
 
         profile = pathless(profile)
     return profile, ""
-
-
-def _prove(options: Options) -> None:
-    """Try the remedies on the same training; the status is that of the run, whatever comes of it."""
-    from .prove import prove_command
-    from .run_options import BUDGET_S, LONGEST, PROFILE
-
-    own = {BUDGET_S: options[PROVE_S], PROFILE: options[OUTPUT], LONGEST: options[MAX_STEPS]}
-    try:
-        prove_command(Options(options.form, {**options.values, **own}))
-    except Refused as problem:
-        complain(str(problem))
-    except Exception as error:
-        complain(f"the remedies could not be tried: {type(error).__name__}: {error}")
 
 
 def keep(options: Options, folder: RunFolder, draft: str) -> list[str]:

@@ -98,7 +98,6 @@ def _trial(path: str, _: str) -> TrialFile:
 
 
 KEEP_TRACE = Option("keep-trace", bool, False, "Keep the profiler's trace of an accelerator's steps.")
-PROVE_S = Option[float | None]("prove", str, None, "Then try the remedies, for 2m, say.", "TIME", read=length)
 TRIAL = Option[TrialFile | None](
     "trial", str, None, "What `bdoc prove` wants tried, as JSON.", hidden=True, read=_trial
 )
@@ -108,7 +107,7 @@ UNTIL_STEADY = Option(
 )
 RUN: tuple[Option[Any], ...] = (
     MODULE, OUTPUT, MAX_DATA_WAIT, FAIL_IF, MAX_STEPS, MAX_SECONDS, FORMAT, QUIET, NO_PROFILER, NO_PY_SPY,
-    CPROFILE, KEEP_TRACE, NO_PATHS, PROVE_S, PYTHON, DATA_FN, EXPORT, TRIAL, PLACE, UNTIL_STEADY,
+    CPROFILE, KEEP_TRACE, NO_PATHS, PYTHON, DATA_FN, EXPORT, TRIAL, PLACE, UNTIL_STEADY,
 )  # fmt: skip
 
 
@@ -117,8 +116,6 @@ def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Opti
     of_prove = typed.get(PLACE.key) is not None  # `bdoc prove` has read the settings itself
     settings = Settings() if of_prove else read_settings()
     options = read(RUN, target, launched, typed, settings)
-    if options[PROVE_S] is not None:
-        refuse_stdin(options.form)
     conditions(options)
     if options[OUTPUT] != OUTPUT.default:  # a training does not fail for the default path
         with_folder(options[OUTPUT], "--output")

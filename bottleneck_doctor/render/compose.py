@@ -168,7 +168,16 @@ def compose(report: Report, lengths: Lengths) -> Document:
             f"{words.counted(len(report.abstentions), 'finding')} not examined" if report.abstentions else ""
         ),
         watching=_watching(report),
-        metrics=[_metric_row(name, metric) for name, metric in report.metrics.items()][: lengths.metrics],
+        metrics=[
+            MetricRow(
+                words.plain(name),
+                words.quantity(name, one.value, one.unit),
+                _interval(name, one).strip(" ()") if one.value is not None else "",
+                words.count(one.n) if one.n else "",
+                words.plain(one.source),
+            )
+            for name, one in report.metrics.items()
+        ][: lengths.metrics],
         functions=_functions(users, cwd, lengths.functions, lengths.least),
         libraries=_functions(foreign, cwd, lengths.libraries, lengths.least),
         operators=_operators(report.operators, lengths.operators, lengths.least),
@@ -325,10 +334,3 @@ def _watching(report: Report) -> str:
     if overhead.supervisor_cpu_share is not None:
         cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
     return f"{steps} · {cost}"
-
-
-def _metric_row(name: str, metric: Metric) -> MetricRow:
-    value = words.quantity(name, metric.value, metric.unit)
-    interval = _interval(name, metric).strip(" ()") if metric.value is not None else ""
-    n = words.count(metric.n) if metric.n else ""
-    return MetricRow(words.plain(name), value, interval, n, words.plain(metric.source))

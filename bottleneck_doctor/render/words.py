@@ -56,7 +56,9 @@ def seconds(value: float | None) -> str:
         return UNKNOWN
     if abs(value) >= 119.5:
         return _clock(value)
-    scale, unit = _second_unit(value)
+    if abs(value) >= 0.9995 or value == 0:
+        return f"{_significant(value)} s"
+    scale, unit = (1e-3, "ms") if abs(value) >= 0.9995e-3 else (1e-6, "µs")
     return f"{_significant(value / scale)} {unit}"
 
 
@@ -231,12 +233,6 @@ def _visible(sign: str) -> str:
     if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
         return sign.encode("unicode_escape").decode()
     return sign
-
-
-def _second_unit(value: float) -> tuple[float, str]:
-    if abs(value) >= 0.9995 or value == 0:
-        return 1.0, "s"
-    return (1e-3, "ms") if abs(value) >= 0.9995e-3 else (1e-6, "µs")
 
 
 def _clock(value: float) -> str:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from bottleneck_doctor.commands import cli, run
+from bottleneck_doctor.commands import cli
 from bottleneck_doctor.commands.app import COMMANDS, main
 from bottleneck_doctor.commands.options import (
     CPROFILE,
@@ -29,7 +29,7 @@ from bottleneck_doctor.commands.options import (
     Settings,
     read_settings,
 )
-from bottleneck_doctor.commands.run_options import PROVE, RUN, Form, Options, checked, conditions, quickly
+from bottleneck_doctor.commands.run_options import PROVE, RUN, Form, Options, conditions, quickly
 from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.model.gate import Condition
 
@@ -103,7 +103,7 @@ def test_every_option_arrives(seen: list[Options]) -> None:
         "-",
         "-q -o p.json --output=r.json -m pkg.train -q",
         "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --until-steady -- env x -- y",
-        "--no-paths --prove 2m train.py",
+        "--no-paths train.py",
         "--max-steps 5 --max-seconds=1.5 --format json --python=/usr/bin/python3 --place /tmp train.py",
         "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
     ],
@@ -150,8 +150,6 @@ def test_defaults_come_from_the_settings_and_the_environment(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["--prove", "2", "t.py"], "--prove '2': expected a length of time"),
-        (["--prove", "2m", "-"], "is to run several times"),
         (["-m"], "nothing to run"),
         (["--"], "nothing to run"),
         (["--max-steps", "0", "t.py"], "--max-steps 0: expected a whole number of at least 1"),
@@ -173,17 +171,6 @@ def test_a_usage_error_starts_nothing(
     shown = capsys.readouterr().err
     assert said in shown
     assert shown.count("\n") == 1
-
-
-def test_whatever_goes_wrong_in_trying_remedies_the_run_keeps_its_status(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(options: object) -> int:
-        raise RuntimeError("no room")
-
-    monkeypatch.setattr("bottleneck_doctor.commands.prove.prove_command", fail)
-    run._prove(checked(["train.py"], False, {"prove": "2m"}))
-    assert "the remedies could not be tried: RuntimeError: no room" in capsys.readouterr().err
 
 
 def write(folder: Path, text: str) -> Path:

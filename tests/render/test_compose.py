@@ -8,15 +8,7 @@ import pytest
 
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.derived import HotOperator
-from bottleneck_doctor.model.report import (
-    BudgetPart,
-    DeviceSummary,
-    Evidence,
-    Metric,
-    Remedy,
-    Report,
-    Speedup,
-)
+from bottleneck_doctor.model.report import BudgetPart, DeviceSummary, Evidence, Metric, Remedy, Speedup
 from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose, is_alternative, place, staircase
@@ -120,19 +112,9 @@ def test_a_number_is_said_once(evidence: Evidence, number: str) -> None:
 def test_the_circumstances_are_named(change: dict[str, object], said: str) -> None:
     report = replace(TYPICAL, run=replace(TYPICAL.run, **change))  # type: ignore[arg-type]
     assert said in compose(report, WHOLE).circumstances
-
-
-@pytest.mark.parametrize(("device", "said"), [("cuda", "H100"), ("cpu", "H100 not used"), (None, "H100")])
-def test_a_gpu_that_the_training_leaves_alone_is_not_shown_as_its_own(device: str | None, said: str) -> None:
-    run = replace(TYPICAL.run, machine={"gpus": ["H100"]})
-    report = replace(TYPICAL, run=run, environment={"device": device})
-    assert said in compose(report, WHOLE).circumstances
-
-
-def test_numbers_without_a_value_are_said_to_have_none() -> None:
-    value = float("nan")
-    report: Report = replace(TYPICAL, metrics={"step_time_s": Metric(value, "s", value, value, 3)})
-    assert compose(report, WHOLE).step == "? (?)"
+    if said.startswith("H100"):
+        left_alone = replace(report, environment={"device": "cpu"})
+        assert f"{said} not used" in compose(left_alone, WHOLE).circumstances
 
 
 def test_the_run_is_divided_in_the_order_of_time_and_the_smallest_parts_join() -> None:
@@ -159,19 +141,15 @@ LINE = "Simulated · busy 31 % · kernels per step 812"
 
 
 def test_the_device_stands_under_the_verdict() -> None:
-    report = replace(TYPICAL, device=DeviceSummary("Simulated", "cuda", TOLD))
+    operators = [HotOperator("aten::mm", 3.0, 1e-5, 2e-3, 1.0)]
+    report = replace(TYPICAL, device=DeviceSummary("Simulated", "cuda", TOLD), operators=operators)
     for kind in ("terminal", "markdown"):
         drawn = render(report, kind, width=100)
         assert LINE in drawn
+        assert "time of the accelerator in one profiled step, 2 ms in all" in drawn
         assert "no GPU" not in drawn
         assert "no GPU" in render(TYPICAL, kind)
         assert drawn.index(LINE) < drawn.index("data wait: decode")
-
-
-def test_operators_of_a_device_are_told_by_its_time() -> None:
-    report = replace(TYPICAL, operators=[HotOperator("aten::mm", 3.0, 1e-5, 2e-3, 1.0)])
-    drawn = render(report, "terminal", width=100)
-    assert "time of the accelerator in one profiled step, 2 ms in all" in drawn
 
 
 @pytest.mark.parametrize(
@@ -234,10 +212,3 @@ def test_what_adds_nothing_is_an_alternative(
 ) -> None:
     remedies = stairs(*combined, basis=basis)
     assert [is_alternative(one, remedies) for one in remedies] == alternatives
-
-
-def test_what_shortens_the_run_beside_its_steps_is_no_alternative() -> None:
-    remedies = [
-        one if place == 0 else replace(one, scope="run") for place, one in enumerate(stairs(2.5, None))
-    ]
-    assert [is_alternative(one, remedies) for one in remedies] == [False, False]
