@@ -151,7 +151,7 @@ def with_folder(path: str, option: str) -> str:
 def _replace(target: str, data: bytes, private: bool) -> None:
     import tempfile  # 5 ms that `bdoc --help` need not pay
 
-    os.umask(mask := os.umask(0))
+    os.umask(mask := os.umask(0))  # it can be read only by setting it
     new = 0o600 if private else 0o666 & ~mask
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else new
     handle, draft = tempfile.mkstemp(prefix=".bdoc-", dir=os.path.dirname(target))
