@@ -137,7 +137,7 @@ class Watch:
         from .render.document import WHOLE
         from .render.html import html_page
 
-        page = html_page(compose(self.report, WHOLE), self.report, None, charts=False)
+        page = html_page(compose(self.report, WHOLE), self.report, None)
         return {
             "text/plain": self._words(80, False, "utf-8"),
             "text/html": FRAME.format(html.escape(page), html.escape(self.path)),

@@ -77,9 +77,8 @@ def main(
 def has_browser() -> bool:
     """Whether a user would see a browser: a terminal, a display, no CI and no ssh."""
     has = os.environ.get
-    if not sys.stdout.isatty() or has("CI") or has("SSH_CONNECTION"):
-        return False
-    if not (has("DISPLAY") or has("WAYLAND_DISPLAY") or has("BROWSER")):
+    shows = any(map(has, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    if not shows or not sys.stdout.isatty() or has("CI") or has("SSH_CONNECTION"):
         return False
     import webbrowser
 

@@ -71,6 +71,7 @@ def _functions(functions: list[HotFunction], cwd: str, longest: int, least: floa
             words.percent(one.total_share),
             words.plain(one.function) + (" (worker)" if one.role == "worker" else ""),
             place(one.location, cwd),
+            one.own_share,
             _state(one.on_cpu_share),
         )
         for one in functions[:longest]
@@ -100,6 +101,7 @@ def _operators(operators: list[HotOperator], longest: int, least: float) -> Hott
             words.seconds(taken),
             words.plain(one.name),
             f"{words.count(one.calls)} {'call' if one.calls == 1 else 'calls'}",
+            one.share,
         )
         for one, taken in list(zip(operators, times, strict=True))[:longest]
         if one.share >= least

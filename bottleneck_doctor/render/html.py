@@ -69,88 +69,65 @@ class Table:
 
 @dataclass(frozen=True)
 class PageContext:
-    """The template's variables other than the document."""
+    """The template's variables other than the document; without ``charts`` it shows no place for any."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None
     flat: str = ""
     marks: list[str] = field(default_factory=list)
     lanes: Table | None = None
-    lanes_said: str = ""
+    lanes_text: str = ""
     legend: list[tuple[str, list[tuple[str, str, float]]]] = field(default_factory=list)
     stairs: Table | None = None
     ranks: Table | None = None
-    ranks_said: str = ""
-    own: dict[str, list[float]] = field(default_factory=dict)
+    ranks_text: str = ""
     stacks: dict[str, str] = field(default_factory=dict)  # figure: its title
     charts: bool = True
 
 
-def html_page(document: Document, report: Report, picture: Picture | None, charts: bool = True) -> str:
-    """The document as one self-contained HTML page, with what can be drawn of the run. Without ``charts``,
-    which take a library of 5 MB, it is small enough to be kept in a notebook."""
-    shown = show(report, picture) if charts else PageContext(own=own_shares(report), charts=False)
+def html_page(document: Document, report: Report, picture: Picture | None) -> str:
+    """The document as one self-contained HTML page, with what can be drawn of the run. Without a ``picture``
+    it has no charts, which take a library of 5 MB, and is small enough to be kept in a notebook."""
+    shown = show(report, picture) if picture is not None else PageContext(charts=False)
     title = words.short(f"{document.headline}: {document.command}", LONGEST_TITLE)
     return page(f"{title} · bdoc", html_body(document, shown), shown.figures)
 
 
 def html_body(document: Document, shown: PageContext) -> str:
     """The body of the page, every string of it escaped."""
-    return (
-        templates()
-        .get_template("report.html.j2")
-        .render(
-            document=document,
-            shown=shown,
-            part_color=lambda part: f"var(--{PARTS.get(part, 'unseen')})",
-            apply=APPLY,
-            capital=words.capital,
-        )
-    )
+    template = templates().get_template("report.html.j2")
+    colors = {part: f"var(--{color})" for part, color in PARTS.items()}
+    return template.render(document=document, shown=shown, colors=colors, apply=APPLY, capital=words.capital)
 
 
-def show(report: Report, picture: Picture | None) -> PageContext:
+def show(report: Report, picture: Picture) -> PageContext:
     """The figures that there are, and their numbers as tables."""
-    lanes = picture.lanes if picture else None
+    lanes, ranks = picture.lanes, picture.ranks
     if lanes and not (words.drawn(lanes.end_s - lanes.begin_s) or 0.0) > 0:
         lanes = None
-    timeline = None
-    if picture:  # with a mark on the steps that the lanes draw
-        marks = [Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")] if lanes else []
-        timeline = timeline_figure(replace(picture.timeline, marks=[*picture.timeline.marks, *marks]))
-    stairs = staircase_figure(report.remedies)
-    ranks = picture.ranks if picture else None
-    roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths} if picture else {}
+    # The timeline has a mark on the steps that the lanes draw.
+    marks = [Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")] if lanes else []
+    roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths}
     drawn = {
         **{name: stacks_figure(one, report.run.cwd) for name, one in roles.items()},
-        "staircase": stairs,
-        "timeline": timeline,
+        "staircase": staircase_figure(report.remedies),
+        "timeline": timeline_figure(replace(picture.timeline, marks=[*picture.timeline.marks, *marks])),
         "lanes": lanes_figure(lanes) if lanes else None,
         "ranks": ranks_figure(ranks) if ranks else None,
     }
     return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
-        timeline_table(picture.timeline) if picture and timeline else None,
-        flat_told(picture.timeline) if picture else "",
-        marks_told(picture.timeline.marks) if picture else [],
+        timeline_table(picture.timeline) if drawn["timeline"] else None,
+        flat_words(picture.timeline),
+        mark_lines(picture.timeline.marks),
         lanes_table(lanes) if lanes else None,
         lanes_words(lanes, report) if lanes else "",
         legend(lanes) if lanes else [],
-        staircase_table(report.remedies) if stairs else None,
+        staircase_table(report.remedies) if drawn["staircase"] else None,
         ranks_table(ranks) if ranks else None,
         ranks_words(ranks) if ranks else "",
-        own_shares(report),
         {name: words.capital(ROLES.get(one.role, words.plain(one.role))) for name, one in roles.items()},
     )
-
-
-def own_shares(report: Report) -> dict[str, list[float]]:
-    """The lengths of the bars in the tables."""
-    return {
-        "functions": [one.own_share for one in report.functions if one.users],
-        "libraries": [one.own_share for one in report.functions if not one.users],
-        "operators": [one.share for one in report.operators],
-    }
 
 
 def lanes_words(lanes: Lanes, report: Report) -> str:
@@ -189,13 +166,13 @@ def timeline_table(timeline: Timeline) -> Table:
     return Table(["", *heads], rows)
 
 
-def flat_told(timeline: Timeline) -> str:
+def flat_words(timeline: Timeline) -> str:
     """The plots that are not drawn because all their values are zero."""
     names = [plot_words(plot) for plot, curves in plots_of(timeline).items() if flat(curves)]
     return f"Zero all along, and not drawn: {', '.join(names)}." if names else ""
 
 
-def marks_told(marks: list[Mark]) -> list[str]:
+def mark_lines(marks: list[Mark]) -> list[str]:
     """A text for each of the first marks; the rest is counted."""
     text = [mark_words(mark) for mark in marks[:MOST_MARKS]]
     rest = len(marks) - len(text)

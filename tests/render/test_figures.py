@@ -26,9 +26,9 @@ from bottleneck_doctor.render.figures.stacks import MOST_BOXES, MOST_LEVELS, sta
 from bottleneck_doctor.render.figures.staircase import MOST, staircase_figure
 from bottleneck_doctor.render.figures.timeline import shades, timeline_figure
 from bottleneck_doctor.render.html import (
-    flat_told,
+    flat_words,
     lanes_table,
-    marks_told,
+    mark_lines,
     ranks_table,
     ranks_words,
     timeline_table,
@@ -52,7 +52,7 @@ def test_ticks_are_round_and_in_words(name: str, top: float, texts: list[str]) -
 
 def test_plots_that_are_zero_all_along_are_named_and_not_drawn() -> None:
     zero = Curve("iowait_share", "io", [1.0, 2.0], [0.0, 0.0])
-    assert flat_told(Timeline(10.0, [zero])) == "Zero all along, and not drawn: processors idle for disks."
+    assert flat_words(Timeline(10.0, [zero])) == "Zero all along, and not drawn: processors idle for disks."
     assert len(headings(Timeline(4.0, [STEADY, zero]))) == 1
 
 
@@ -64,7 +64,7 @@ def test_a_table_has_the_mean_of_each_curve_in_each_tenth_of_the_run() -> None:
 
 
 def test_marks_are_told_and_those_beyond_forty_counted() -> None:
-    told = marks_told([Mark("checkpoint", 1.0, 1.5, "last.pt")] * 42)
+    told = mark_lines([Mark("checkpoint", 1.0, 1.5, "last.pt")] * 42)
     assert told[0] == "checkpoint (last.pt): 500 ms, from 1 s"
     assert told[-1] == "2 more stretches"
     assert len(told) == 41

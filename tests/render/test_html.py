@@ -85,7 +85,7 @@ def test_an_attack_adds_no_tag_and_no_attribute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("report", "picture"), [(TYPICAL, PICTURE), (PHASED, EMPTY), (INCONCLUSIVE, None), (WATCHED, PICTURE)]
+    ("report", "picture"), [(TYPICAL, PICTURE), (PHASED, EMPTY), (INCONCLUSIVE, EMPTY), (WATCHED, PICTURE)]
 )
 def test_headings_are_in_order_and_names_are_given_once(report: Report, picture: object) -> None:
     page = Read(body(report, picture))
