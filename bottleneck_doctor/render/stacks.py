@@ -52,27 +52,19 @@ def call_tree(paths: CallPaths) -> Node:
     """The root stands for the role; children stand heaviest first, at every depth."""
     root = Node(paths.role)
     for path in paths.paths:
-        node = root
-        _add(node, path.count, path.running)
+        nodes = [root]
         for text in path.frames:
-            node = node.below.setdefault(text, Node(text))
-            _add(node, path.count, path.running)
-    _order(root)
-    return root
-
-
-def _add(node: Node, count: int, running: int | None) -> None:
-    node.count += count
-    node.running += running or 0
-    node.known = node.known and running is not None
-
-
-def _order(root: Node) -> None:
+            nodes.append(nodes[-1].below.setdefault(text, Node(text)))
+        for node in nodes:
+            node.count += path.count
+            node.running += path.running or 0
+            node.known = node.known and path.running is not None
     waiting = [root]  # paths may be deeper than Python lets functions call themselves
     while waiting:
         node = waiting.pop()
         node.below = dict(sorted(node.below.items(), key=lambda item: (-item[1].count, item[0])))
         waiting += node.below.values()
+    return root
 
 
 def on_cpu_share(node: Node, fewest: int) -> float | None:
