@@ -58,8 +58,9 @@ def checked(typed: Mapping[str, Any]) -> Options:
         raise UsageError(f"no option {strange[0]!r} here, there are {', '.join(sorted(known))}")
     settings = read_settings()
     values = {one: settings.of(one, given.get(one.key)) for one in OPTIONS}
-    with_folder(values[OUTPUT], "output")
-    return Options(Form(None), {**values, QUIET: True}, settings)
+    options = Options(Form(None), {**values, QUIET: True}, settings)
+    with_folder(options[OUTPUT], "output")
+    return options
 
 
 def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, answers: TextIO) -> None:

@@ -29,21 +29,18 @@ def render(
         from ..model.codec import encode_report
 
         return encode_report(report).decode()
-    if format in DRAWN and picture is None:
-        from ..model.picture import Picture, Timeline
-
-        picture = Picture(Timeline(report.run.duration_s))
-    if format == "speedscope":
-        from .stacks import speedscope_file
-
-        return speedscope_file(report, picture)
     from .compose import compose
     from .document import WHOLE, Lengths
 
-    if format == "html":
+    if format in DRAWN:
+        from ..model.picture import Picture, Timeline
         from .html import html_page
+        from .stacks import speedscope_file
 
-        return html_page(compose(report, WHOLE), report, picture)
+        drawn = picture or Picture(Timeline(report.run.duration_s))
+        if format == "speedscope":
+            return speedscope_file(report, drawn)
+        return html_page(compose(report, WHOLE), report, drawn)
     if format == "markdown":
         from .markdown import markdown_page
 

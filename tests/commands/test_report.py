@@ -28,7 +28,7 @@ def test_a_report_is_printed_in_the_format_asked_for(
     drawn = replace(TYPICAL, bdoc=__version__)  # who drew it, which a report at hand does not know
     assert capsys.readouterr().out == render(drawn, format, width=77)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert main(["report", "--details", store("typical", "other.json")]) == 0
+    assert main(["report", "--details", "profile.json"]) == 0
     assert capsys.readouterr().out == render(TYPICAL, "terminal", width=77, color=True, details=True)
 
 

@@ -14,7 +14,7 @@ from bottleneck_doctor.model.fleet import Fleet, Hours
 from tests.fleet.asking import asked, taken
 from tests.fleet.made_up import SLOWED_JOB, Plan, job_name, put, reports
 
-PLAN = Plan(1000, 8, 12)
+PLAN = Plan(500, 8, 12)
 
 
 def answered(folder: Path, plan: Plan, **how: Any) -> Fleet:
@@ -69,13 +69,13 @@ def row(hours: Hours, runs: int) -> Any:
     return pytest.approx([hours.core, hours.gpu, runs])
 
 
-def test_a_thousand_runs_are_counted_as_plain_python_counts_them(tmp_path: Path) -> None:
+def test_runs_are_counted_as_plain_python_counts_them(tmp_path: Path) -> None:
     fleet, some = answered(tmp_path, PLAN), reports(PLAN)
     causes, remedies, judged = counted(some)
     totals = fleet.totals
-    assert (totals.runs, totals.jobs, totals.nodes) == (1000, 8, 12)
+    assert (totals.runs, totals.jobs, totals.nodes) == (500, 8, 12)
     assert [totals.saving, totals.healthy, totals.unknown, totals.inconclusive] == judged
-    assert min(judged) > 50, "every kind of run must be there, or this tests nothing"
+    assert min(judged) > 25, "every kind of run must be there, or this tests nothing"
     both = [hours(one) for one in some]
     assert [totals.taken.core, totals.taken.gpu] == pytest.approx(
         [sum(one) for one in zip(*both, strict=True)]
@@ -118,7 +118,7 @@ def test_arguments_can_be_ignored(tmp_path: Path) -> None:
 
 
 def test_since_parts_before_from_after(tmp_path: Path) -> None:
-    fleet = answered(tmp_path, Plan(1000, 8, 12, slowed_job=0.3), since="2026-11-19")
+    fleet = answered(tmp_path, Plan(600, 8, 12, slowed_job=0.3), since="2026-11-19")
     assert fleet.since == "2026-11-19 00:00:00"
     assert [one.job for one in fleet.slowed] == [job_name(SLOWED_JOB)]
     (later,) = asked(tmp_path, since="2026-11-23").slowed

@@ -133,7 +133,7 @@ ODD = [
 
 
 @pytest.mark.parametrize(
-    ("odd", "length_s"), zip(ODD, [0.0, -1.0, NONE, float("inf"), 1e-9, 1.0], strict=True)
+    ("odd", "length_s"), list(zip(ODD, [0.0, -1.0, NONE, float("inf"), 1e-9, 1.0], strict=True))
 )
 def test_odd_numbers_make_a_page_whose_charts_are_whole(odd: Timeline, length_s: float) -> None:
     picture = Picture(odd, replace(lanes(), end_s=lanes().begin_s + length_s))
