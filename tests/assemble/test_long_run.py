@@ -63,7 +63,6 @@ def test_the_lanes_are_like_the_run(diagnosis: Diagnosis) -> None:
     assert (lanes.end_s - lanes.begin_s) / lanes.steps == pytest.approx(diagnosis.step_s, rel=0.25)
 
 
-
 def test_drawing_takes_a_small_part_of_judging(profile: Profile, diagnosis: Diagnosis) -> None:
     assert fastest(picture_of, diagnosis) < 0.5 * fastest(diagnose, profile)
 
