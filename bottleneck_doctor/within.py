@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 AGENT = "_bdoc_agent"  # as the door calls it
 # Not `-m`, which would put the working directory first on the path, and whatever lies there.
-WATCHER = "import sys; sys.path[:] = filter(None, sys.path); from bottleneck_doctor.commands import beside"
+SUPERVISOR = (
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "from bottleneck_doctor.commands.block_supervisor import main; main()"
+)
 CELLS_AT_MOST, LETTERS_AT_MOST = 200, 100_000  # of a notebook that are looked into, and of one of them
 # The page in a notebook: what is in it can reach nothing outside.
 FRAME = (
@@ -134,7 +137,7 @@ class Watch:
         from .render.document import WHOLE
         from .render.html import html_page
 
-        page = html_page(compose(self.report, WHOLE), self.report, None, charts=False)
+        page = html_page(compose(self.report, WHOLE), self.report, None)
         return {
             "text/plain": self._words(80, False, "utf-8"),
             "text/html": FRAME.format(html.escape(page), html.escape(self.path)),
@@ -151,7 +154,7 @@ class Watch:
         found = os.pathsep.join(one or os.getcwd() for one in sys.path)  # where it is to find what we did
         try:
             self._watcher = subprocess.Popen(
-                [sys.executable, "-c", WATCHER + "; beside.main()"], stdin=subprocess.PIPE, text=True,
+                [sys.executable, "-c", SUPERVISOR], stdin=subprocess.PIPE, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
                 env={**os.environ, "PYTHONPATH": found},
             )  # fmt: skip

@@ -65,9 +65,9 @@ def _obey(arguments: list[str]) -> int:
 
 def _wrong(problem: Any, arguments: list[str]) -> str:
     """One line: what is wrong, and where to read on."""
-    said = " ".join(problem.format_message().split()).rstrip(".")
+    text = " ".join(problem.format_message().split()).rstrip(".")
     first = next((word for word in arguments if not word.startswith("-")), "")
     if first not in COMMANDS and first.endswith(".py"):
         return f"no command {first!r}: did you mean `bdoc run {first}`?"
     where = f"bdoc {first} --help" if first in COMMANDS else "bdoc --help"
-    return f"{said[:1].lower()}{said[1:]}; see `{where}` [usage]"
+    return f"{text[:1].lower()}{text[1:]}; see `{where}` [usage]"

@@ -10,8 +10,9 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Annotated
 
 import typer
@@ -63,18 +64,18 @@ def main(
     if max_regression is not None and not bases:
         raise UsageError("--max-regression needs --baseline PROFILE to compare with")
     allowed = allowed_differences(allow_different or [], bool(bases))
-    if not (bases or max_data_wait or fail_if or {FAIL_IF.name, MAX_DATA_WAIT.name} & set(settings.said)):
+    if not (bases or max_data_wait or fail_if or {FAIL_IF.name, MAX_DATA_WAIT.name} & set(settings.table)):
         raise UsageError("nothing to check: give --max-data-wait, --fail-if or --baseline")
     runs = side(profiles or [settings.of(OUTPUT)], "PROFILE")
     before = side(bases, "--baseline")
     apart(before, runs)
-    files = asked(GateFiles(junit, summary, annotations), [run.name for run in (*runs, *before)])
+    refuse_files(junit, summary, annotations, [run.name for run in (*runs, *before)])
     known = gate.known_metrics(run.report for run in runs)
     wanted = replace(FAIL_IF, read=partial(failing, known=known))
     conditions = thresholds(settings.of(MAX_DATA_WAIT, max_data_wait), settings.of(wanted, fail_if))
     found = gate.check(runs, conditions, before, gate.DEFAULT_LIMIT if limit is None else limit, allowed)
     say("".join(f"{line}\n" for line in gate_lines(found)))
-    hand_over(files, found)
+    hand_over(found, junit, summary, annotations)
     settings.tell()
     return found.status
 
@@ -93,49 +94,35 @@ def allowed_differences(given: list[str], has_baseline: bool) -> list[str]:
     return given
 
 
-ANNOTATIONS = ("github",)
-
-
-@dataclass(frozen=True)
-class GateFiles:
-    """What was asked for; None where it was not."""
-
-    junit: str | None = None
-    summary: str | None = None
-    annotations: str | None = None
-
-
-def asked(files: GateFiles, profiles: Sequence[str]) -> GateFiles:
-    """The same, once it is clear that all of it can be written and that no profile is written over."""
-    given = {"--junit": files.junit, "--summary": files.summary}
-    places = [(option, path) for option, path in given.items() if path is not None]
+def refuse_files(
+    junit: str | None, summary: str | None, annotations: str | None, profiles: Sequence[str]
+) -> None:
+    """Refuse what cannot be written, and what would be written over a profile, before anything is judged."""
+    places = [
+        (option, path) for option, path in (("--junit", junit), ("--summary", summary)) if path is not None
+    ]
     for option, path in places:
         writable(path, option)
         if any(os.path.realpath(path) == os.path.realpath(profile) for profile in profiles):
             raise UsageError(f"{option} {path!r} would write over a profile")
     if len({os.path.realpath(path) for _, path in places}) < len(places):
-        raise UsageError(f"--junit and --summary are both {files.junit!r}: give each a file of its own")
-    if files.annotations is not None and files.annotations not in ANNOTATIONS:
-        raise UsageError(f"--annotations {files.annotations!r}: there is only {', '.join(ANNOTATIONS)}")
-    return files
+        raise UsageError(f"--junit and --summary are both {junit!r}: give each a file of its own")
+    if annotations not in (None, "github"):
+        raise UsageError(f"--annotations {annotations!r}: there is only github")
 
 
-def hand_over(files: GateFiles, gate: Gate) -> None:
+def hand_over(gate: Gate, junit: str | None, summary: str | None, annotations: str | None) -> None:
     """Write everything that was asked for, whatever the outcome."""
-    if files.annotations is not None:
-        from ..render.ci import github
+    from ..render import ci
 
+    if annotations is not None:
         workspace = os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
-        say("".join(f"{line}\n" for line in github(gate, os.path.realpath(workspace))), "utf-8")
-    if files.junit is not None:
-        from ..render.ci import junit
-
-        write(files.junit, junit(gate, __version__), "--junit")
-    if files.summary is not None:
-        from ..render.ci import LARGEST_BYTES, summary
-
-        taken = os.path.getsize(files.summary) if os.path.isfile(files.summary) else 0
-        append(files.summary, summary(gate, LARGEST_BYTES - taken), "--summary")
+        say("".join(f"{line}\n" for line in ci.github(gate, os.path.realpath(workspace))), "utf-8")
+    if junit is not None:
+        write(junit, ci.junit(gate, __version__), "--junit")
+    if summary is not None:
+        taken = os.path.getsize(summary) if os.path.isfile(summary) else 0
+        append(summary, ci.summary(gate, ci.LARGEST_BYTES - taken), "--summary")
 
 
 def side(names: Sequence[str], origin: str) -> list[Repeat]:
@@ -156,23 +143,15 @@ def side(names: Sequence[str], origin: str) -> list[Repeat]:
 
 def apart(base: Sequence[Repeat], new: Sequence[Repeat]) -> None:
     """Refuse a run that is compared with itself, also as a copy: such a gate could never fail."""
-    for before in base:
-        for after in new:
-            if _same_run(before, after):
-                names = f"{after.name!r} and the baseline {before.name!r}"
-                raise UsageError(f"{names} are the same run: a gate on them cannot fail")
-
-
-def _same_run(one: Repeat, other: Repeat) -> bool:
-    if os.path.realpath(one.name) == os.path.realpath(other.name):
-        return True
-    first, second = one.report.run, other.report.run
-    # To the nanosecond: no two runs took equally long from the same second on.
-    return (first.started_at, first.duration_s, first.host) == (
-        second.started_at,
-        second.duration_s,
-        second.host,
-    )
+    for before, after in product(base, new):
+        first, second = before.report.run, after.report.run
+        # To the nanosecond: no two runs took equally long from the same second on.
+        if os.path.realpath(before.name) == os.path.realpath(after.name) or (
+            (first.started_at, first.duration_s, first.host)
+            == (second.started_at, second.duration_s, second.host)
+        ):
+            names = f"{after.name!r} and the baseline {before.name!r}"
+            raise UsageError(f"{names} are the same run: a gate on them cannot fail")
 
 
 def _files(name: str, origin: str) -> list[str]:

@@ -40,7 +40,7 @@ class StartCommand(TyperCommand):
 
 
 # Everything after the script is the script's, whatever it looks like.
-SPECIAL = {"cls": StartCommand, "context_settings": {"allow_interspersed_args": False}}
+SPECIAL: dict[str, Any] = {"cls": StartCommand, "context_settings": {"allow_interspersed_args": False}}
 STARTING = {"run": RUN, "prove": PROVE}  # the options of the commands that start a training
 
 
@@ -67,11 +67,11 @@ def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
         module = importlib.import_module(f".{file}", __package__)
         text = (module.__doc__ or "").strip()
         head = text.partition("\n")[0].rstrip(".")
-        special: dict[str, Any] = SPECIAL if name in STARTING else {}
-        main: Any = _run if name == "run" else module.main
         if name in STARTING:
-            main = _starting(main, STARTING[name])
-        app.command(name, help=text, short_help=head, **special)(main)
+            main = _starting(_run if name == "run" else module.main, STARTING[name])
+            app.command(name, help=text, short_help=head, **SPECIAL)(main)
+        else:
+            app.command(name, help=text, short_help=head)(module.main)
     return app
 
 
@@ -81,7 +81,18 @@ def _starting(main: Callable[..., int], options: Iterable[Option[Any]]) -> Calla
     def start(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
         return main(target or [], bool(context.meta.get(LAUNCHED)), typed)
 
-    start.__signature__ = signature(options)  # type: ignore[attr-defined]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    target = Annotated[list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", hidden=True)]
+    read = [
+        inspect.Parameter("context", keyword, annotation=typer.Context),
+        inspect.Parameter("target", keyword, annotation=target, default=None),
+    ]
+    for one in options:
+        kind: Any = {bool: bool, list: list[str] | None}.get(one.kind, one.kind | None)
+        typed_as = Annotated[kind, declared(one)]
+        absent = False if one.kind is bool else None
+        read.append(inspect.Parameter(one.key, keyword, annotation=typed_as, default=absent))
+    start.__signature__ = inspect.Signature(read)  # type: ignore[attr-defined]
     return start
 
 
@@ -94,23 +105,6 @@ def declared(option: Option[Any]) -> Any:
         hidden=option.hidden,
         show_default=option.shown_default or True,
     )
-
-
-def signature(options: Iterable[Option[Any]]) -> inspect.Signature:
-    """What typer reads of a command that starts a training: its options, and the training's command line."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    target = Annotated[list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", hidden=True)]
-    read = [
-        inspect.Parameter("context", keyword, annotation=typer.Context),
-        inspect.Parameter("target", keyword, annotation=target, default=None),
-    ]
-    for one in options:
-        kind: Any = {bool: bool, list: list[str] | None}.get(one.kind, one.kind | None)
-        absent = False if one.kind is bool else None
-        read.append(
-            inspect.Parameter(one.key, keyword, annotation=Annotated[kind, declared(one)], default=absent)
-        )
-    return inspect.Signature(read)
 
 
 def _run(target: list[str], launched: bool, typed: dict[str, Any]) -> int:

@@ -43,18 +43,14 @@ print(platform.python_version() + "|" + torch)
 
 def describe(python: str) -> Capability:
     """The interpreter and its torch, as one row of the table."""
-    name = "python and torch"
+    name, do = "python and torch", "name the training's interpreter with --python PATH"
     try:
         done = subprocess.run([python, "-c", QUESTION], capture_output=True, text=True, timeout=PATIENCE_S)
     except (OSError, ValueError, subprocess.TimeoutExpired) as problem:
-        return Capability(
-            name, False, f"{python} could not be asked: {problem}", "name another with --python PATH"
-        )
+        return Capability(name, False, f"{python} could not be asked: {problem}", do)
     version, bar, torch = (done.stdout.strip().splitlines() or [""])[-1].partition("|")
     if done.returncode or not bar:
-        why = f"{python} left with status {done.returncode}"
-        return Capability(name, False, why, "name another with --python PATH")
+        return Capability(name, False, f"{python} left with status {done.returncode}", do)
     if not torch:
-        missing = f"python {version} at {python} has no torch"
-        return Capability(name, False, missing, "name the training's interpreter with --python PATH")
+        return Capability(name, False, f"python {version} at {python} has no torch", do)
     return Capability(name, True, f"python {version} at {python}, torch {torch}")

@@ -21,13 +21,13 @@ def main(
     """Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
     from ..findings.registry import offered, pages
     from ..render.glossary import APPLY, BOUND_PAGES, CAUSES, GAPS, MESSAGES, METRICS
-    from ..render.pages import list_pages, slug
+    from ..render.pages import list_pages, page, remedy_page, slug
 
     shelves = {
         "findings": pages(),
         "remedies": {name: f"for {', '.join(findings)}" for name, findings in offered().items()},
         "bounds": BOUND_PAGES,
-        "causes": {name: f"{text}\n\n{_found(name)}" for name, text in CAUSES.items() if text},
+        "causes": {name: f"{text}\n\n{_of_cause(name)}" for name, text in CAUSES.items() if text},
         "metrics": METRICS,
         "levels of applying a remedy": APPLY,
         "messages": MESSAGES,
@@ -37,8 +37,15 @@ def main(
         say(list_pages(shelves))
         return 0
     asked = id.strip("[]`'\" ")
-    found = _pages(shelves, asked) or _pages(shelves, slug(asked))
-    if not found:
+    for name in (asked, slug(asked)):
+        found = [
+            remedy_page(name, offered()[name]) if shelf == "remedies" else page(name, texts[name])
+            for shelf, texts in shelves.items()
+            if name in texts
+        ]
+        if found:
+            break
+    else:
         names = [name for shelf in shelves.values() for name in shelf]
         near = difflib.get_close_matches(slug(asked), names, n=NEAREST)
         hint = f"did you mean {' or '.join(near)}?" if near else "`bdoc explain` lists what there is"
@@ -47,22 +54,9 @@ def main(
     return 0
 
 
-def _found(cause: str) -> str:
+def _of_cause(cause: str) -> str:
     """Which findings belong to a cause; some name the one that the verdict found instead."""
     from ..findings.registry import entries
 
     names = [entry.id for entry in entries() if entry.cause == cause]
     return f"findings: {', '.join(names)}" if names else "no finding belongs to this cause alone"
-
-
-def _pages(shelves: dict[str, dict[str, str]], asked: str) -> list[str]:
-    from ..findings.registry import offered
-    from ..render.pages import page, remedy_page
-
-    found = []
-    for shelf, texts in shelves.items():
-        if asked in texts and shelf == "remedies":
-            found.append(remedy_page(asked, offered()[asked]))
-        elif asked in texts:
-            found.append(page(asked, texts[asked]))
-    return found

@@ -5,19 +5,21 @@ from __future__ import annotations
 from ..export.data import export_data
 from ..export.send import Destination, send
 from ..model.profile import Profile
-from ..render import render
 from .output import complain
 from .reading import with_picture
 
 
 def export(profile: Profile, to: list[Destination], quiet: bool = False) -> None:
-    """Send the report, and say of each target what came of it; when ``quiet`` only what failed. No failure is
-    a status."""
+    """Send the report, and print for each target what came of it; when ``quiet`` only what failed. No failure
+    is a status."""
     try:
         report, picture = with_picture(profile)
-        asked = any(one.kind == "mlflow" for one in to)
-        page = render(report, "html", picture=picture) if asked else ""
-        for sent, sentence in send(export_data(report, picture.timeline, page), to):
+        page = ""
+        if any(one.kind == "mlflow" for one in to):
+            from ..render import render
+
+            page = render(report, "html", picture=picture)
+        for sent, sentence in send(export_data(report, page), to):
             if not (sent and quiet):
                 complain(sentence)
     except KeyboardInterrupt:

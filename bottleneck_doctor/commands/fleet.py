@@ -21,17 +21,14 @@ from .output import Screen, StatusLine, complain, say, screen, write
 if TYPE_CHECKING:
     from ..fleet.reading import Reading
 
-FORMATS = ("terminal", "html", "json")
+FORMATS = ("terminal", "json")
 
 
 def main(
     files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE|FOLDER...", help="Reports, profiles, folders, patterns; s3:// and the like."
-        ),
+        list[str], typer.Argument(metavar="FILE|FOLDER...", help="Reports, profiles, folders, patterns.")
     ],
-    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="terminal, html or json.")] = "",
+    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="terminal or json.")] = "",
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to this file.")
     ] = None,
@@ -51,14 +48,16 @@ def main(
     ] = None,
 ) -> int:
     """Answer questions over many runs: what is wasted, which remedy would save most, what got slower."""
-    asked = _format(format, output, sql)
+    asked = format or ("json" if output and output.lower().endswith(".json") else "terminal")
+    if asked not in FORMATS:
+        raise UsageError(f"--format {asked!r}: no such format, there are {', '.join(FORMATS)}")
     began = _day(since)
     try:
         from ..fleet.questions import answer, ask
     except ImportError as problem:
-        if problem.name not in ("duckdb", "fsspec"):
+        if problem.name != "duckdb":
             raise
-        raise UsageError(f"needs {problem.name}: pip install 'bottleneck-doctor[fleet]'") from None
+        raise UsageError("needs duckdb: pip install 'bottleneck-doctor[fleet]'") from None
     from ..render.fleet import render_fleet, render_rows
 
     store, reading = _read(files, to_parquet)
@@ -86,12 +85,11 @@ def report_of_bytes(profile: bytes) -> bytes:
 
 def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
     """The tables; raises ``UsageError`` where nothing could be read."""
-    from ..fleet.reading import open_store, read, runs_of
-    from ..fleet.sources import find
+    from ..fleet.reading import find, open_store, read, runs_of
 
-    sources, refused, remote = find(files, [to_parquet] if to_parquet else [])
+    sources, refused = find(files)
     cores = len(os.sched_getaffinity(0))
-    store = open_store(remote, cores)
+    store = open_store(cores)
     line = StatusLine()
 
     def seen(reading: Reading) -> None:
@@ -113,19 +111,6 @@ def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
             f"{reading.diagnosed} profiles diagnosed in {reading.diagnosing_s:.1f} s, {rate:.1f} a second"
         )
     return store, reading
-
-
-def _format(name: str, output: str | None, sql: str | None) -> str:
-    """The format that was asked for, or that the file's name says."""
-    ending = next((one for one in ("html", "json") if (output or "").lower().endswith(f".{one}")), "terminal")
-    asked = name or ending
-    if asked not in FORMATS:
-        raise UsageError(f"--format {asked!r}: no such format, there are {', '.join(FORMATS)}")
-    if asked == "html" and sql is not None:
-        raise UsageError("--sql prints rows: --format terminal or json")
-    if asked == "html" and not output and sys.stdout.isatty():
-        raise UsageError("--format html is no text for a terminal: name a file with -o, or pipe it on")
-    return asked
 
 
 def _day(since: str | None) -> str | None:

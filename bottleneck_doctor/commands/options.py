@@ -200,7 +200,7 @@ class Settings:
     each file that is not trusted; ``used`` = the keys of the table that an option was taken from."""
 
     file: str = ""
-    said: dict[str, Any] = field(default_factory=dict)
+    table: dict[str, Any] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
     environ: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     used: dict[str, None] = field(default_factory=dict, compare=False)
@@ -209,9 +209,9 @@ class Settings:
         """An option's value: what was ``typed``, the environment's, the table's, or its default."""
         variable = self.environ.get(option.variable)
         words = variable.split() if variable and option.kind is list else variable
-        table = self.said.get(option.name) if option.in_table else None
+        entry = self.table.get(option.name) if option.in_table else None
         origins = (f"--{option.name}", option.variable, f"{self.file} {TABLE} {option.name}")
-        for value, origin in zip((typed, words, table), origins, strict=True):
+        for value, origin in zip((typed, words, entry), origins, strict=True):
             if value is not None and value is not False and value != []:
                 found = option.read(value, origin)
                 if found is not None:
@@ -221,7 +221,7 @@ class Settings:
         return option.default
 
     def tell(self) -> None:
-        """Say on stderr which file was used, once the options were taken."""
+        """Print to stderr which file was used, once the options were taken."""
         if self.used:
             complain(f"settings from {self.file}: {', '.join(self.used)}")
 
@@ -244,8 +244,7 @@ def read_settings(start: str | None = None) -> Settings:
             settings.ignored.append(f"{file} is ignored: {distrust}")
             complain(settings.ignored[-1])
         elif (table := _table(file, content)) is not None:
-            said = {key: _checked(key, value, file) for key, value in table.items()}
-            return replace(settings, file=file, said=said)
+            return replace(settings, file=file, table={k: _checked(k, v, file) for k, v in table.items()})
     return settings
 
 

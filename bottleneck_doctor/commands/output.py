@@ -26,7 +26,15 @@ class Screen:
 def screen(stream: TextIO) -> Screen:
     """The stream's size, colours and encoding; NO_COLOR, FORCE_COLOR, TERM and COLUMNS are respected."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    return Screen(_width(stream), _has_colour(stream), encoding)
+    color = not os.environ.get("NO_COLOR") and (
+        bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+    )
+    columns, width = os.environ.get("COLUMNS", ""), 0
+    if columns.isascii() and columns.isdigit():
+        width = int(columns)
+    with suppress(OSError, ValueError):
+        width = width or os.get_terminal_size(stream.fileno()).columns
+    return Screen(width or DEFAULT_WIDTH, color, encoding)
 
 
 def say(text: str, encoding: str = "") -> None:
@@ -93,8 +101,12 @@ def write(path: str, data: bytes, option: str = "--output", *, private: bool = F
         else:
             _replace(target, data, private)
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or problem
-        raise UsageError(f"cannot write {path!r}: {why}; choose another place with {option}") from None
+        raise _unwritten(path, problem, option) from None
+
+
+def _unwritten(path: str, problem: Exception, option: str) -> UsageError:
+    why = getattr(problem, "strerror", None) or problem
+    return UsageError(f"cannot write {path!r}: {why}; choose another place with {option}")
 
 
 def append(path: str, text: str, option: str) -> None:
@@ -103,8 +115,7 @@ def append(path: str, text: str, option: str) -> None:
         with open(path, "ab") as file:
             file.write(text.encode("utf-8", "backslashreplace"))
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or problem
-        raise UsageError(f"cannot write {path!r}: {why}; choose another place with {option}") from None
+        raise _unwritten(path, problem, option) from None
 
 
 def writable(path: str, option: str) -> str:
@@ -118,8 +129,13 @@ def writable(path: str, option: str) -> str:
         why = "" if os.access(path, os.W_OK) else "this user may not write to it"
     elif not os.path.isdir(folder):
         why = "there is no such folder"
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        why = "this user may not write to its folder"
+    else:
+        import tempfile  # 5 ms that `bdoc --help` need not pay
+
+        try:  # of root os.access says that it may write anywhere, also in /proc and on read-only file systems
+            tempfile.TemporaryFile(prefix=".bdoc-", dir=folder).close()
+        except OSError as problem:
+            why = f"no file can be made in its folder: {problem.strerror}"
     if why:
         raise UsageError(f"{option} {path!r}: {why}")
     return path
@@ -135,7 +151,8 @@ def with_folder(path: str, option: str) -> str:
 def _replace(target: str, data: bytes, private: bool) -> None:
     import tempfile  # 5 ms that `bdoc --help` need not pay
 
-    new = 0o600 if private else 0o666 & ~_umask()
+    os.umask(mask := os.umask(0))  # it can be read only by setting it
+    new = 0o600 if private else 0o666 & ~mask
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else new
     handle, draft = tempfile.mkstemp(prefix=".bdoc-", dir=os.path.dirname(target))
     try:
@@ -146,27 +163,3 @@ def _replace(target: str, data: bytes, private: bool) -> None:
     except BaseException:
         os.unlink(draft)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _has_colour(stream: TextIO) -> bool:
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _width(stream: TextIO) -> int:
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isascii() and columns.isdigit() and int(columns) > 0:
-        return int(columns)
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
-    except (OSError, ValueError):
-        return DEFAULT_WIDTH

@@ -18,13 +18,11 @@ from .reading import known_format, report_and_picture, report_of
 # What a file's name says about its format, where nothing else does; the first that fits.
 ENDINGS = {
     ".html": "html", ".htm": "html", ".md": "markdown",
-    ".trace.json": "trace", ".speedscope.json": "speedscope", ".json": "json",
+    ".speedscope.json": "speedscope", ".json": "json",
 }  # fmt: skip
 
 ANY_FORMAT = replace(
-    FORMAT,
-    help="terminal (the default), markdown, json; to a file html, trace, speedscope.",
-    read=known_format,
+    FORMAT, help="terminal (the default), markdown, json; to a file html, speedscope.", read=known_format
 )
 # The variable is for runs: looking at a report again must not send it again.
 SENT_NOW = replace(EXPORT, variable="")
@@ -41,7 +39,7 @@ def main(
             "-o",
             "--output",
             metavar="FILE",
-            help="Write to this file; .html, .md, .json, .trace.json, .speedscope.json say the format.",
+            help="Write to this file; .html, .md, .json, .speedscope.json say the format.",
         ),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="On a terminal: everything, uncut.")] = False,
@@ -51,8 +49,8 @@ def main(
     from ..render import DRAWN, render
 
     settings = read_settings()
-    named = next((said for ending, said in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
-    by_name = format is None and named and settings.said.get(FORMAT.name, "terminal") == "terminal"
+    named = next((name for ending, name in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
+    by_name = format is None and named and settings.table.get(FORMAT.name, "terminal") == "terminal"
     asked, to = settings.of(ANY_FORMAT, named if by_name else format), settings.of(SENT_NOW, export)
     path = profile or settings.of(OUTPUT)
     drawn = asked in DRAWN

@@ -18,9 +18,9 @@ from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..sense.files import local_first
 from ..sense.proc_files import tracer
-from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, MAX_STEPS, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
+from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
 from .output import complain, screen, write
-from .run_options import KEEP_TRACE, PLACE, PROVE_S, TRIAL, Options, conditions
+from .run_options import KEEP_TRACE, PLACE, TRIAL, Options, conditions
 from .session import ProgressLine, Session
 
 if TYPE_CHECKING:  # the training waits for what is imported here
@@ -33,24 +33,6 @@ UNDER_CPROFILE = PACKAGE / "launch" / "under_cprofile.py"
 CPROFILE_DRAFT = "cprofile"
 CANNOT_SAY = 3
 TRACES = "*.trace.json"  # as the agent names them, each after the process that wrote it
-
-
-def keep_trace(output: str, folder: RunFolder) -> list[str]:
-    """Save the traces next to the profile, one for each process that has one; the files' names. A failure is
-    printed to stderr."""
-    found = sorted(Path(folder.path).glob(TRACES)) if folder.path is not None else []
-    if not found:
-        complain("no trace was recorded: the window opens on accelerators only, some seconds after warm-up")
-    kept = []
-    for place, file in enumerate(found):
-        target = f"{os.path.splitext(output)[0]}.trace{f'.{place}' if place else ''}.json"
-        try:
-            write(target, file.read_bytes(), private=True)
-        except (OSError, Refused) as error:
-            complain(f"a trace is lost: {error}")
-        else:
-            kept.append(target)
-    return kept
 
 
 def of_its_ranks(options: Options, profile: Profile) -> Options:
@@ -72,7 +54,7 @@ def partly(profile: Profile) -> list[int]:
 
 
 def why_not(command: Command, folder: RunFolder) -> str:
-    """What keeps the command from being run so; "" when nothing does."""
+    """What keeps the command from being run under cProfile; "" when nothing does."""
     if command.kind == "launcher":
         return "what is started is a launcher's command, not a script or a module"
     if command.script == "-":
@@ -80,67 +62,46 @@ def why_not(command: Command, folder: RunFolder) -> str:
     return "" if folder.path is not None else "there is no run folder to write to"
 
 
-def _draft(folder: RunFolder) -> str:
-    """Where cProfile writes; asked for only where `why_not` has nothing to say."""
-    return os.path.join(folder.path or "", CPROFILE_DRAFT)
-
-
-def keep_cprofile(output: str, folder: RunFolder) -> str:
-    """Save what cProfile wrote; the file's name, or "" when there is none. Says why on stderr."""
-    target = os.path.splitext(output)[0] + ".prof"
-    try:
-        write(target, Path(_draft(folder)).read_bytes())
-    except FileNotFoundError:
-        complain("cProfile left nothing: the script was killed, or left by os._exit")
-    except (OSError, Refused) as error:
-        complain(f"what cProfile wrote is lost: {error}")
-    else:
-        return target
-    return ""
-
-
 def run_command(options: Options) -> int:
     """Run the training to its end and say what limited it; the exit status of the contract."""
     if sys.stderr is None:  # started with stderr closed, as some daemons start their jobs
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it stays until we end
     python = choose(options[PYTHON])
-    command = plan(*options.form, python)
+    command = started = plan(*options.form, python)
     places = local_first(usual_places())
     place = options[PLACE]
     with run_folder([place, *places] if place else places) as folder:
-        refusal = why_not(command, folder) if options[CPROFILE] else ""
-        cprofile = options[CPROFILE] and not refusal
-        started = command
-        if cprofile:
-            python, *rest = command.argv
-            started = replace(command, argv=(python, str(UNDER_CPROFILE), _draft(folder), *rest))
-        session, ended = _train(options, command, started, folder)
         missing = [("hooks", folder.reason)] if folder.path is None else []
-        missing += [("cProfile", refusal)] if refusal else []
-        profile, problem = finished(session, ended, command, missing)
+        draft = ""
+        if options[CPROFILE]:
+            if refusal := why_not(command, folder):
+                missing.append(("cProfile", refusal))
+            else:
+                draft = os.path.join(folder.path or "", CPROFILE_DRAFT)
+                python, *rest = command.argv
+                started = replace(command, argv=(python, str(UNDER_CPROFILE), draft, *rest))
+        session, ended = _train(options, command, started, folder)
+        profile, problem = finished(session, ended, missing)
         if profile is not None:
             options = of_its_ranks(options, profile)
-        kept = _keep(options, folder, cprofile)
-        ours = session.limit is not None and session.limit.excuses(ended.exit_status)
-    status = _conclude(options, ended, 0 if ours else ended.exit_status, profile, problem, kept)
-    if options[PROVE_S] is not None and profile is not None and (ours or ended.exit_status == 0):
-        _prove(options)
-    return status
+        kept = keep(options, folder, draft)
+        excused = session.limit is not None and session.limit.excuses(ended.exit_status)
+    return _conclude(options, ended, 0 if excused else ended.exit_status, profile, problem, kept)
 
 
 def finished(
-    session: Session,
-    ended: Ended,
-    command: Command,
-    missing: list[tuple[str, str]],
-    names: Mapping[str, str] | None = None,
+    session: Session, ended: Ended, missing: list[tuple[str, str]], names: Mapping[str, str] | None = None
 ) -> tuple[Profile | None, str]:
     """The profile as it is kept, or why there is none. ``names`` are those of code without a file, by its
     path."""
-    missing += [("watching", note) for note in ended.notes]
-    profile, problem = _profile(session, ended, command, missing)
-    if profile is None:
-        return None, problem
+    from ..assemble.profile import assemble
+    from ..model.run import Gap
+
+    gaps = [Gap(what, why) for what, why in [*missing, *(("watching", note) for note in ended.notes)]]
+    try:
+        profile = assemble(session.remains(ended, gaps))
+    except Exception as error:  # an error in bdoc must not change the script's exit status
+        return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
     if names:
         from .hide_paths import renamed
 
@@ -152,28 +113,33 @@ def finished(
     return profile, ""
 
 
-def _prove(options: Options) -> None:
-    """Try the remedies on the same training; the status is that of the run, whatever comes of it."""
-    from ..model.errors import Refused
-    from .prove import prove_command
-    from .run_options import BUDGET_S, LONGEST, PROFILE
-
-    own = {BUDGET_S: options[PROVE_S], PROFILE: options[OUTPUT], LONGEST: options[MAX_STEPS]}
-    try:
-        prove_command(Options(options.form, {**options.values, **own}))
-    except Refused as problem:
-        complain(str(problem))
-    except Exception as error:
-        complain(f"the remedies could not be tried: {type(error).__name__}: {error}")
-
-
-def _keep(options: Options, folder: RunFolder, cprofile: bool) -> list[str]:
-    """Save what was asked for next to the profile; a sentence about each file."""
-    told = []
-    if cprofile and (file := keep_cprofile(options[OUTPUT], folder)):
-        told.append(f"cProfile's times in {file}; `bdoc view {file}` draws them")
-    traces = keep_trace(options[OUTPUT], folder) if options[KEEP_TRACE] else []
-    return told + [f"the profiler's trace in {file}; ui.perfetto.dev opens it" for file in traces]
+def keep(options: Options, folder: RunFolder, draft: str) -> list[str]:
+    """Save next to the profile what cProfile wrote to ``draft``, and the profiler's trace of each process
+    that has one; a sentence about each file. A failure is printed to stderr."""
+    stem = os.path.splitext(options[OUTPUT])[0]
+    files: list[tuple[str, str, str]] = []  # what is copied, where to, and the sentence about it
+    if draft and os.path.exists(draft):
+        files.append((draft, f"{stem}.prof", "cProfile's times in {0}; `bdoc view {0}` draws them"))
+    elif draft:
+        complain("cProfile left nothing: the script was killed, or left by os._exit")
+    if options[KEEP_TRACE]:
+        traces = sorted(Path(folder.path).glob(TRACES)) if folder.path is not None else []
+        for place, trace in enumerate(traces):
+            target = f"{stem}.trace{f'.{place}' if place else ''}.json"
+            files.append((str(trace), target, "the profiler's trace in {0}; ui.perfetto.dev opens it"))
+        if not traces:
+            complain(
+                "no trace was recorded: the window opens on accelerators only, some seconds after warm-up"
+            )
+    kept = []
+    for source, target, sentence in files:
+        try:
+            write(target, Path(source).read_bytes(), private=True)
+        except (OSError, Refused) as error:
+            complain(f"{os.path.basename(target)} is lost: {error}")
+        else:
+            kept.append(sentence.format(target))
+    return kept
 
 
 def _train(options: Options, command: Command, started: Command, folder: RunFolder) -> tuple[Session, Ended]:
@@ -217,20 +183,6 @@ def _variables(order: Order) -> dict[str, str]:
     return {name: str(value) for options in [hashing, *named] for name, value in options.items()}
 
 
-def _profile(
-    session: Session, ended: Ended, command: Command, missing: list[tuple[str, str]]
-) -> tuple[Profile | None, str]:
-    """The profile, or why there is none: an error in bdoc must not change the script's exit status."""
-    from ..assemble.profile import assemble
-    from ..model.run import Gap
-
-    gaps = [Gap(what, why) for what, why in missing]
-    try:
-        return assemble(session.remains(ended, gaps)), ""
-    except Exception as error:
-        return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
-
-
 def _conclude(
     options: Options, ended: Ended, status: int, profile: Profile | None, problem: str, kept: list[str]
 ) -> int:
@@ -254,7 +206,6 @@ def _conclude(
 
 def _save(options: Options, profile: Profile) -> bool:
     from ..model.codec import encode_profile
-    from ..model.errors import Refused
 
     try:
         write(options[OUTPUT], encode_profile(profile), private=True)
@@ -269,10 +220,10 @@ def _save(options: Options, profile: Profile) -> bool:
 
 def _report(options: Options, profile: Profile, ended_ns: int, saved: bool, kept: list[str]) -> int:
     """Show the report; the status of the gate. The profile is written again, with the time that this took."""
-    part = partly(profile)
+    wanted, part = conditions(options), partly(profile)
     others = bool(part and part[0]) and not sys.stderr.isatty()  # of many runs the first rank's speaks
     quiet = options[QUIET] or others
-    if quiet and not conditions(options):
+    if quiet and not wanted:
         return 0
     from ..analyse.diagnose import around_s
     from ..findings.report import write_up
@@ -284,37 +235,31 @@ def _report(options: Options, profile: Profile, ended_ns: int, saved: bool, kept
     overhead = replace(report.quality.overhead, around_s=around_s(cost))
     report = replace(report, quality=replace(report.quality, overhead=overhead))
     if not quiet:
-        _tell(options, profile, report, saved, kept)
-    return _judge(options, report)
+        path, folder = options[OUTPUT], os.path.dirname(options[OUTPUT]) or "."
+        lines = [f"profile in {path}; `bdoc report {path}` shows this again"] if saved else []
+        lines += [f"`bdoc merge {folder}` joins the profiles of all ranks"] if saved and part else []
+        _print(options, report, [*lines, *kept])
+    if not wanted:
+        return 0
+    from ..analyse.gate import judge
+    from ..render.gate import outcome_lines
+
+    outcome = judge(report, wanted)
+    for line in outcome_lines(outcome):
+        complain(line)
+    return outcome.status
 
 
-def _tell(options: Options, profile: Profile, report: Report, saved: bool, kept: list[str]) -> None:
+def _print(options: Options, report: Report, lines: list[str]) -> None:
+    """The report on stderr; for a person, these lines after it."""
     from ..render import render
 
     shown = screen(sys.stderr)
     text = render(report, options[FORMAT], **vars(shown))
-    if saved and options[FORMAT] == "terminal":
-        text += f"bdoc: profile in {options[OUTPUT]}; `bdoc report {options[OUTPUT]}` shows this again\n"
-        if partly(profile):
-            folder = os.path.dirname(options[OUTPUT]) or "."
-            text += f"bdoc: `bdoc merge {folder}` joins the profiles of all ranks\n"
     if options[FORMAT] == "terminal":
-        text += "".join(f"bdoc: {sentence}\n" for sentence in kept)
+        text += "".join(f"bdoc: {line}\n" for line in lines)
     with suppress(OSError):
         sys.stderr.buffer.write(text.encode(shown.encoding, "backslashreplace"))
         sys.stderr.flush()
     if options[FORMAT] == "terminal":
         options.settings.tell()
-
-
-def _judge(options: Options, report: Report) -> int:
-    """The gate of ``bdoc check`` at the end of the run."""
-    if not conditions(options):
-        return 0
-    from ..analyse.gate import judge
-    from ..render.gate import outcome_lines
-
-    outcome = judge(report, conditions(options))
-    for line in outcome_lines(outcome):
-        complain(line)
-    return outcome.status

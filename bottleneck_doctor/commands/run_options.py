@@ -98,7 +98,6 @@ def _trial(path: str, _: str) -> TrialFile:
 
 
 KEEP_TRACE = Option("keep-trace", bool, False, "Keep the profiler's trace of an accelerator's steps.")
-PROVE_S = Option[float | None]("prove", str, None, "Then try the remedies, for 2m, say.", "TIME", read=length)
 TRIAL = Option[TrialFile | None](
     "trial", str, None, "What `bdoc prove` wants tried, as JSON.", hidden=True, read=_trial
 )
@@ -108,18 +107,15 @@ UNTIL_STEADY = Option(
 )
 RUN: tuple[Option[Any], ...] = (
     MODULE, OUTPUT, MAX_DATA_WAIT, FAIL_IF, MAX_STEPS, MAX_SECONDS, FORMAT, QUIET, NO_PROFILER, NO_PY_SPY,
-    CPROFILE, KEEP_TRACE, NO_PATHS, PROVE_S, PYTHON, DATA_FN, EXPORT, TRIAL, PLACE, UNTIL_STEADY,
+    CPROFILE, KEEP_TRACE, NO_PATHS, PYTHON, DATA_FN, EXPORT, TRIAL, PLACE, UNTIL_STEADY,
 )  # fmt: skip
 
 
 def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Options:
-    """What was ``typed``, by the options' keys, else what the settings say; ``launched``: the target stood
-    behind ``--``."""
-    ours = typed.get(PLACE.key) is not None  # `bdoc prove` has read the settings itself
-    settings = Settings() if ours else read_settings()
+    """What was ``typed``, by the options' keys, else the settings; ``launched``: after ``--``."""
+    of_prove = typed.get(PLACE.key) is not None  # `bdoc prove` has read the settings itself
+    settings = Settings() if of_prove else read_settings()
     options = read(RUN, target, launched, typed, settings)
-    if options[PROVE_S] is not None:
-        refuse_stdin(options.form)
     conditions(options)
     if options[OUTPUT] != OUTPUT.default:  # a training does not fail for the default path
         with_folder(options[OUTPUT], "--output")
@@ -186,8 +182,8 @@ def words_typed(words: Sequence[str], known: Sequence[Option[Any]]) -> dict[str,
     rest = iter(words)
     for word in rest:
         if WORDS.get(word.partition("=")[0]) not in known or not _take(word, rest, typed):
-            said = ", ".join(one.words[-1] for one in known)
-            raise UsageError(f"{word[:40]!r} is no option here, or lacks its value; there are {said}")
+            names = ", ".join(one.words[-1] for one in known)
+            raise UsageError(f"{word[:40]!r} is no option here, or lacks its value; there are {names}")
     return typed
 
 

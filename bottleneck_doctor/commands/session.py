@@ -49,7 +49,7 @@ class Session:
     sensors: Any = None
     windows: Any = None
     gaps: list[Gap] = field(default_factory=list)
-    cwd: str = field(default_factory=lambda: here())
+    cwd: str = field(default_factory=lambda: _here())
     command: Sequence[str] = ()
     script: str | None = None
     snapshots: SnapshotWriter | None = None
@@ -121,8 +121,8 @@ class Session:
 
         families()
         yield
-        if not self.options[QUIET]:
-            _prepare_to_show(self.options[FORMAT])
+        if not self.options[QUIET] and self.options[FORMAT] == "terminal":
+            from ..render import compose, terminal  # noqa: F401
 
     def _register(self, child: int) -> None:
         """Let `bdoc watch` find this run, and ask it for snapshots."""
@@ -161,7 +161,9 @@ class Session:
         if self.described is None:
             self.described = describe_machine()
         machine, unknown = self.described
-        windows, sensors = self.windows, self.sensors
+        windows, sensors, gaps = self.windows, self.sensors, [*self.gaps]
+        gaps += [*windows.gaps] if windows is not None else []
+        gaps += [*sensors.gaps()] if sensors is not None else []
         return Snapshot(
             Run(
                 command=bounded(mask(self.command)),
@@ -178,17 +180,12 @@ class Session:
             samples=sensors.samples if sensors is not None else [],
             stacks=windows.stacks if windows is not None else [],
             windows=windows.windows if windows is not None else [],
-            gaps=[
-                *self.gaps,
-                *(windows.gaps if windows is not None else []),
-                *(sensors.gaps() if sensors is not None else []),
-                *unknown,
-            ],
+            gaps=[*gaps, *unknown],
             supervisor_cpu_s=self.spent_s(),
         )
 
     def ended(self, ended: Ended) -> None:
-        """Tell who watches how the training ended, before the folder goes; clear up after those killed."""
+        """Announce to `bdoc watch` how it ended, before the folder goes; clear up after those killed."""
         try:
             from ..launch.run_registry import announce_end, leavings, sweep
 
@@ -209,8 +206,8 @@ class Session:
         self.board.refresh()
         progress = self.board.progress()
         self.limit.look(child, progress, now_ns)
-        self._end_if_steady(self.limit, progress, now_ns)
         if self.windows is not None:
+            self._end_if_steady(self.limit, progress, now_ns)
             over = self.limit.due is not None  # a window that runs is finished, none is begun
             processes = self.sensors.processes if self.sensors is not None else 1
             self.windows.look([] if over else progress, now_ns, self.origin_ns, processes)
@@ -221,10 +218,9 @@ class Session:
 
     def _end_if_steady(self, limit: Limit, progress: list[Progress], now_ns: int) -> None:
         """Order the end of a training whose step time is known, where that was asked for."""
-        if self.enough is None or self.windows is None or limit.due is not None or not progress:
+        if self.enough is None or limit.due is not None or not progress:
             return
-        disturbed = self.windows.disturbs(progress)
-        self.enough.look(progress[0], disturbed)
+        self.enough.look(progress[0], self.windows.disturbs(progress))
         if self.enough.is_enough(self.windows.over(progress, now_ns)):
             limit.end("until-steady", progress[0], now_ns, at=self.enough.end_at())
 
@@ -246,23 +242,20 @@ class Session:
             self.windows.close(ended.ended_ns, self.origin_ns)
         if self.sensors is not None:
             self.sensors.close()  # the last answers, and what did not answer
+        took_s = (ended.ended_ns - ended.started_ns) / 1e9
         seen = self.snapshot(
-            (ended.ended_ns - ended.started_ns) / 1e9,
+            took_s,
             exit_status=ended.exit_status,
             signal=ended.signal,
             stopped_by=self.limit.stopped() if self.limit is not None else None,
             pid=ended.pid,
         )
-        whole = {
-            **vars(seen),
-            "machine": replace(seen.machine, fault_s=fault_s(), handed_s=handed_s()),
-            "origin_ns": ended.started_ns,
-            "supervisor_cpu_s": spent_s,
-        }
+        machine = replace(seen.machine, fault_s=fault_s(), handed_s=handed_s())
+        seen = replace(seen, machine=machine, origin_ns=ended.started_ns, supervisor_cpu_s=spent_s)
         trial = self.options[TRIAL]
         return Remains(
             self.folder,
-            **whole,
+            **vars(seen),
             stacks_cpu_s=self.windows.cpu_s if self.windows is not None else 0.0,
             before_s=max(0.0, age_s() - (time.monotonic_ns() - ended.started_ns) / 1e9),
             mask=mask,
@@ -285,14 +278,6 @@ class Session:
         return []
 
 
-def _prepare_to_show(format: str) -> None:
-    """What the report at the end is drawn with."""
-    if format != "json":
-        from ..render import compose  # noqa: F401
-    if format == "terminal":
-        from ..render import terminal  # noqa: F401
-
-
 def bounded(argv: list[str]) -> list[str]:
     """The command line as it is kept, so that no profile grows with it."""
     words = [word if len(word) <= LETTERS_AT_MOST else word[:LETTERS_AT_MOST] + "…" for word in argv]
@@ -300,7 +285,7 @@ def bounded(argv: list[str]) -> list[str]:
     return words if more <= 0 else [*words[:WORDS_AT_MOST], f"… {more} more"]
 
 
-def here() -> str:
+def _here() -> str:
     """The working directory, or "" where it has been removed under us."""
     try:
         return os.getcwd()

@@ -57,7 +57,7 @@ def main(
     opens = not no_browser and has_browser()
     is_prof = path.endswith(".prof")
     if cprofile or is_prof:
-        name, page = "cprofile.html", _times_page(path if is_prof else _beside(path))
+        name, page = "cprofile.html", _times_page(path if is_prof else _prof_of(path))
     else:
         from ..render import render
 
@@ -77,9 +77,8 @@ def main(
 def has_browser() -> bool:
     """Whether a user would see a browser: a terminal, a display, no CI and no ssh."""
     has = os.environ.get
-    if not sys.stdout.isatty() or has("CI") or has("SSH_CONNECTION"):
-        return False
-    if not (has("DISPLAY") or has("WAYLAND_DISPLAY") or has("BROWSER")):
+    shows = any(map(has, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    if not shows or not sys.stdout.isatty() or has("CI") or has("SSH_CONNECTION"):
         return False
     import webbrowser
 
@@ -90,7 +89,7 @@ def has_browser() -> bool:
     return True
 
 
-def _beside(path: str) -> str:
+def _prof_of(path: str) -> str:
     """cProfile's file of the same run."""
     prof = os.path.splitext(path)[0] + ".prof"
     if not os.path.exists(prof):

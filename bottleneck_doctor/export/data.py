@@ -1,14 +1,13 @@
-"""What of a report is sent, made once for all targets: numbers, the verdict's words, and when was what."""
+"""What of a report is sent, made once for all targets: numbers, and the verdict's words."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from .. import __version__
-from ..model.picture import Timeline
 from ..model.report import Metric, Report
 
 TEXT_AT_MOST = 1000  # characters; MLflow refuses more than 5000
@@ -41,46 +40,33 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Span:
-    """A stretch of the run, in nanoseconds since 1970."""
-
-    name: str
-    begin_ns: int
-    end_ns: int
-    label: str = ""
-
-
-@dataclass(frozen=True)
 class ExportData:
-    """All that is sent. ``verdict`` has few and short words, fit for labels, ``run`` the longer ones."""
+    """All that is sent. ``verdict`` has few and short words, fit for labels, ``run`` the longer ones; the run
+    began and ended at nanoseconds since 1970; ``page`` is the report as HTML."""
 
     values: list[Value]
     verdict: dict[str, str]
     run: dict[str, str]
-    whole: Span
-    stretches: list[Span] = field(default_factory=list)
+    begin_ns: int
+    end_ns: int
     page: str = ""
 
 
-def export_data(report: Report, timeline: Timeline, page: str = "") -> ExportData:
-    """What is sent of a report; ``page`` is it as HTML. What was not measured is left out, never zero."""
+def export_data(report: Report, page: str = "") -> ExportData:
+    """What is sent of a report. What was not measured is left out, never zero."""
     run, verdict = report.run, report.verdict
     begin_ns = int(datetime.fromisoformat(run.started_at.replace("Z", "+00:00")).timestamp() * 1e9)
     first = next((one.id for one in report.remedies if one.predicted_speedup.reach >= 1), "")
-    words = {
+    texts = {
         "script": run.script, "command": shlex.join(run.command), "host": run.host, "python": run.python,
         "torch": run.torch, "started_at": run.started_at, "summary": verdict.summary, "version": __version__,
     }  # fmt: skip
-
-    def span(name: str, begin_s: float, end_s: float, label: str = "") -> Span:
-        return Span(name, begin_ns + int(begin_s * 1e9), begin_ns + int(end_s * 1e9), label)
-
     return ExportData(
         list(_values(report)),
         {"bound": verdict.bound, "cause": verdict.cause, "confidence": verdict.confidence, "remedy": first},
-        {name: word[:TEXT_AT_MOST] for name, word in words.items() if word},
-        span("run", 0.0, run.duration_s),
-        [span(mark.kind, mark.begin_s, mark.end_s, mark.label) for mark in timeline.marks],
+        {name: text[:TEXT_AT_MOST] for name, text in texts.items() if text},
+        begin_ns,
+        begin_ns + int(run.duration_s * 1e9),
         page,
     )
 
@@ -91,18 +77,20 @@ def _values(report: Report) -> Iterator[Value]:
     for resource, gain in report.verdict.gain.items():
         yield from _measured("gain", "verdict.gain", Metric(gain, "ratio"), {"resource": resource})
     for remedy in report.remedies:
-        told, labels = remedy.predicted_speedup, {"remedy": remedy.id}
-        speedup = Metric(told.likely, "ratio", told.low, told.high)
-        yield from _measured("remedy_speedup", "remedies.predicted_speedup.likely", speedup, labels)
+        predicted = remedy.predicted_speedup
+        speedup = Metric(predicted.likely, "ratio", predicted.low, predicted.high)
+        field = "remedies.predicted_speedup.likely"
+        yield from _measured("remedy_speedup", field, speedup, {"remedy": remedy.id})
     yield from _measured("run_duration_s", "run.duration_s", Metric(report.run.duration_s, "s"))
     yield from _measured("run_exit_status", "run.exit_status", Metric(report.run.exit_status, "status"))
 
 
 def _measured(name: str, field: str, metric: Metric, labels: dict[str, str] | None = None) -> Iterator[Value]:
-    """The value of a ``field``, then the ends of its interval; nothing where it was not
-    measured."""
-    beside = field.rpartition(".")[0]
+    """The value of a ``field``, then the ends of its interval; nothing where it was not measured."""
+    if metric.value is None:
+        return
+    record = field.rpartition(".")[0]
     for end, value in (("", metric.value), ("low", metric.low), ("high", metric.high)):
-        if metric.value is not None and value is not None:
-            about = f"{f'{beside}.{end}' if end else field} of bdoc's report, {metric.unit}"
+        if value is not None:
+            about = f"{f'{record}.{end}' if end else field} of bdoc's report, {metric.unit}"
             yield Value(f"bdoc.{name}", float(value), metric.unit, about, labels or {}, end)

@@ -34,15 +34,6 @@ class Destination:
         return without_secrets(f"{self.kind}:{self.address}", self.address) if self.address else self.kind
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How a kind of target is written, the extra that brings its library, and what its address must be."""
-
-    written: str
-    extra: str
-    address: Callable[[str], object]
-
-
 def _is_web(address: str) -> bool:
     try:
         parts = urlsplit(address)
@@ -51,13 +42,13 @@ def _is_web(address: str) -> bool:
         return False
 
 
-KINDS = {
-    "otlp": Kind("otlp:http://HOST:4318", "otlp", _is_web),
-    "prometheus": Kind("prometheus:FILE.prom", "prometheus", re.compile(r".+\.prom").fullmatch),
-    "pushgateway": Kind("pushgateway:http://HOST:9091", "prometheus", _is_web),
-    "mlflow": Kind("mlflow:[TRACKING-URI]", "mlflow", re.compile(r".*").fullmatch),
-    "wandb": Kind("wandb:[[ENTITY/]PROJECT]", "wandb", re.compile(r"(([^/#?%:]+/)?[^/#?%:]+)?").fullmatch),
-    "tensorboard": Kind("tensorboard:DIR", "tensorboard", re.compile(r".+").fullmatch),
+# How a kind of target is written, and what its address must be; the extra of its name brings the library.
+KINDS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "otlp": ("otlp:http://HOST:4318", _is_web),
+    "prometheus": ("prometheus:FILE.prom", re.compile(r".+\.prom").fullmatch),
+    "mlflow": ("mlflow:[TRACKING-URI]", re.compile(r".*").fullmatch),
+    "wandb": ("wandb:[[ENTITY/]PROJECT]", re.compile(r"(([^/#?%:]+/)?[^/#?%:]+)?").fullmatch),
+    "tensorboard": ("tensorboard:DIR", re.compile(r".+").fullmatch),
 }
 
 
@@ -70,10 +61,11 @@ def destinations(texts: list[str], origin: str) -> list[Destination]:
     for text in filter(None, texts):
         kind, _, address = text.partition(":")
         if kind not in KINDS:
-            known = ", ".join(one.written for one in KINDS.values())
+            known = ", ".join(written for written, _ in KINDS.values())
             raise UsageError(f"{origin}: no target {kind[:20]!r}, there are {known}")
-        if not KINDS[kind].address(address):
-            raise UsageError(f"{origin} {kind}:…: expected {KINDS[kind].written}")
+        written, fits = KINDS[kind]
+        if not fits(address):
+            raise UsageError(f"{origin} {kind}:…: expected {written}")
         found.append(Destination(kind, address))
     return list(dict.fromkeys(found))
 
@@ -92,9 +84,7 @@ def without_secrets(text: str, address: str) -> str:
 
 LIMIT_S = 60.0  # for importing the library and all that it sends; a server has ANSWER_S to answer
 TEXT_AT_MOST = 300  # characters of what a library says of its failure
-HOME = str(
-    Path(__file__).resolve().parents[2]
-)  # of the package, should the path be relative to another folder
+HOME = str(Path(__file__).resolve().parents[2])  # of the package: sys.path may hold relative folders
 # -I: nothing in the user's folder may take the place of a library. The path is this process's own.
 CHILD = "import pickle, sys; job = sys.stdin.buffer; sys.path[:] = pickle.load(job); pickle.load(job)()"
 
@@ -114,26 +104,27 @@ def _send(data: ExportData, to: Destination) -> tuple[bool, str]:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return False, f"not exported to {to.shown}: it took longer than {LIMIT_S:.0f} s"
-    said = " ".join(without_secrets(done.stdout.decode(errors="replace"), to.address).split())[:TEXT_AT_MOST]
+    answer = without_secrets(done.stdout.decode(errors="replace"), to.address)
+    text = " ".join(answer.split())[:TEXT_AT_MOST]
     if done.returncode == 0:
-        return True, f"exported to {to.shown}{said and ': '}{said}"
-    return False, f"not exported to {to.shown}: {said or f'its process ended with {done.returncode}'}"
+        return True, f"exported to {to.shown}{text and ': '}{text}"
+    return False, f"not exported to {to.shown}: {text or f'its process ended with {done.returncode}'}"
 
 
 def carry_out(to: Destination, data: ExportData) -> None:
-    """In the process of its own: send, tell on stdout what came of it, and end it. What libraries print there
-    goes to stderr."""
+    """In the process of its own: send, write to stdout what came of it, and end it. What libraries print goes
+    to stderr."""
     from . import carriers
 
     answer = os.dup(1)
     os.dup2(2, 1)
-    status, said = 1, ""
+    status = 1
     try:
-        said = getattr(carriers, to.kind)(to.address, data)
+        text = getattr(carriers, to.kind)(to.address, data)
         status = 0
     except ImportError as problem:
-        said = f"{problem}; pip install 'bottleneck-doctor[{KINDS[to.kind].extra}]' brings the library"
+        text = f"{problem}; pip install 'bottleneck-doctor[{to.kind}]' brings the library"
     except Exception as problem:
-        said = f"{type(problem).__name__}: {problem}"
-    os.write(answer, said.encode(errors="replace"))
+        text = f"{type(problem).__name__}: {problem}"
+    os.write(answer, text.encode(errors="replace"))
     sys.exit(status)

@@ -10,13 +10,13 @@ import duckdb
 
 from ..model.errors import UsageError
 from ..model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
-from .sources import reason
+from .reading import reason
 
 SHOWN = 20  # rows of an answer, and files that were refused
-DAYS, DAYS_BEFORE = 7, 28  # "last week" is held against the four weeks before it (chosen)
+DAYS = 7  # of "last week", which is held against all that was before (chosen)
 BETWEEN_RUNS = 0.02  # between runs of an unchanged job, as the gate and `bdoc compare` have it (docs/ci.md)
 BELIEVED_WORTH = 4  # runs that BETWEEN_RUNS counts for, in addition to those seen, as in the gate
-FEWEST_RUNS = 3  # a side; a job with fewer is not compared (chosen)
+FEWEST_RUNS = 3  # a side: BELIEVED_WORTH + 2 x (3 - 1) = 8 degrees, from which `_low` knows Student's t
 WRONG = 0.05  # the chance that a fleet in which nothing changed names any job
 
 
@@ -37,12 +37,12 @@ def answer(
 ) -> Fleet:
     """All answers over what the store holds. ``since`` (UTC) begins "last week", by default seven days before
     the latest run; arguments that are ``ignored`` do not tell jobs apart."""
-    prepare(store, since, ignored)
-    totals = _totals(store)
+    names = "|".join(map(_literal, ignored))
+    store.execute(VIEW, [since, DAYS, rf" --?(?:{names})(?:[= ][^ ]+|$)" if names else "^$"])
     (began,) = _rows(store, "SELECT any_value(since)::VARCHAR FROM jobs")[0]
     jobs_compared, slowed = _slowed(store)
     return Fleet(
-        totals,
+        _totals(store),
         _wasted(store, "NULL"),
         _wasted(store, "job"),
         _savings(store),
@@ -54,6 +54,7 @@ def answer(
     )
 
 
+# A row for each run, which all questions are asked of.
 VIEW = """
 CREATE OR REPLACE TEMP TABLE jobs AS
 WITH limits AS (
@@ -66,17 +67,9 @@ SELECT run, regexp_replace(coalesce(job, '?'), ?, '', 'g') AS job, host, started
     gpu_hours / nullif(limits.gpus, 0) AS of_gpus, bound,
     CASE WHEN step_s BETWEEN 1e-9 AND 1e9 THEN ln(step_s) END AS step,
     least(1, ((step_high_s - step_low_s) / (3.29 * step_s)) ** 2) AS own,
-    floor(date_diff('second', since, started_at) / 604800) AS week,
     concat_ws(' · ', cpu, format('{:g} cores', runs.cores),
         CASE WHEN runs.gpus > 0 THEN runs.gpus || ' × ' || gpu END) AS hardware
 FROM runs, limits"""
-
-
-def prepare(store: duckdb.DuckDBPyConnection, since: str | None, ignored: tuple[str, ...]) -> None:
-    """Make the table that the questions are asked of, a row for each run."""
-    names = "|".join(map(_literal, ignored))
-    pattern = rf" --?(?:{names})(?:[= ][^ ]+|$)" if names else "^$"
-    store.execute(VIEW, [since, DAYS, pattern])
 
 
 def _literal(name: str) -> str:
@@ -92,9 +85,9 @@ def _totals(store: duckdb.DuckDBPyConnection) -> Totals:
         count(*) FILTER (judged = 'saving'), count(*) FILTER (judged = 'healthy'),
         count(*) FILTER (judged = 'unknown'), count(*) FILTER (judged = 'inconclusive') FROM jobs""",
     )
-    ((told,),) = _rows(store, "SELECT coalesce(sum(runs), 0) FROM files")
+    ((reports,),) = _rows(store, "SELECT coalesce(sum(runs), 0) FROM files")
     taken, wasted = Hours(core, gpu), Hours(wasted_core, wasted_gpu)
-    repeated = max(0, int(told) - runs)
+    repeated = max(0, int(reports) - runs)
     return Totals(runs, jobs, nodes, first, last, taken, wasted, *[*judged, repeated])
 
 
@@ -136,8 +129,8 @@ def _slowed(store: duckdb.DuckDBPyConnection) -> tuple[int, list[Slowed]]:
     between a job's runs is what they show, and what is believed of any job."""
     found = _rows(
         store,
-        f"""WITH sides AS (SELECT job, hardware, week >= 0 AS late, step, coalesce(own, 0) AS own FROM jobs
-            WHERE step IS NOT NULL AND bound <> 'inconclusive' AND week >= -{DAYS_BEFORE // 7})
+        f"""WITH sides AS (SELECT job, hardware, started_at >= since AS late, step, coalesce(own, 0) AS own
+            FROM jobs WHERE step IS NOT NULL AND bound <> 'inconclusive')
         SELECT job, hardware, avg(step) FILTER (NOT late), avg(step) FILTER (late),
             count(*) FILTER (NOT late) AS before, count(*) FILTER (late) AS after,
             coalesce(var_samp(step) FILTER (NOT late), 0) * (before - 1)

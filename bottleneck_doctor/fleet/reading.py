@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import multiprocessing
 import os
 import shutil
@@ -14,21 +15,20 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import duckdb
-import fsspec
 
 from ..model.codec import LARGEST_FILE
 from ..model.errors import UsageError
 from ..model.fleet import RefusedFile
-from .sources import PATTERN, RUNS_FILE, Source, is_fleet, reason
-from .tables import CREATE, FILL, OF_RUNS, TABLES, TELL
+from .tables import CREATE, FILL, OF_RUNS, PARSE, TABLES
 
+RUNS_FILE = "runs.parquet"  # a folder that holds it is a fleet's, written by --to-parquet
 Diagnose = Callable[[bytes], bytes]  # a profile's bytes to its report's; raises ValueError for what is none
 AT_ONCE = 5000  # files: their texts, 25 KiB each, are in memory together
 PROFILES_AT_ONCE = 256  # up to 2 MiB each; so many are lost at most when the call is broken off
-PROFILE = "profile"  # what `tables.TELL` says of one
+PROFILE = "profile"  # what `tables.PARSE` calls one
 
 
 @dataclass
@@ -41,18 +41,64 @@ class Reading:
     to_diagnose: int = 0
 
 
-def open_store(remote: Iterable[Any] = (), threads: int | None = None) -> duckdb.DuckDBPyConnection:
-    """An empty store in memory, which may spill to TMPDIR. ``remote`` are file systems of fsspec."""
+@dataclass(frozen=True)
+class Source:
+    """A report, a profile, or the ``RUNS_FILE`` of a fleet. ``modified`` changes when the file does."""
+
+    name: str
+    size: int
+    modified: str
+
+
+def find(paths: Iterable[str]) -> tuple[list[Source], list[RefusedFile]]:
+    """The files, each once, and those that cannot be read."""
+    found: dict[str, Source] = {}
+    refused: list[RefusedFile] = []
+    for path in paths:
+        files = _listed(path)
+        if not files:
+            missing = not os.path.lexists(path) and not glob.has_magic(path)
+            why = "no such file or folder" if missing else "no report, profile or fleet's folder is there"
+            refused.append(RefusedFile(path, why))
+        for name in files:
+            try:
+                state = os.stat(name)
+            except OSError as problem:
+                refused.append(RefusedFile(name, reason(problem)))
+                continue
+            if name.isprintable():
+                found.setdefault(name, Source(name, state.st_size, str(state.st_mtime_ns)))
+            else:
+                refused.append(RefusedFile(name, "its name cannot be printed"))
+    return list(found.values()), refused
+
+
+def _listed(path: str) -> list[str]:
+    """A file that was named, whatever it is called; of a folder's files those with the right ending."""
+    if os.path.isdir(path):
+        inside = (os.path.join(place, name) for place, _, names in os.walk(path) for name in names)
+        return sorted(os.path.abspath(name) for name in inside if name.endswith((".json", f"/{RUNS_FILE}")))
+    if os.path.exists(path):
+        return [os.path.abspath(path)]
+    return [name for match in sorted(glob.glob(path, recursive=True)) for name in _listed(match)]
+
+
+def reason(problem: Exception) -> str:
+    """The first line of what the system or DuckDB reports of a failure."""
+    if isinstance(problem, FileNotFoundError):
+        return "no such file or folder"
+    text = getattr(problem, "strerror", None) or str(problem).strip() or type(problem).__name__
+    return " ".join(str(text).splitlines()[0].split())
+
+
+def open_store(threads: int) -> duckdb.DuckDBPyConnection:
+    """An empty store in memory, which may spill to TMPDIR."""
     store = duckdb.connect()
     store.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
-    store.execute("SET enable_progress_bar = false")
+    store.execute(f"SET enable_progress_bar = false; SET threads = {threads}")
     spill = tempfile.mkdtemp(prefix="bdoc-fleet-")  # a known name could have been taken by another user
     weakref.finalize(store, shutil.rmtree, spill, ignore_errors=True)
     store.execute(f"SET temp_directory = {_text(spill)}")
-    if threads is not None:
-        store.execute(f"SET threads = {threads}")
-    for system in remote:
-        store.register_filesystem(system)
     store.execute(CREATE)
     return store
 
@@ -70,23 +116,21 @@ def read(
     also after each batch of profiles, which take a third of a second each on one of ``workers`` processes;
     ``seen`` is called for each batch. Raises ``UsageError`` where the folder cannot be read or written."""
     reading = Reading()
-    if folder is not None and is_fleet(folder):
+    if folder is not None and os.path.isfile(f"{folder}/{RUNS_FILE}"):
         _load(store, folder)
+    files = [one for one in sources if not one.name.endswith(f"/{RUNS_FILE}")]
     for one in sources:
-        if one.kind == "tables":
+        if one not in files:
             try:
-                _load(store, one.name.removesuffix(f"/{RUNS_FILE}"))
+                _load(store, os.path.dirname(one.name))
             except UsageError as problem:
                 reading.refused.append(RefusedFile(one.name, str(problem)))
-    new = _unknown(store, [one for one in sources if one.kind != "tables"], reader)
-    large = [one.name for one in new if one.kind == "json" and one.size > LARGEST_FILE]
+    new = _unknown(store, files, reader)
+    large = [one.name for one in new if one.size > LARGEST_FILE]
     reading.refused += [RefusedFile(name, f"larger than {LARGEST_FILE >> 20} MiB") for name in large]
     profiles: list[str] = []
-    for names in _batches([one.name for one in new if one.kind == "json" and one.name not in large], AT_ONCE):
-        profiles += _tell(store, BLOBS, names, reading)
-    for one in new:
-        if one.kind == "lines":
-            _tell(store, LINES, [one.name], reading)
+    for names in _batches([one.name for one in new if one.size <= LARGEST_FILE], AT_ONCE):
+        profiles += _take(store, names, reading)
     reading.to_diagnose = len(profiles)
     for names in _batches(profiles, PROFILES_AT_ONCE):
         _diagnose(store, names, diagnose, workers, reading)
@@ -103,46 +147,31 @@ def runs_of(store: duckdb.DuckDBPyConnection) -> int:
     return int(store.execute("SELECT count(*) FROM runs").fetchall()[0][0])
 
 
-BLOBS = "SELECT filename AS file, TRY(decode(content)) AS text FROM read_blob(?)"
-LINES = f"""SELECT filename AS file, json AS text FROM read_ndjson_objects(
-    ?, filename = true, ignore_errors = true, maximum_object_size = {LARGEST_FILE})"""
-
-
-def _tell(store: duckdb.DuckDBPyConnection, texts: str, names: list[str], reading: Reading) -> list[str]:
-    """Put the reports in these files into the tables; the names of the profiles, which hold no report."""
-    quoted = ["".join(f"[{sign}]" if sign in PATTERN else sign for sign in name) for name in names]
-    try:
-        if texts is BLOBS:  # DuckDB reads each file as a chunk, and taking JSON apart costs 4 ms a chunk
-            store.execute(f"CREATE OR REPLACE TEMP TABLE blobs AS {BLOBS}", [quoted])
-            store.execute(TELL.replace("FROM texts", "FROM blobs"))
-        else:
-            store.execute(TELL.replace("FROM texts", f"FROM ({texts})"), [quoted])
+def _take(store: duckdb.DuckDBPyConnection, names: list[str], reading: Reading) -> list[str]:
+    """The same for these files."""
+    quoted = [glob.escape(name) for name in names]
+    try:  # DuckDB reads each file as a chunk, and taking JSON apart costs 4 ms a chunk: hence a table of all
+        store.execute(
+            "CREATE OR REPLACE TEMP TABLE texts AS"
+            " SELECT filename AS file, TRY(decode(content)) AS text FROM read_blob(?)",
+            [quoted],
+        )
     except duckdb.Error as problem:  # one that has vanished fails all
         if len(names) == 1:
             reading.refused.append(RefusedFile(names[0], reason(problem)))
             return []
         half = len(names) // 2
-        return [name for some in (names[:half], names[half:]) for name in _tell(store, texts, some, reading)]
-    silent = store.execute("SELECT unnest(?) EXCEPT SELECT file FROM told", [names]).fetchall()
-    reading.refused += [RefusedFile(name, "nothing can be read of it") for (name,) in sorted(silent)]
-    return _fill(store, reading, lines=texts is LINES)
+        return [*_take(store, names[:half], reading), *_take(store, names[half:], reading)]
+    return _fill(store, reading)
 
 
-def _fill(store: duckdb.DuckDBPyConnection, reading: Reading, lines: bool = False) -> list[str]:
-    """Put the rows of `told` into the tables; the names of the profiles, which hold no report."""
-    for statement in FILL:
+def _fill(store: duckdb.DuckDBPyConnection, reading: Reading) -> list[str]:
+    """Put the reports in `texts` into the tables; the names of the profiles, which hold no report."""
+    for statement in (PARSE, *FILL):
         store.execute(statement)
-    told = store.execute(
-        "SELECT file, why, count(*) FROM told WHERE why IS NOT NULL GROUP BY ALL ORDER BY ALL"
-    )
-    others = told.fetchall()
-    for file, why, count in others:
-        if lines:
-            said = "profiles belong into files of their own" if why == PROFILE else why
-            reading.refused.append(RefusedFile(file, f"{count} of its lines: {said}"))
-        elif why != PROFILE:
-            reading.refused.append(RefusedFile(file, why))
-    return [file for file, why, _ in others if why == PROFILE and not lines]
+    others = store.execute("SELECT file, why FROM parsed WHERE why IS NOT NULL ORDER BY ALL").fetchall()
+    reading.refused += [RefusedFile(file, why) for file, why in others if why != PROFILE]
+    return [file for file, why in others if why == PROFILE]
 
 
 def _diagnose(
@@ -152,18 +181,17 @@ def _diagnose(
     data = []
     for name in names:
         try:
-            with fsspec.open(name, "rb") as file:
-                data.append(file.read(LARGEST_FILE))
-        except Exception as problem:  # whatever a file system's driver raises
+            data.append(Path(name).read_bytes()[:LARGEST_FILE])
+        except OSError as problem:
             data.append(b"")
             reading.refused.append(RefusedFile(name, reason(problem)))
     drawn = _in_processes(data, partial(_ask, diagnose), workers)
     reports = [(name, text) for name, (text, _) in zip(names, drawn, strict=True) if text]
     reading.refused += [RefusedFile(name, why) for name, (_, why) in zip(names, drawn, strict=True) if why]
     if reports:
-        columns = [list(column) for column in zip(*reports, strict=True)]
         store.execute(
-            TELL.replace("FROM texts", "FROM (SELECT unnest(?) AS file, unnest(?) AS text)"), columns
+            "CREATE OR REPLACE TEMP TABLE texts AS SELECT unnest(?) AS file, unnest(?) AS text",
+            [list(column) for column in zip(*reports, strict=True)],
         )
         _fill(store, reading)
     reading.diagnosed += len(reports)
@@ -232,11 +260,8 @@ def _load(store: duckdb.DuckDBPyConnection, folder: str) -> None:
         )
         for table, columns in TABLES.items():
             names = ", ".join(name for name, *_ in columns)
-            new = (
-                "run IN (SELECT run FROM fresh)"
-                if table != "files"
-                else "file NOT IN (SELECT file FROM files)"
-            )
+            known = "file NOT IN (SELECT file FROM files)"
+            new = "run IN (SELECT run FROM fresh)" if table in OF_RUNS else known
             store.execute(
                 f"INSERT INTO {table} BY NAME SELECT {names} FROM read_parquet(?) WHERE {new}",
                 [f"{folder}/{table}.parquet"],
@@ -251,13 +276,12 @@ def save(store: duckdb.DuckDBPyConnection, folder: str) -> None:
     """Write the tables as Parquet, each at once; the list of files last, so that what a broken-off call left
     out is read again. Raises ``UsageError``."""
     try:
-        system, place = fsspec.core.url_to_fs(folder)
-        system.makedirs(place, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
         for table in TABLES:
-            draft = f"{folder}/{table}.parquet.part"
-            store.execute(f"COPY {table} TO {_text(draft)} (FORMAT parquet, COMPRESSION zstd)")
-            system.mv(f"{place}/{table}.parquet.part", f"{place}/{table}.parquet")
-    except Exception as problem:  # whatever a file system's driver raises
+            file = f"{folder}/{table}.parquet"
+            store.execute(f"COPY {table} TO {_text(file + '.part')} (FORMAT parquet, COMPRESSION zstd)")
+            os.replace(f"{file}.part", file)
+    except (OSError, duckdb.Error) as problem:
         raise UsageError(f"cannot write to --to-parquet {folder!r}: {reason(problem)}") from None
 
 

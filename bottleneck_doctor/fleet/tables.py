@@ -73,7 +73,7 @@ TABLES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("size", "BIGINT", "bytes"),
         ("modified", "VARCHAR", "when it was changed, as its file system says it"),
         ("reader", "VARCHAR", "the version of bdoc that read it"),
-        ("runs", "BIGINT", "that it tells of"),
+        ("runs", "BIGINT", "in it"),
     ),
 }  # fmt: skip
 
@@ -97,9 +97,9 @@ REPORT = """{
         "predicted_speedup": {"low": "DOUBLE", "likely": "DOUBLE", "high": "DOUBLE", "basis": "VARCHAR"}}]
 }"""
 
-# `texts` (file, text) become `told` (file, r, why, run): why is null for a report that can be believed.
-TELL = f"""
-CREATE OR REPLACE TEMP TABLE told AS
+# `texts` (file, text) become `parsed` (file, r, why, run): why is null for a report that can be believed.
+PARSE = f"""
+CREATE OR REPLACE TEMP TABLE parsed AS
 WITH read AS (
     SELECT file, TRY(json_transform(text, '{REPORT}')) AS r FROM texts
 ), timed AS (
@@ -183,12 +183,12 @@ LEDGER = """
 INSERT INTO ledger SELECT run, l.part, l.share FROM (SELECT run, unnest(r.ledger) AS l FROM fresh)"""
 
 FILES = """
-INSERT INTO files SELECT file, size, modified, reader, count(*) FROM told JOIN given USING (file)
+INSERT INTO files SELECT file, size, modified, reader, count(*) FROM parsed JOIN given USING (file)
 WHERE why IS NULL GROUP BY ALL"""
 
 # A later report of a run replaces an earlier one.
 FRESH = """
-CREATE OR REPLACE TEMP TABLE fresh AS SELECT file, r, started_at, run FROM told WHERE why IS NULL
+CREATE OR REPLACE TEMP TABLE fresh AS SELECT file, r, started_at, run FROM parsed WHERE why IS NULL
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY file) = 1"""
 OF_RUNS = tuple(table for table in TABLES if table != "files")
 FORGET = tuple(f"DELETE FROM {table} WHERE run IN (SELECT run FROM fresh)" for table in OF_RUNS)

@@ -14,8 +14,8 @@ import psutil
 from ..model.diagnosis import Diagnosis
 from ..model.loops import StepTable
 from ..model.proof import Arm, ComparedSteps, Missed, Plan
-from ..sense.cgroup import Cgroups, find_cgroups, groups_with, memory_limit_bytes, memory_used_bytes
-from ..sense.proc_files import read_pairs
+from ..sense.cgroup import Cgroups, find_cgroups, groups_with, memory_limit_bytes
+from ..sense.proc_files import read_number, read_pairs
 from .plan import ENOUGH, MOST
 
 WHOLE_TIMES = 3.0  # of what the baseline needed, a treatment that is no slower than that may take
@@ -147,7 +147,8 @@ def _room(cgroups: Cgroups) -> tuple[int, int]:
     """Bytes that can still be had, of how many: of the machine, or of a control group with less room, whose
     page cache is charged to it and given up when memory is wanted."""
     machine = psutil.virtual_memory()
-    limit, used = memory_limit_bytes(cgroups), memory_used_bytes(cgroups)
+    charged = groups_with(cgroups, "memory", "memory.current", "memory.usage_in_bytes")
+    limit, used = memory_limit_bytes(cgroups), read_number(charged[0]) if charged else None
     if limit is None or used is None:
         return machine.available, machine.total
     stats = groups_with(cgroups, "memory", "memory.stat", "memory.stat")

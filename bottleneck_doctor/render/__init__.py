@@ -8,7 +8,7 @@ if TYPE_CHECKING:  # importing only the names of the formats loads none of it
     from ..model.picture import Picture
     from ..model.report import Report
 
-DRAWN = ("html", "trace", "speedscope")  # formats with charts, written to files, not to a terminal
+DRAWN = ("html", "speedscope")  # formats with charts, written to files, not to a terminal
 FORMATS = ("terminal", "markdown", "json", *DRAWN)
 
 
@@ -29,13 +29,18 @@ def render(
         from ..model.codec import encode_report
 
         return encode_report(report).decode()
-    if format in DRAWN:
-        from ..model.picture import Picture, Timeline
-
-        return _drawn(report, format, picture or Picture(Timeline(report.run.duration_s)))
     from .compose import compose
     from .document import WHOLE, Lengths
 
+    if format in DRAWN:
+        from ..model.picture import Picture, Timeline
+        from .html import html_page
+        from .stacks import speedscope_file
+
+        drawn = picture or Picture(Timeline(report.run.duration_s))
+        if format == "speedscope":
+            return speedscope_file(report, drawn)
+        return html_page(compose(report, WHOLE), report, drawn)
     if format == "markdown":
         from .markdown import markdown_page
 
@@ -43,19 +48,3 @@ def render(
     from .terminal import terminal
 
     return terminal(compose(report, WHOLE if details else Lengths()), width, color, encoding)
-
-
-def _drawn(report: Report, format: str, picture: Picture) -> str:
-    if format == "html":
-        from .compose import compose
-        from .document import WHOLE
-        from .html import html_page
-
-        return html_page(compose(report, WHOLE), report, picture)
-    if format == "trace":
-        from .trace import trace
-
-        return trace(report, picture)
-    from .stacks import speedscope_file
-
-    return speedscope_file(report, picture)

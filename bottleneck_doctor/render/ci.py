@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from ..model.code import Location
-from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Checked, Gate, Judgement, Regression
+from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS, Gate, Regression
 from ..model.report import Remedy, Report
 from . import words
 from .compose import best_of, compose
@@ -54,24 +54,18 @@ def summary(gate: Gate, room_bytes: int = LARGEST_BYTES) -> str:
 def _rows(gate: Gate) -> str:
     """Each profile and threshold, and the baseline, as a row."""
     pairs = [(one, judgement) for one in gate.checked for judgement in one.outcome.judgements]
-    rows = [_row(one, judgement) for one, judgement in pairs[:MOST_ROWS]]
-    if gate.regression is not None:
-        rows.append(_regression_row(gate.regression))
+    rows = []
+    for one, judgement in pairs[:MOST_ROWS]:
+        value = measured(judgement) if judgement.status != CANNOT_SAY else f"cannot say: {judgement.why}"
+        failing = code(condition_text(judgement.condition))
+        rows.append((MARKS[judgement.status], cell(code(one.profile)), cell(failing), cell(markdown(value))))
+    if (regression := gate.regression) is not None:
+        fails = f"slower by more than {words.percent(regression.limit)}"
+        value = cell(markdown(moved(regression) or f"cannot say: {regression.why}"))
+        rows.append((MARKS[regression.status], "against the baseline", fails, value))
     drawn = table(("", "what", "fails when", "measured"), rows, numbers=False)
     more = len(pairs) - MOST_ROWS
     return f"{drawn}\n\n{words.counted(more, 'more row')}" if more > 0 else drawn
-
-
-def _row(one: Checked, judgement: Judgement) -> tuple[str, ...]:
-    value = measured(judgement) if judgement.status != CANNOT_SAY else f"cannot say: {judgement.why}"
-    failing = code(condition_text(judgement.condition))
-    return MARKS[judgement.status], cell(code(one.profile)), cell(failing), cell(markdown(value))
-
-
-def _regression_row(regression: Regression) -> tuple[str, ...]:
-    fails = f"slower by more than {words.percent(regression.limit)}"
-    value = moved(regression) or f"cannot say: {regression.why}"
-    return MARKS[regression.status], "against the baseline", fails, cell(markdown(value))
 
 
 def _noise_lines(regression: Regression | None) -> Iterator[str]:
@@ -79,20 +73,20 @@ def _noise_lines(regression: Regression | None) -> Iterator[str]:
     if regression is None:
         return
     texts = [regression_text(regression)] if regression.change is None else noise_text(regression)
-    lines = [*texts, *(f"careful: {said}" for said in careful(regression))]
-    yield "\n".join(f"- {markdown(line)}" for line in lines)
+    texts += [f"careful: {difference}" for difference in careful(regression)]
+    yield "\n".join(f"- {markdown(text)}" for text in texts)
 
 
 def _verdicts(gate: Gate) -> Iterator[str]:
     """What limits each run and what to change first; equal texts of repeats once."""
-    told: set[str] = set()
+    shown: set[str] = set()
     for one in gate.checked[:MOST_ROWS]:
         document = compose(one.report, LENGTHS)
-        said = f"{document.headline}: {document.summary}"
-        if said in told or len(told) == MOST_VERDICTS:
+        verdict = f"{document.headline}: {document.summary}"
+        if verdict in shown or len(shown) == MOST_VERDICTS:
             continue
-        told.add(said)
-        lines = [f"**{markdown(said)}** ({code(one.profile)})", ""]
+        shown.add(verdict)
+        lines = [f"**{markdown(verdict)}** ({code(one.profile)})", ""]
         for rank, block in enumerate(document.remedies, start=1):
             place = f" at {code(block.place)}" if block.place else ""
             lines.append(
@@ -106,21 +100,32 @@ SUITE = "bdoc check"
 
 def junit(gate: Gate, version: str) -> bytes:
     """One test suite: a test for each profile and condition, and one for the baseline. UTF-8."""
-    cases = [_condition(one, judgement) for one in gate.checked for judgement in one.outcome.judgements]
-    if gate.regression is not None:
-        cases.append(_baseline(gate.regression))
+    cases, duration_s = [], 0.0
+    for one in gate.checked:
+        took_s = one.report.run.duration_s
+        duration_s += took_s
+        for judgement in one.outcome.judgements:
+            origin = words.plain(judgement.condition.origin)
+            name = f"fails when {condition_text(judgement.condition)} ({origin})"
+            case = _case(name, words.plain(one.profile), f"{took_s:.3f}")
+            cases.append(_judged(case, judgement.status, judgement_text(judgement)))
+    if (regression := gate.regression) is not None:
+        name = f"fails when slower than the baseline by more than {words.percent(regression.limit)}"
+        case, text = _case(name, "baseline", "0"), regression_text(regression)
+        cases.append(_judged(case, regression.status, text, refused=regression.refused))
+        for difference in careful(regression):
+            ElementTree.SubElement(case, "system-out").text = f"careful: {difference}"
     counts = {
         "tests": len(cases),
         "failures": sum(case.find("failure") is not None for case in cases),
         "errors": sum(case.find("error") is not None for case in cases),
         "skipped": 0,
     }
-    suite = ElementTree.Element("testsuite", name=SUITE, time=_duration(gate.checked))
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(suites, "testsuite", name=SUITE, time=f"{duration_s:.3f}")
     suite.attrib.update({name: str(count) for name, count in counts.items()})
     suite.append(_properties(gate, version))
     suite.extend(cases)
-    suites = ElementTree.Element("testsuites")
-    suites.append(suite)
     ElementTree.indent(suites)
     return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
 
@@ -140,24 +145,8 @@ def _properties(gate: Gate, version: str) -> ElementTree.Element:
     return found
 
 
-def _condition(one: Checked, judgement: Judgement) -> ElementTree.Element:
-    origin = words.plain(judgement.condition.origin)
-    name = f"fails when {condition_text(judgement.condition)} ({origin})"
-    case = _case(name, one.profile, _duration([one]))
-    return _judged(case, judgement.status, judgement_text(judgement))
-
-
-def _baseline(regression: Regression) -> ElementTree.Element:
-    name = f"fails when slower than the baseline by more than {words.percent(regression.limit)}"
-    text = regression_text(regression)
-    case = _judged(_case(name, "baseline", "0"), regression.status, text, refused=regression.refused)
-    for said in careful(regression):
-        ElementTree.SubElement(case, "system-out").text = f"careful: {said}"
-    return case
-
-
 def _case(name: str, classname: str, time: str) -> ElementTree.Element:
-    return ElementTree.Element("testcase", name=name, classname=words.plain(classname), time=time)
+    return ElementTree.Element("testcase", name=name, classname=classname, time=time)
 
 
 def _judged(case: ElementTree.Element, status: int, text: str, refused: bool = False) -> ElementTree.Element:
@@ -172,20 +161,17 @@ def _judged(case: ElementTree.Element, status: int, text: str, refused: bool = F
     return case
 
 
-def _duration(checked: list[Checked]) -> str:
-    """How long the runs took together, in seconds."""
-    return f"{sum(one.report.run.duration_s for one in checked):.3f}"
-
-
 # GitHub shows ten of a kind for each step of a job and drops the rest without notice.
 MOST = 10
 LONGEST = 1000
 ADVICE = 3
 
 
-@dataclass(frozen=True)
-class Annotation:
-    """One mark. level: error, warning or notice. ``file`` is "" if no line of the workspace applies."""
+LEVELS = ("error", "warning", "notice")
+
+
+class Annotation(NamedTuple):
+    """One mark; ``file`` is "" if no line of the workspace applies."""
 
     level: str
     title: str
@@ -196,60 +182,40 @@ class Annotation:
 
 def github(gate: Gate, workspace: str) -> list[str]:
     """Workflow commands, errors first and at most ``MOST``; paths relative to ``workspace``."""
-    found = dict.fromkeys([*_regression(gate), *_conditions(gate, workspace), *_advice(gate, workspace)])
-    return [_command(one) for one in sorted(found, key=_gravity)[:MOST]]
+    found = list(dict.fromkeys([*_failures(gate, workspace), *_advice(gate, workspace)]))
+    return [_command(one) for one in sorted(found, key=lambda one: LEVELS.index(one.level))[:MOST]]
 
 
-def _gravity(annotation: Annotation) -> int:
-    return ("error", "warning", "notice").index(annotation.level)
-
-
-def _regression(gate: Gate) -> Iterator[Annotation]:
-    regression = gate.regression
-    if regression is None or regression.status == HOLDS:
-        return
-    level, title = (
-        ("error", "slower than the baseline")
-        if regression.status == EXCEEDED
-        else ("warning", "cannot say whether it is slower than the baseline")
-    )
-    yield Annotation(level, f"bdoc: {title}", regression_text(regression))
-
-
-def _conditions(gate: Gate, workspace: str) -> Iterator[Annotation]:
+def _failures(gate: Gate, workspace: str) -> Iterator[Annotation]:
     """A failed condition, at the line most to blame; one without a result, at no line."""
+    regression = gate.regression
+    if regression is not None and regression.status == EXCEEDED:
+        yield Annotation("error", "bdoc: slower than the baseline", regression_text(regression))
+    elif regression is not None and regression.status == CANNOT_SAY:
+        title = "bdoc: cannot say whether it is slower than the baseline"
+        yield Annotation("warning", title, regression_text(regression))
     for one in gate.checked:
+        name = f"{words.plain(one.profile)}: " if len(gate.checked) > 1 else ""
         for judgement in one.outcome.judgements:
-            text = f"{_whose(one, gate)}{judgement_text(judgement)}"
+            text = name + judgement_text(judgement)
             if judgement.status == EXCEEDED:
+                best = best_of(one.report)
+                text += f"\n{_remedy(best)}" if best else ""
                 title = f"bdoc: {condition_text(judgement.condition)}"
-                yield Annotation(
-                    "error", title, text + _best_remedy(one.report), *_blamed(one.report, workspace)
-                )
+                yield Annotation("error", title, text, *_blamed(one.report, workspace))
             elif judgement.status == CANNOT_SAY:
                 yield Annotation("warning", "bdoc: cannot say", text)
 
 
 def _advice(gate: Gate, workspace: str) -> Iterator[Annotation]:
     """The best remedies at their lines; if several repeats advise the same there, the first one's text."""
-    told: set[tuple[str, tuple[str, int]]] = set()
+    shown: set[tuple[str, tuple[str, int]]] = set()
     for one in gate.checked:
         for remedy in one.report.remedies[:ADVICE]:
-            if remedy.predicted_speedup.reach > 1:
-                place = _place(remedy.fix.location, one.report, workspace)
-                if place[0] and (remedy.id, place) not in told:
-                    told.add((remedy.id, place))
-                    title = f"bdoc: {words.plain(remedy.id)}"
-                    yield Annotation("notice", title, _remedy(remedy), *place)
-
-
-def _whose(one: Checked, gate: Gate) -> str:
-    return f"{words.plain(one.profile)}: " if len(gate.checked) > 1 else ""
-
-
-def _best_remedy(report: Report) -> str:
-    best = best_of(report)
-    return f"\n{_remedy(best)}" if best else ""
+            place = _place(remedy.fix.location, one.report, workspace)
+            if remedy.predicted_speedup.reach > 1 and place[0] and (remedy.id, place) not in shown:
+                shown.add((remedy.id, place))
+                yield Annotation("notice", f"bdoc: {words.plain(remedy.id)}", _remedy(remedy), *place)
 
 
 def _remedy(remedy: Remedy) -> str:
@@ -279,16 +245,13 @@ def _place(location: Location | None, report: Report, workspace: str) -> tuple[s
 def _command(annotation: Annotation) -> str:
     """``::error file=a.py,line=3,title=b::c``, with what would end a part escaped as GitHub reads it."""
     properties = [("file", annotation.file), ("line", str(annotation.line))] if annotation.file else []
-    said = ",".join(
-        f"{name}={_property(value)}" for name, value in [*properties, ("title", annotation.title)]
+    properties.append(("title", annotation.title))
+    before = ",".join(
+        f"{name}={_data(value).replace(':', '%3A').replace(',', '%2C')}" for name, value in properties
     )
     message = "\n".join(words.short(words.plain(line), LONGEST) for line in annotation.message.split("\n"))
-    return f"::{annotation.level} {said}::{_data(message)}"
+    return f"::{annotation.level} {before}::{_data(message)}"
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

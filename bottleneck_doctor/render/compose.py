@@ -7,17 +7,7 @@ import shlex
 
 from ..model.code import Location
 from ..model.derived import HotFunction, HotOperator
-from ..model.report import (
-    DeviceSummary,
-    Evidence,
-    Metric,
-    Remedy,
-    Report,
-    ReportedFinding,
-    RunSummary,
-    Verdict,
-)
-from ..model.run import Gap
+from ..model.report import DeviceSummary, Metric, Remedy, Report, ReportedFinding, RunSummary, Verdict
 from . import words
 from .document import (
     Bar,
@@ -43,8 +33,8 @@ def staircase(shown: list[Remedy]) -> str:
                 stairs.append((rank, reached))
     if len(stairs) < 2:
         return ""
-    said = [f"{'with ' if place else ''}{rank} {reached}" for place, (rank, reached) in enumerate(stairs)]
-    return f"together: {' → '.join(said)}"
+    texts = [f"{'with ' if place else ''}{rank} {reached}" for place, (rank, reached) in enumerate(stairs)]
+    return f"together: {' → '.join(texts)}"
 
 
 def best_of(report: Report | None) -> Remedy | None:
@@ -57,41 +47,40 @@ def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
     """Whether it adds nothing to those above it in the replay. False for remedies that were not replayed, and
     for those that shorten the run outside its steps."""
     above = remedies[: remedies.index(remedy)] if remedy in remedies else []
-    said = remedy.predicted_speedup
-    replayed = remedy.scope == "step" and said.likely is not None and said.likely > 1
+    likely = remedy.predicted_speedup.likely
+    replayed = remedy.scope == "step" and likely is not None and likely > 1
     return replayed and remedy.combined_speedup is None and any(one.combined_speedup for one in above)
 
 
 INSTALLED = re.compile(r"^/.*/(?:site|dist)-packages/|^/.*/lib(?:64)?/(?=python3\.)")
 ROLES = {"trainer": "the training thread", "worker": "the workers", "other": "other threads"}
-# Shares of a function's samples: 20 samples distinguish these from a half (chosen).
+# Of a function's samples. Where half are on a core, 16 or more of 20 are so once in 170 times (binomial).
 AWAKE = 0.8
 ASLEEP = 0.2
 
 
-def compose_functions(functions: list[HotFunction], cwd: str, longest: int, least: float) -> Hottest:
+def _functions(functions: list[HotFunction], cwd: str, longest: int, least: float) -> Hottest:
     """Functions with their own share, which is ``least`` or more, and the share with all that they call."""
     taken = {one.role: one.n for one in functions}
-    said = [
+    texts = [
         f"{words.counted(n, 'sample')} of {ROLES.get(role, words.plain(role))}" for role, n in taken.items()
     ]
-    rows = [_function(one, cwd) for one in functions[:longest] if one.own_share >= least]
-    return Hottest(", ".join(said), rows, len(functions) - len(rows))
+    rows = [
+        HotRow(
+            words.percent(one.own_share),
+            words.percent(one.total_share),
+            words.plain(one.function) + (" (worker)" if one.role == "worker" else ""),
+            place(one.location, cwd),
+            one.own_share,
+            _state(one.on_cpu_share),
+        )
+        for one in functions[:longest]
+        if one.own_share >= least
+    ]
+    return Hottest(", ".join(texts), rows, len(functions) - len(rows))
 
 
-def _function(one: HotFunction, cwd: str) -> HotRow:
-    role = " (worker)" if one.role == "worker" else ""
-    name = words.plain(one.function) + role
-    return HotRow(
-        words.percent(one.own_share),
-        words.percent(one.total_share),
-        name,
-        place(one.location, cwd),
-        state(one.on_cpu_share),
-    )
-
-
-def state(on_cpu_share: float | None) -> str:
+def _state(on_cpu_share: float | None) -> str:
     """``on CPU``, ``blocked``, ``mixed, 40 % on CPU``; empty where it was not seen."""
     if on_cpu_share is None:
         return ""
@@ -100,7 +89,7 @@ def state(on_cpu_share: float | None) -> str:
     return "on CPU" if on_cpu_share >= AWAKE else "blocked"
 
 
-def compose_operators(operators: list[HotOperator], longest: int, least: float) -> Hottest:
+def _operators(operators: list[HotOperator], longest: int, least: float) -> Hottest:
     """Operators with their share of all operators' own time, and that time: the accelerator's, where it
     computed them, else the CPU's."""
     device = any(one.self_device_s for one in operators)
@@ -112,6 +101,7 @@ def compose_operators(operators: list[HotOperator], longest: int, least: float) 
             words.seconds(taken),
             words.plain(one.name),
             f"{words.count(one.calls)} {'call' if one.calls == 1 else 'calls'}",
+            one.share,
         )
         for one, taken in list(zip(operators, times, strict=True))[:longest]
         if one.share >= least
@@ -119,7 +109,7 @@ def compose_operators(operators: list[HotOperator], longest: int, least: float) 
     return Hottest(f"{whose} in one profiled step, {whole} in all", rows, len(operators) - len(rows))
 
 
-def compose_environment(environment: dict[str, str | float | None], longest: int) -> list[tuple[str, str]]:
+def _environment(environment: dict[str, str | float | None], longest: int) -> list[tuple[str, str]]:
     """Name and value of the entries that have one."""
     known = [(name, value) for name, value in environment.items() if value is not None]
     return [
@@ -170,17 +160,30 @@ def compose(report: Report, lengths: Lengths) -> Document:
         more_remedies=len(remedies[lengths.remedies :]),
         together=staircase(remedies[: lengths.remedies]),
         warnings=[_remedy(remedy, report, lengths, rank) for rank, remedy in enumerate(harms)],
-        gaps=[_gap(gap) for gap in report.quality.gaps[: lengths.gaps]],
+        gaps=[
+            f"{words.plain(gap.what)}: {words.plain(gap.why)}"
+            + (f" ({words.plain(gap.do)})" if gap.do else "")
+            for gap in report.quality.gaps[: lengths.gaps]
+        ],
         more_gaps=len(report.quality.gaps[lengths.gaps :]),
         unexamined=(
             f"{words.counted(len(report.abstentions), 'finding')} not examined" if report.abstentions else ""
         ),
         watching=_watching(report),
-        metrics=[_metric_row(name, metric) for name, metric in report.metrics.items()][: lengths.metrics],
-        functions=compose_functions(users, cwd, lengths.functions, lengths.least),
-        libraries=compose_functions(foreign, cwd, lengths.libraries, lengths.least),
-        operators=compose_operators(report.operators, lengths.operators, lengths.least),
-        environment=compose_environment(report.environment, lengths.environment),
+        metrics=[
+            MetricRow(
+                words.plain(name),
+                words.quantity(name, one.value, one.unit),
+                _interval(name, one).strip(" ()") if one.value is not None else "",
+                words.count(one.n) if one.n else "",
+                words.plain(one.source),
+            )
+            for name, one in report.metrics.items()
+        ][: lengths.metrics],
+        functions=_functions(users, cwd, lengths.functions, lengths.least),
+        libraries=_functions(foreign, cwd, lengths.libraries, lengths.least),
+        operators=_operators(report.operators, lengths.operators, lengths.least),
+        environment=_environment(report.environment, lengths.environment),
         device=_device(report.device),
         ledger=_bars([(one.part, one.share, one.s) for one in report.ledger], lengths.ledger),
         one_step="an evaluation step" if report.budget_of == "evaluation" else "a step",
@@ -201,7 +204,8 @@ def _circumstances(report: Report) -> list[str]:
     run = report.run
     unused, other = report.environment.get("device") == "cpu", report.device is not None
     facts = [words.seconds(run.duration_s), *machine_facts(run, unused, other)]
-    facts += [] if run.torch else ["no torch seen"]
+    if not run.torch:
+        facts.append("no torch seen")
     if run.stopped_by:
         facts.append(f"stopped by {words.plain(run.stopped_by)}")
     elif run.exit_status:
@@ -223,22 +227,22 @@ def machine_facts(run: RunSummary, unused: bool = False, other: bool = False) ->
 
 def _grounds(verdict: Verdict) -> list[str]:
     """The cause by its id, how sure that is, and what each resource made infinitely fast would gain."""
-    said = [] if verdict.cause == "none" else [words.plain(verdict.cause)]
-    said.append(f"{words.plain(verdict.confidence)} confidence")
+    texts = [] if verdict.cause == "none" else [words.plain(verdict.cause)]
+    texts.append(f"{words.plain(verdict.confidence)} confidence")
     if verdict.runner_up:
-        said.append(f"close behind: {RESOURCES.get(verdict.runner_up, words.plain(verdict.runner_up))}")
+        texts.append(f"close behind: {RESOURCES.get(verdict.runner_up, words.plain(verdict.runner_up))}")
     known = [(value, name) for name, value in verdict.gain.items() if value is not None]
     known.sort(key=lambda pair: -pair[0])
     gains = [f"{RESOURCES.get(name, words.plain(name))} {words.gain(value)}" for value, name in known]
-    return [*said, f"upper bound if removed: {', '.join(gains)}"] if gains else said
+    return [*texts, f"upper bound if removed: {', '.join(gains)}"] if gains else texts
 
 
 def _device(device: DeviceSummary | None) -> str:
     """The accelerator's name, and each number after its label."""
     if device is None:
         return ""
-    told = (f"{words.plain(one.text)} {words.quantity(one.metric, one.value)}" for one in device.told)
-    return " · ".join([words.plain(device.name), *told])
+    numbers = (f"{words.plain(one.text)} {words.quantity(one.metric, one.value)}" for one in device.told)
+    return " · ".join([words.plain(device.name), *numbers])
 
 
 def _step(report: Report) -> str:
@@ -270,34 +274,24 @@ def _bars(parts: list[tuple[str, float, float]], longest: int) -> list[Bar]:
 def _phases(report: Report, longest: int) -> list[str]:
     if len(report.phases) < 2:
         return []
-    said = [
+    texts = [
         f"steps {words.count(phase.from_step)}–{words.count(phase.to_step)}: "
         f"{BOUNDS.get(phase.verdict.bound, words.plain(phase.verdict.bound))}, {words.plain(phase.label)}"
         for phase in report.phases[:longest]
     ]
-    rest = len(report.phases) - len(said)
-    return [*said, f"{words.counted(rest, 'more phase')}"] if rest else said
+    rest = len(report.phases) - len(texts)
+    return [*texts, f"{words.counted(rest, 'more phase')}"] if rest else texts
 
 
 def _finding(finding: ReportedFinding, report: Report, lengths: Lengths) -> FindingBlock:
-    points = [
-        EvidenceLine(
-            words.plain(evidence.text),
-            _number(evidence, report),
-            words.plain(evidence.metric),
-            words.plain(evidence.source),
-        )
-        for evidence in finding.evidence[: lengths.points]
-    ]
+    points = []
+    for one in finding.evidence[: lengths.points]:
+        number, metric = "", report.metrics.get(one.metric)
+        if one.value is not None and f"{one.metric}=" not in one.text:  # else the text has it
+            number = words.quantity(one.metric, one.value, metric.unit if metric else "")
+        texts = (words.plain(one.text), number, words.plain(one.metric), words.plain(one.source))
+        points.append(EvidenceLine(*texts))
     return FindingBlock(words.plain(finding.id), place(finding.location, report.run.cwd), points)
-
-
-def _number(evidence: Evidence, report: Report) -> str:
-    """The number behind the text; "" when the text itself contains ``name=number``."""
-    if evidence.value is None or f"{evidence.metric}=" in evidence.text:
-        return ""
-    metric = report.metrics.get(evidence.metric)
-    return words.quantity(evidence.metric, evidence.value, metric.unit if metric else "")
 
 
 def _remedy(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> RemedyBlock:
@@ -326,21 +320,15 @@ def _remedy(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Reme
     )
 
 
-def _gap(gap: Gap) -> str:
-    said = f"{words.plain(gap.what)}: {words.plain(gap.why)}"
-    return f"{said} ({words.plain(gap.do)})" if gap.do else said
-
-
 def _watching(report: Report) -> str:
     quality, overhead = report.quality, report.quality.overhead
     steps = words.counted(quality.steady_steps, "steady step")
-    steps += (
-        f", {words.counted(quality.warmup_steps, 'warm-up step')} excluded" if quality.warmup_steps else ""
-    )
-    cost = "overhead not measured"
+    if quality.warmup_steps:
+        steps += f", {words.counted(quality.warmup_steps, 'warm-up step')} excluded"
     if overhead.within_s is not None and overhead.around_s is not None:
         within, around = words.seconds(overhead.within_s), words.seconds(overhead.around_s)
         return f"{steps} · overhead: {within} while it trained, {around} before and after"
+    cost = "overhead not measured"
     if overhead.share_of_step is not None:
         cost = f"overhead: {words.percent(overhead.share_of_step)} of step time"
         if overhead.agent_s_per_step is not None:
@@ -348,10 +336,3 @@ def _watching(report: Report) -> str:
     if overhead.supervisor_cpu_share is not None:
         cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
     return f"{steps} · {cost}"
-
-
-def _metric_row(name: str, metric: Metric) -> MetricRow:
-    value = words.quantity(name, metric.value, metric.unit)
-    interval = _interval(name, metric).strip(" ()") if metric.value is not None else ""
-    n = words.count(metric.n) if metric.n else ""
-    return MetricRow(words.plain(name), value, interval, n, words.plain(metric.source))

@@ -93,13 +93,14 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class HotRow:
-    """One function or operator: its own share, and in ``beside`` its second share or time; ``state`` is
-    whether it was on a core or blocked, if sampled."""
+    """One function or operator: its own share, also as a number; ``second`` is its share with callees, or its
+    time; ``state`` is whether it was on a core or blocked, if sampled."""
 
     own: str
-    beside: str
+    second: str
     name: str
     place: str
+    share: float
     state: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Draws the tables of ``bdoc fleet`` for a terminal and as a page."""
+"""Draws the tables of ``bdoc fleet`` for a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .terminal import Sheet
 GAP = 2
 LEAST_NAME = 8  # columns; on a terminal too narrow for it, rows wrap
 MOST_ROWS = 1000  # of a query's answer on a terminal
-LONGEST = 400  # of a job's name on a page
 JUDGED = (
     ("saving", "with a predicted saving"),
     ("healthy", "healthy"),
@@ -27,34 +26,30 @@ JUDGED = (
 
 @dataclass(frozen=True)
 class FleetTable:
-    """One question's table: numbers first, names last; ``said`` is a note, or the text if without rows."""
+    """One question's table: numbers first, then names; ``note`` stands next to the title."""
 
-    id: str
     title: str
-    heads: tuple[str, ...] = ()
-    rows: Sequence[tuple[str, ...]] = ()
-    said: str = ""
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    note: str = ""
     names: int = 1  # of the columns, the last
 
 
 def render_fleet(
     fleet: Fleet, format: str, *, width: int | None = None, color: bool = False, encoding: str = "utf-8"
 ) -> str:
-    """All answers for a terminal, as json or as a page of HTML."""
+    """All answers for a terminal, or as json."""
     if format == "json":
         from ..model.codec import encode_report
 
         return encode_report(fleet).decode()
-    answers = list(_answers(fleet))
-    grounds = list(_grounds(fleet))
-    if format == "html":
-        return _page(fleet, grounds, answers)
     sheet = Sheet(width, color, encoding)
-    sheet.line(("bdoc fleet", "bold"), f" · {grounds[0]}")
-    for line in grounds[1:]:
+    first, *grounds = _grounds(fleet)
+    sheet.line(("bdoc fleet", "bold"), f" · {first}")
+    for line in grounds:
         sheet.line((line, "dim"), indent=2)
-    for one in answers:
-        sheet.heading((one.title, "bold"), (f"  {one.said}" if one.said else "", "dim"))
+    for one in _answers(fleet):
+        sheet.heading((one.title, "bold"), (f"  {one.note}" if one.note else "", "dim"))
         draw_table(sheet, one.heads, one.rows, one.names)
     return sheet.drawn()
 
@@ -67,14 +62,13 @@ def draw_table(sheet: Sheet, heads: Sequence[str], rows: Sequence[Sequence[str]]
     room = max(LEAST_NAME, sheet.width - GAP - sum(widths[:-1]) - GAP * (len(widths) - 1))
     for place, row in enumerate([heads, *rows]):
         cells = [
-            _cell(sheet.fit(cell), widths[at], at >= len(row) - names) for at, cell in enumerate(row[:-1])
+            set_cell_size(cell, widths[at])
+            if at >= len(row) - names
+            else " " * (widths[at] - cell_len(cell)) + cell
+            for at, cell in enumerate(map(sheet.fit, row[:-1]))
         ]
         text = (" " * GAP).join([*cells, words.short(row[-1], room)])
         sheet.line((text, "dim" if place == 0 else ""), indent=GAP)
-
-
-def _cell(text: str, width: int, name: bool) -> str:
-    return set_cell_size(text, width) if name else " " * (width - cell_len(text)) + text
 
 
 def render_rows(
@@ -97,14 +91,11 @@ def render_rows(
 
 def _grounds(fleet: Fleet) -> Iterator[str]:
     totals = fleet.totals
-    what = [
-        words.counted(totals.runs, "run"),
-        words.counted(totals.jobs, "job"),
-        words.counted(totals.nodes, "node"),
-    ]
-    yield " · ".join([*what, f"{_day(totals.first)} to {_day(totals.last)}"])
+    counts = ((totals.runs, "run"), (totals.jobs, "job"), (totals.nodes, "node"))
+    days = f"{_day(totals.first)} to {_day(totals.last)}"
+    yield " · ".join([*(words.counted(count, name) for count, name in counts), days])
     yield f"{_hours(totals.taken)}, of which the best remedy of each run would save {_hours(totals.wasted)}"
-    yield "runs: " + ", ".join(f"{words.count(getattr(totals, name))} {said}" for name, said in JUDGED)
+    yield "runs: " + ", ".join(f"{words.count(getattr(totals, name))} {text}" for name, text in JUDGED)
     if totals.repeated:
         yield f"{words.counted(totals.repeated, 'report')} of runs that another file holds too, left out"
 
@@ -112,48 +103,32 @@ def _grounds(fleet: Fleet) -> Iterator[str]:
 def _answers(fleet: Fleet) -> Iterator[FleetTable]:
     gpu = fleet.totals.taken.gpu > 0
     spent = ("core-hours", "GPU-hours") if gpu else ("core-hours",)
-    none = "nothing with a number"
-    heads = (*spent, "share", "runs", "cause")
-    yield _table(
-        "causes", "wasted, by cause", heads, [(*_waste(one, gpu), one.cause) for one in fleet.causes], none
-    )
+    causes = [(*_waste(one, gpu), one.cause) for one in fleet.causes]
     jobs = [(*_waste(one, gpu), words.plain(one.cause), words.plain(one.job or "")) for one in fleet.jobs]
-    yield _table("jobs", "wasted, by job", (*heads, "job"), jobs, none, names=2)
     saved = [
         (*_both(one.saved, gpu), words.count(one.runs), words.count(one.bounded), words.plain(one.remedy),
          words.plain(one.finding))
         for one in fleet.remedies
     ]  # fmt: skip
-    heads = (*spent, "runs", "bounds", "remedy", "cures")
-    yield _table("remedies", "the one remedy that would save most", heads, saved, none, names=2)
-    yield from _moved(fleet)
-    if fleet.refused_files:
-        title = f"{words.counted(fleet.refused_files, 'file')} could not be read"
-        lines = [(words.plain(one.why), words.plain(one.file)) for one in fleet.refused]
-        yield FleetTable("refused", title, ("why", "file"), lines, names=2)
-
-
-def _moved(fleet: Fleet) -> Iterator[FleetTable]:
+    heads = (*spent, "share", "runs", "cause")
+    for title, columns, rows, names in (
+        ("wasted, by cause", heads, causes, 1),
+        ("wasted, by job", (*heads, "job"), jobs, 2),
+        ("the one remedy that would save most", (*spent, "runs", "bounds", "remedy", "cures"), saved, 2),
+    ):
+        yield FleetTable(title, columns, rows, "" if rows else "nothing with a number", names)
     slowed = [
         (words.change(one.change), words.change(one.low), words.seconds(one.before_s),
          words.seconds(one.after_s), f"{one.runs_before} + {one.runs_after}", words.plain(one.job))
         for one in fleet.slowed
     ]  # fmt: skip
-    compared = f"{words.counted(fleet.jobs_compared, 'job')} compared"
     heads = ("step time", "at least", "before", "after", "runs", "job")
-    yield FleetTable(
-        "slowed",
-        f"slower since {_day(fleet.since)}",
-        heads,
-        slowed,
-        compared if slowed else f"none of {compared}",
-    )
-
-
-def _table(
-    id: str, title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], none: str, names: int = 1
-) -> FleetTable:
-    return FleetTable(id, title, heads, rows, "" if rows else none, names)
+    compared = f"{'' if slowed else 'none of '}{words.counted(fleet.jobs_compared, 'job')} compared"
+    yield FleetTable(f"slower since {_day(fleet.since)}", heads, slowed, compared)
+    if fleet.refused_files:
+        title = f"{words.counted(fleet.refused_files, 'file')} could not be read"
+        refused = [(words.plain(one.why), words.plain(one.file)) for one in fleet.refused]
+        yield FleetTable(title, ("why", "file"), refused, names=2)
 
 
 def _waste(one: Wasted, gpu: bool) -> tuple[str, ...]:
@@ -172,10 +147,3 @@ def _hours(hours: Hours) -> str:
 
 def _day(instant: str | None) -> str:
     return words.plain(instant or words.UNKNOWN)[:10]
-
-
-def _page(fleet: Fleet, grounds: list[str], answers: list[FleetTable]) -> str:
-    from .page import page, templates
-
-    body = templates().get_template("fleet.html.j2").render(grounds=grounds, answers=answers, longest=LONGEST)
-    return page(f"fleet: {words.counted(fleet.totals.runs, 'run')}", body, {})

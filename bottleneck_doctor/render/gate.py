@@ -18,7 +18,7 @@ from ..model.gate import (
     Regression,
 )
 from ..model.loops import LATE_FOR, SlowRank
-from ..model.report import Metric, Verdict
+from ..model.report import Verdict
 from . import words
 from .glossary import BOUNDS
 
@@ -67,12 +67,12 @@ def measured(judgement: Judgement) -> str:
     """The value, its interval and the number of steps behind it."""
     if judgement.value is None:
         return "not measured"
-    said = words.exact(judgement.value, judgement.condition.threshold)
+    value = words.exact(judgement.value, judgement.condition.threshold)
     facts = []
     if judgement.low is not None and judgement.high is not None:
         facts.append(f"90 % interval {words.exact(judgement.low)}–{words.exact(judgement.high)}")
     facts += [f"n = {words.count(judgement.n)}"] if judgement.n else []
-    return f"{said} ({', '.join(facts)})" if facts else said
+    return f"{value} ({', '.join(facts)})" if facts else value
 
 
 def regression_text(regression: Regression) -> str:
@@ -101,12 +101,12 @@ def noise_text(regression: Regression) -> list[str]:
     """How many runs, by how much unchanged ones differ, and what other programs cost them."""
     runs = f"{words.counted(regression.base_runs, 'run')} against {words.count(regression.new_runs)}"
     differ = "are taken to differ" if regression.assumed else "differ"
-    said = [runs, f"unchanged runs {differ} by {words.percent(regression.noise)}"]
+    texts = [runs, f"unchanged runs {differ} by {words.percent(regression.noise)}"]
     shares = (regression.base_contended or 0.0, regression.new_contended or 0.0)
     if max(shares) >= WORTH_SAYING:
         lost = " and ".join(map(words.percent, shares))
-        said.append(f"other programs on the machine cost {lost} of it, not counted")
-    return said
+        texts.append(f"other programs on the machine cost {lost} of it, not counted")
+    return texts
 
 
 def careful(regression: Regression) -> list[str]:
@@ -145,7 +145,7 @@ def comparison_text(comparison: Comparison, encoding: str = "utf-8") -> str:
     before, after = _verdict(comparison.base), _verdict(comparison.new)
     verdict = f"still {after}" if before == after else f"{before} → {after}"
     lines = [verdict, ""]
-    rows = [_row(move) for move in sorted(comparison.moves, key=_weight)]
+    rows = [_row(move) for move in sorted(comparison.moves, key=lambda move: list(KINDS).index(move.kind))]
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(4)]
     lines += ["  ".join(map(str.ljust, row, [*widths, 0])) for row in rows]
     changes = [f"gone: {words.plain(', '.join(comparison.gone))}"] if comparison.gone else []
@@ -170,17 +170,11 @@ def _verdict(verdict: Verdict) -> str:
 
 
 def _row(move: Move) -> tuple[str, str, str, str, str]:
-    return (
-        words.plain(move.metric),
-        _value(move.metric, move.base),
-        "→ " + _value(move.metric, move.new),
-        _change(move),
-        KINDS[move.kind],
+    before, after = (
+        words.quantity(move.metric, one.value if one else None, one.unit if one else "")
+        for one in (move.base, move.new)
     )
-
-
-def _value(name: str, metric: Metric | None) -> str:
-    return words.quantity(name, metric.value if metric else None, metric.unit if metric else "")
+    return words.plain(move.metric), before, f"→ {after}", _change(move), KINDS[move.kind]
 
 
 def _change(move: Move) -> str:
@@ -190,10 +184,6 @@ def _change(move: Move) -> str:
     if move.metric.endswith(("_fraction", "_share")):
         return words.points(move.delta)
     return words.change(move.delta / move.base.value) if move.base.value else ""
-
-
-def _weight(move: Move) -> int:
-    return list(KINDS).index(move.kind)
 
 
 LATE_AT_MOST = 8  # lines: more late ranks than that are counted
@@ -215,8 +205,7 @@ def late_text(one: SlowRank) -> str:
     """The rank, how late it is, and what most of that time went into."""
     beyond, part = words.seconds(one.beyond_s), words.seconds(one.part_s)
     where = f"rank {one.rank.rank} on {words.plain(one.rank.host)}"
-    others = one.rank.foreign_cores
-    beside = (
-        f", where others keep {words.count(others)} cores busy" if one.cause == "cores" and others else ""
-    )
-    return f"{where} comes {beyond} a step after the median rank: {part} of it {LATE_FOR[one.cause]}{beside}"
+    others, busy = one.rank.foreign_cores, ""
+    if one.cause == "cores" and others:
+        busy = f", where others keep {words.count(others)} cores busy"
+    return f"{where} comes {beyond} a step after the median rank: {part} of it {LATE_FOR[one.cause]}{busy}"

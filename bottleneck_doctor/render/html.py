@@ -69,27 +69,26 @@ class Table:
 
 @dataclass(frozen=True)
 class PageContext:
-    """The template's variables other than the document."""
+    """The template's variables other than the document; without ``charts`` it shows no place for any."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None
     flat: str = ""
     marks: list[str] = field(default_factory=list)
     lanes: Table | None = None
-    lanes_said: str = ""
+    lanes_text: str = ""
     legend: list[tuple[str, list[tuple[str, str, float]]]] = field(default_factory=list)
     stairs: Table | None = None
     ranks: Table | None = None
-    ranks_said: str = ""
-    own: dict[str, list[float]] = field(default_factory=dict)
+    ranks_text: str = ""
     stacks: dict[str, str] = field(default_factory=dict)  # figure: its title
     charts: bool = True
 
 
-def html_page(document: Document, report: Report, picture: Picture | None, charts: bool = True) -> str:
-    """The document as one self-contained HTML page, with what can be drawn of the run. Without ``charts``,
-    which take a library of 5 MB, it is small enough to be kept in a notebook."""
-    shown = show(report, picture) if charts else PageContext(own=own_shares(report), charts=False)
+def html_page(document: Document, report: Report, picture: Picture | None) -> str:
+    """The document as one self-contained HTML page, with what can be drawn of the run. Without a ``picture``
+    it has no charts, which take a library of 5 MB, and is small enough to be kept in a notebook."""
+    shown = show(report, picture) if picture is not None else PageContext(charts=False)
     title = words.short(f"{document.headline}: {document.command}", LONGEST_TITLE)
     return page(f"{title} · bdoc", html_body(document, shown), shown.figures)
 
@@ -97,83 +96,53 @@ def html_page(document: Document, report: Report, picture: Picture | None, chart
 def html_body(document: Document, shown: PageContext) -> str:
     """The body of the page, every string of it escaped."""
     template = templates().get_template("report.html.j2")
-    return template.render(
-        document=document, shown=shown, part_color=_part_color, apply=APPLY, capital=words.capital
-    )
+    colors = {part: f"var(--{color})" for part, color in PARTS.items()}
+    return template.render(document=document, shown=shown, colors=colors, apply=APPLY, capital=words.capital)
 
 
-def show(report: Report, picture: Picture | None) -> PageContext:
+def show(report: Report, picture: Picture) -> PageContext:
     """The figures that there are, and their numbers as tables."""
-    lanes = picture.lanes if picture and picture.lanes and _has_length(picture.lanes) else None
-    timeline = timeline_figure(_with_lanes(picture.timeline, lanes)) if picture else None
-    stairs = staircase_figure(report.remedies)
-    ranks = picture.ranks if picture else None
-    roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths} if picture else {}
+    lanes, ranks = picture.lanes, picture.ranks
+    if lanes and not (words.drawn(lanes.end_s - lanes.begin_s) or 0.0) > 0:
+        lanes = None
+    # The timeline has a mark on the steps that the lanes draw.
+    marks = [Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")] if lanes else []
+    roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths}
     drawn = {
         **{name: stacks_figure(one, report.run.cwd) for name, one in roles.items()},
-        "staircase": stairs,
-        "timeline": timeline,
+        "staircase": staircase_figure(report.remedies),
+        "timeline": timeline_figure(replace(picture.timeline, marks=[*picture.timeline.marks, *marks])),
         "lanes": lanes_figure(lanes) if lanes else None,
         "ranks": ranks_figure(ranks) if ranks else None,
     }
     return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
-        timeline_table(picture.timeline) if picture and timeline else None,
-        flat_told(picture.timeline) if picture else "",
-        marks_told(picture.timeline.marks) if picture else [],
+        timeline_table(picture.timeline) if drawn["timeline"] else None,
+        flat_words(picture.timeline),
+        mark_lines(picture.timeline.marks),
         lanes_table(lanes) if lanes else None,
         lanes_words(lanes, report) if lanes else "",
         legend(lanes) if lanes else [],
-        staircase_table(report.remedies) if stairs else None,
+        staircase_table(report.remedies) if drawn["staircase"] else None,
         ranks_table(ranks) if ranks else None,
         ranks_words(ranks) if ranks else "",
-        own_shares(report),
         {name: words.capital(ROLES.get(one.role, words.plain(one.role))) for name, one in roles.items()},
-    )
-
-
-def own_shares(report: Report) -> dict[str, list[float]]:
-    """The lengths of the bars in the tables."""
-    return {
-        "functions": [one.own_share for one in report.functions if one.users],
-        "libraries": [one.own_share for one in report.functions if not one.users],
-        "operators": [one.share for one in report.operators],
-    }
-
-
-def _has_length(lanes: Lanes) -> bool:
-    return (words.drawn(lanes.end_s - lanes.begin_s) or 0.0) > 0
-
-
-def _with_lanes(timeline: Timeline, lanes: Lanes | None) -> Timeline:
-    """The timeline, with a mark on the steps that the lanes draw."""
-    if lanes is None:
-        return timeline
-    return replace(
-        timeline, marks=[*timeline.marks, Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")]
     )
 
 
 def lanes_words(lanes: Lanes, report: Report) -> str:
     """How many steps are drawn, and whether they wait as all steps do."""
     length = words.seconds(lanes.end_s - lanes.begin_s)
-    said = (
+    text = (
         f"{words.counted(lanes.steps, 'consecutive step')}, {length} of the run. "
         f"In these the loop waited for batches {words.percent(lanes.wait_share)} of the time"
     )
     metric = report.metrics.get("data_wait_fraction")
     if metric is None or metric.value is None:
-        return f"{said}."
+        return f"{text}."
     alike = abs(lanes.wait_share - metric.value) <= TYPICAL
-    whole = words.percent(metric.value)
-    return (
-        f"{said}, over all steady steps {whole}: "
-        f"these steps are {'typical' if alike else 'not typical, read them with care'}."
-    )
-
-
-def _part_color(part: str) -> str:
-    return f"var(--{PARTS.get(part, 'unseen')})"
+    typical = "typical" if alike else "not typical, read them with care"
+    return f"{text}, over all steady steps {words.percent(metric.value)}: these steps are {typical}."
 
 
 def timeline_table(timeline: Timeline) -> Table:
@@ -191,42 +160,37 @@ def timeline_table(timeline: Timeline) -> Table:
             counts[part] += 1
         if any(counts):
             means = zip(sums, counts, strict=True)
-            told = [words.quantity(curve.name, total / count) if count else "" for total, count in means]
+            cells = [words.quantity(curve.name, total / count) if count else "" for total, count in means]
             names = [plot_words((curve.group, unit_of(curve.name))), curve_words(curve)]
-            rows.append([": ".join(filter(None, names)), *told])
+            rows.append([": ".join(filter(None, names)), *cells])
     return Table(["", *heads], rows)
 
 
-def flat_told(timeline: Timeline) -> str:
+def flat_words(timeline: Timeline) -> str:
     """The plots that are not drawn because all their values are zero."""
     names = [plot_words(plot) for plot, curves in plots_of(timeline).items() if flat(curves)]
     return f"Zero all along, and not drawn: {', '.join(names)}." if names else ""
 
 
-def marks_told(marks: list[Mark]) -> list[str]:
+def mark_lines(marks: list[Mark]) -> list[str]:
     """A text for each of the first marks; the rest is counted."""
-    said = [mark_words(mark) for mark in marks[:MOST_MARKS]]
-    rest = len(marks) - len(said)
-    return [*said, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else said
+    text = [mark_words(mark) for mark in marks[:MOST_MARKS]]
+    rest = len(marks) - len(text)
+    return [*text, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else text
 
 
 def lanes_table(lanes: Lanes) -> Table:
     """Each lane's time by kind, and its share of the time shown."""
-    names, kinds = lane_names(lanes), kinds_in(lanes)
-    whole = lanes.end_s - lanes.begin_s
+    kinds, whole_s = kinds_in(lanes), lanes.end_s - lanes.begin_s
     sums: dict[tuple[int, str], float] = {}
     for lane, length_s, what in zip(lanes.pieces.lane, lanes.pieces.length_s, lanes.pieces.what, strict=True):
         sums[lane, what] = sums.get((lane, what), 0.0) + length_s
+    shares = {at: f"{words.seconds(sum_s)} ({words.percent(sum_s / whole_s)})" for at, sum_s in sums.items()}
     rows = [
-        [name, *(_sum(sums.get((lane, kind)), whole) for kind in kinds)] for lane, name in enumerate(names)
+        [name, *(shares.get((lane, kind), "") for kind in kinds)]
+        for lane, name in enumerate(lane_names(lanes))
     ]
     return Table(["", *(called(kind)[0] for kind in kinds)], rows)
-
-
-def _sum(length_s: float | None, whole_s: float) -> str:
-    if length_s is None or not whole_s > 0:
-        return ""
-    return f"{words.seconds(length_s)} ({words.percent(length_s / whole_s)})"
 
 
 def staircase_table(remedies: list[Remedy]) -> Table:
@@ -244,12 +208,12 @@ def staircase_table(remedies: list[Remedy]) -> Table:
 
 def ranks_words(ranks: RankMap) -> str:
     """What is drawn, and what is not."""
-    said = "Time outside of exchanges, over the median rank's in the same steps: all wait for who is late"
+    text = "Time outside of exchanges, over the median rank's in the same steps: all wait for who is late"
     if any(one is None for row in ranks.ratio for one in row):
-        said += ". White: steps that were set aside"
+        text += ". White: steps that were set aside"
     if ranks.left_out:
-        said += f". {words.counted(ranks.left_out, 'more rank')} nearer to the median"
-    return f"{said}."
+        text += f". {words.counted(ranks.left_out, 'more rank')} nearer to the median"
+    return f"{text}."
 
 
 def ranks_table(ranks: RankMap) -> Table:

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from . import words
-from .document import Document, Hottest, RemedyBlock
+from .document import Bar, Document, Hottest, RemedyBlock
 from .words import code, markdown
 
 TEXTS = ("part", "metric", "source", "function", "operator", "what", "")
-
-
-def hottest(document: Document) -> Iterator[str]:
-    """A section for each kind of row that there is; what is long stays folded."""
-    yield _rows("Where Python was seen", document.functions, ("own", "with calls", "function", ""))
-    yield _rows("Where in libraries", document.libraries, ("own", "with calls", "function", ""))
-    yield _rows("Operators", document.operators, ("own", "time", "operator", ""))
-    if document.environment:
-        rows = [(markdown(name), markdown(value)) for name, value in document.environment]
-        yield folded("Environment", table(("what", ""), rows))
 
 
 def _rows(title: str, found: Hottest, heads: tuple[str, ...]) -> str:
     if not found.rows:
         return ""
     rows: list[tuple[str, ...]] = [
-        (row.own, row.beside, cell(code(row.name)), cell(code(row.place)) if ":" in row.place else row.place)
+        (row.own, row.second, cell(code(row.name)), cell(code(row.place)) if ":" in row.place else row.place)
         for row in found.rows
     ]
     if any(row.state for row in found.rows):
@@ -60,15 +50,27 @@ def cell(text: str) -> str:
 
 def markdown_page(document: Document, encoding: str) -> str:
     """The document as one markdown page that ends in a newline."""
+    step = f", {document.step}" if document.step else ""
+    harms = [f"- {markdown(c.title)}: **{c.likely}** ({markdown(c.basis)})" for c in document.warnings]
+    environment = [(markdown(name), markdown(value)) for name, value in document.environment]
+    metrics = [
+        (cell(code(row.name)), markdown(row.value), row.interval, row.n, markdown(row.source))
+        for row in document.metrics
+    ]
     sections = [
         _verdict(document),
-        _budget(document),
-        _ledger(document),
+        _parts(f"Where {document.one_step} goes{step}", document.bars),
+        _parts("Where the run goes", document.ledger),
         _why(document),
         _remedies(document),
-        _harms(document),
-        *hottest(document),
-        _metrics(document),
+        "\n".join(["### Would hurt here", "", *harms]) if harms else "",
+        _rows("Where Python was seen", document.functions, ("own", "with calls", "function", "")),
+        _rows("Where in libraries", document.libraries, ("own", "with calls", "function", "")),
+        _rows("Operators", document.operators, ("own", "time", "operator", "")),
+        folded("Environment", table(("what", ""), environment)) if environment else "",
+        folded("All metrics", table(("metric", "value", "90 % interval", "n", "source"), metrics))
+        if metrics
+        else "",
         _unknown(document),
     ]
     return words.fit("\n\n".join(part for part in sections if part) + "\n", encoding)
@@ -86,17 +88,9 @@ def _verdict(document: Document) -> str:
     return "\n\n".join(lines)
 
 
-def _budget(document: Document) -> str:
-    if not document.bars:
-        return ""
-    rows = [(markdown(bar.part), bar.percent, bar.time) for bar in document.bars]
-    step = f", {document.step}" if document.step else ""
-    return f"### Where {document.one_step} goes{step}\n\n" + table(("part", "share", "time"), rows)
-
-
-def _ledger(document: Document) -> str:
-    rows = [(markdown(bar.part), bar.percent, bar.time) for bar in document.ledger]
-    return f"### Where the run goes\n\n{table(('part', 'share', 'time'), rows)}" if rows else ""
+def _parts(title: str, bars: list[Bar]) -> str:
+    rows = [(markdown(bar.part), bar.percent, bar.time) for bar in bars]
+    return f"### {title}\n\n{table(('part', 'share', 'time'), rows)}" if rows else ""
 
 
 def _why(document: Document) -> str:
@@ -134,21 +128,6 @@ def _remedy(rank: int, block: RemedyBlock) -> list[str]:
     if block.snippet:
         lines += ["", *((inset + line).rstrip() for line in fenced(block.snippet, "python")), ""]
     return lines
-
-
-def _harms(document: Document) -> str:
-    harms = [f"- {markdown(c.title)}: **{c.likely}** ({markdown(c.basis)})" for c in document.warnings]
-    return "\n".join(["### Would hurt here", "", *harms]) if harms else ""
-
-
-def _metrics(document: Document) -> str:
-    rows = [
-        (cell(code(row.name)), markdown(row.value), row.interval, row.n, markdown(row.source))
-        for row in document.metrics
-    ]
-    if not rows:
-        return ""
-    return folded("All metrics", table(("metric", "value", "90 % interval", "n", "source"), rows))
 
 
 def _unknown(document: Document) -> str:

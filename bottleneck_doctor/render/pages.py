@@ -37,7 +37,11 @@ def list_pages(shelves: Mapping[str, Mapping[str, str]]) -> str:
     lines: list[str] = []
     for shelf, texts in shelves.items():
         widest = max((len(name) for name in texts), default=0)
-        lines += [shelf, *(f"  {name.ljust(widest)}  {_summary(texts[name])}" for name in sorted(texts)), ""]
+        lines.append(shelf)
+        for name, text in sorted(texts.items()):
+            sentence = re.split(r"(?<=[.:;]) ", inspect.cleandoc(text).partition("\n")[0])[0]
+            lines.append(f"  {name.ljust(widest)}  {sentence.rstrip('.:;')}")
+        lines.append("")
     return "\n".join(lines)
 
 
@@ -49,10 +53,10 @@ def page(name: str, text: str) -> str:
 def remedy_page(name: str, remedies: Mapping[str, Proposal]) -> str:
     """A remedy as findings declare it: who offers it, what it takes, what may go wrong, what to write."""
     lines = [name, "", *_wrapped("offered by  ", ", ".join(remedies))]
-    for block in list(remedies.values())[:1]:
-        lines += _wrapped("for example ", block.title)
-        lines += _wrapped("apply       ", f"{block.apply}: {APPLY.get(block.apply, '')}")
-        lines += _wrapped("effort      ", f"{block.effort}: {EFFORTS.get(block.effort, '')}")
+    first = next(iter(remedies.values()))
+    lines += _wrapped("for example ", first.title)
+    lines += _wrapped("apply       ", f"{first.apply}: {APPLY.get(first.apply, '')}")
+    lines += _wrapped("effort      ", f"{first.effort}: {EFFORTS.get(first.effort, '')}")
     for risk in risks(remedies):
         lines += _wrapped("risk        ", risk)
     for text, snippet in examples(remedies):
@@ -82,9 +86,3 @@ def _wrapped(lead: str, text: str) -> list[str]:
 def slug(text: str) -> str:
     """An id as people may write it: ``python stacks (py-spy)`` is ``python-stacks-py-spy``."""
     return "-".join(re.findall(r"[a-z0-9_.~]+", text.lower()))
-
-
-def _summary(text: str) -> str:
-    """The first sentence, or what of it stands on the first line."""
-    first = inspect.cleandoc(text).partition("\n")[0]
-    return re.split(r"(?<=[.:;]) ", first)[0].rstrip(".:;")

@@ -34,7 +34,6 @@ def progress_line(
 
 LONGEST_BAR = 20
 LEAST_BAR = 5
-CROWDED = 0.05  # of a step, from which the line names what other programs added (chosen)
 
 
 def proving_line(
@@ -50,10 +49,10 @@ def proving_line(
     from .proof import gained, name_of  # draws tables, which `bdoc run` does not need while it waits
 
     most = max(0, width - 1)
-    said = name_of(doing)
+    what = name_of(doing)
     left = f"{words.seconds(float(round(left_s)))} left" if left_s is not None else ""
     gains = [f"{words.plain(name)} {gained(gain)[0]}" for name, gain in known if name != CEILING]
-    parts = [part for part in (left, said, *gains) if part]
+    parts = [part for part in (left, what, *gains) if part]
     while len(parts) > 1 and cell_len(" · ".join(parts)) + LEAST_BAR + 6 > most:
         parts.pop()
     text = " · ".join(parts)
@@ -67,10 +66,8 @@ def attempt_line(attempt: Attempt) -> str:
     from .proof import name_of, verdict_of
 
     if attempt.step_s is not None and attempt.outcome == "measured":
-        said = f"{words.seconds(attempt.step_s)} a step over {words.counted(attempt.steps, 'step')}"
-        if attempt.fair_s is not None and attempt.fair_s < (1 - CROWDED) * attempt.step_s:
-            said += f", {words.seconds(attempt.fair_s)} without waiting for other programs"
+        text = f"{words.seconds(attempt.step_s)} a step over {words.counted(attempt.steps, 'step')}"
     else:
-        said = verdict_of(attempt.outcome)
-        said += f": {words.short(words.plain(attempt.why), 200)}" if attempt.why else ""
-    return f"{name_of(attempt.arm)}: {said} (run of {words.seconds(attempt.run_s)})"
+        text = verdict_of(attempt.outcome)
+        text += f": {words.short(words.plain(attempt.why), 200)}" if attempt.why else ""
+    return f"{name_of(attempt.arm)}: {text} (run of {words.seconds(attempt.run_s)})"

@@ -363,9 +363,9 @@ def render_plan(
 ) -> str:
     """The plan in one of the proof's formats; markdown is the text of a pipe."""
     if format == "json":
-        from ..model.codec import encode_plan
+        from ..model.codec import encode_report
 
-        return encode_plan(plan).decode()
+        return encode_report(plan).decode()
     sheet = Sheet(width, color and format == "terminal", encoding)
     tried = plan.arms if any(arm.kind != BASELINE for arm in plan.arms) else []
     span = f"steps {words.count(plan.span.begin + 1)} to {words.count(plan.span.end)} would be compared"

@@ -52,27 +52,19 @@ def call_tree(paths: CallPaths) -> Node:
     """The root stands for the role; children stand heaviest first, at every depth."""
     root = Node(paths.role)
     for path in paths.paths:
-        node = root
-        _add(node, path.count, path.running)
+        nodes = [root]
         for text in path.frames:
-            node = node.below.setdefault(text, Node(text))
-            _add(node, path.count, path.running)
-    _order(root)
-    return root
-
-
-def _add(node: Node, count: int, running: int | None) -> None:
-    node.count += count
-    node.running += running or 0
-    node.known = node.known and running is not None
-
-
-def _order(root: Node) -> None:
+            nodes.append(nodes[-1].below.setdefault(text, Node(text)))
+        for node in nodes:
+            node.count += path.count
+            node.running += path.running or 0
+            node.known = node.known and path.running is not None
     waiting = [root]  # paths may be deeper than Python lets functions call themselves
     while waiting:
         node = waiting.pop()
         node.below = dict(sorted(node.below.items(), key=lambda item: (-item[1].count, item[0])))
         waiting += node.below.values()
+    return root
 
 
 def on_cpu_share(node: Node, fewest: int) -> float | None:
@@ -105,24 +97,19 @@ def speedscope_file(report: Report, picture: Picture) -> str:
 def _profiles(paths: CallPaths, frames: dict[str, int]) -> list[Value]:
     """All samples of a role; and those that were running or runnable, if the state was sampled."""
     role = ROLES.get(paths.role, words.plain(paths.role))
-    found = [_profile(role, [(path.frames, path.count) for path in paths.paths], frames)]
+    named = {role: [(path.frames, path.count) for path in paths.paths]}
     if any(path.running for path in paths.paths):
-        awake = [(path.frames, path.running or 0) for path in paths.paths]
-        found.append(_profile(f"{role}, on CPU alone", awake, frames))
+        named[f"{role}, on CPU alone"] = [(path.frames, path.running or 0) for path in paths.paths]
+    found: list[Value] = []
+    for name, weighed in named.items():
+        some = [(path, weight) for path, weight in weighed if weight > 0]
+        found.append({
+            "type": "sampled", "name": name, "unit": "none", "startValue": 0,
+            "endValue": sum(weight for _, weight in some),
+            "samples": [[frames.setdefault(text, len(frames)) for text in path] for path, _ in some],
+            "weights": [weight for _, weight in some],
+        })  # fmt: skip
     return found
-
-
-def _profile(name: str, weighed: list[tuple[list[str], int]], frames: dict[str, int]) -> Value:
-    there = [(path, weight) for path, weight in weighed if weight > 0]
-    return {
-        "type": "sampled",
-        "name": name,
-        "unit": "none",
-        "startValue": 0,
-        "endValue": sum(weight for _, weight in there),
-        "samples": [[frames.setdefault(text, len(frames)) for text in path] for path, _ in there],
-        "weights": [weight for _, weight in there],
-    }
 
 
 def _frame(text: str, cwd: str) -> Value:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import words
-from .document import Document, FindingBlock, HotRow, Hottest, RemedyBlock
+from .document import Document, FindingBlock, Hottest, RemedyBlock
 
 WIDEST = 100
 DEFAULT_WIDTH = 80
@@ -86,15 +86,6 @@ LONGEST_NAME = 40
 FIRST_COLUMNS = 22  # two numbers and the blanks about them
 
 
-def draw_hottest(sheet: Sheet, document: Document) -> None:
-    """Functions and operators, then what only ``--details`` leaves in: libraries, environment, metrics."""
-    _table(sheet, "where Python was seen", document.functions, ("own", "total"))
-    _table(sheet, "where in libraries", document.libraries, ("own", "total"))
-    _table(sheet, "operators", document.operators, ("own", "time"))
-    _pairs(sheet, "environment", document.environment)
-    _pairs(sheet, "metrics", [(row.name, words.within(row.value, row.interval)) for row in document.metrics])
-
-
 def _table(sheet: Sheet, title: str, hottest: Hottest, heads: tuple[str, str]) -> None:
     if not hottest.rows:
         return
@@ -103,14 +94,10 @@ def _table(sheet: Sheet, title: str, hottest: Hottest, heads: tuple[str, str]) -
     longest = min(LONGEST_NAME, room, max(cell_len(sheet.fit(row.name)) for row in hottest.rows))
     sheet.line((f"{heads[0]:>6} {heads[1]:>9}", "dim"), indent=2)
     for row in hottest.rows:
-        _row(sheet, row, longest)
-
-
-def _row(sheet: Sheet, row: HotRow, longest: int) -> None:
-    name = sheet.fit(row.name)
-    padded = set_cell_size(name, longest) if cell_len(name) < longest else name
-    state = f"  {row.state}" if row.state else ""
-    sheet.line(f"{padded}  ", (row.place, "dim"), state, indent=2, lead=f"{row.own:>6} {row.beside:>9}  ")
+        name = sheet.fit(row.name)
+        name = set_cell_size(name, longest) if cell_len(name) < longest else name
+        state, lead = f"  {row.state}" if row.state else "", f"{row.own:>6} {row.second:>9}  "
+        sheet.line(f"{name}  ", (row.place, "dim"), state, indent=2, lead=lead)
 
 
 def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:
@@ -136,8 +123,15 @@ def terminal(document: Document, width: int | None, color: bool, encoding: str) 
     _ledger(sheet, document)
     _why(sheet, document.findings, document.more_findings)
     _remedies(sheet, document)
-    draw_hottest(sheet, document)
-    _foot(sheet, document)
+    _table(sheet, "where Python was seen", document.functions, ("own", "total"))
+    _table(sheet, "where in libraries", document.libraries, ("own", "total"))
+    _table(sheet, "operators", document.operators, ("own", "time"))
+    _pairs(sheet, "environment", document.environment)
+    _pairs(sheet, "metrics", [(row.name, words.within(row.value, row.interval)) for row in document.metrics])
+    gaps, rest = "; ".join(document.gaps), (_rest(document.more_gaps, "bdoc env"), "dim")
+    sheet.heading(("not measured: ", "bold") if gaps else "", gaps, rest)
+    unexamined = f" · {document.unexamined}" if document.unexamined else ""
+    sheet.line((document.watching + unexamined, "dim"))
     return sheet.drawn()
 
 
@@ -165,8 +159,8 @@ def _budget(sheet: Sheet, document: Document) -> None:
 def _ledger(sheet: Sheet, document: Document) -> None:
     """The whole run in a line or two, right below the step."""
     if document.ledger:
-        told = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
-        sheet.line(("where the run goes: ", "bold"), told)
+        parts = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
+        sheet.line(("where the run goes: ", "bold"), parts)
 
 
 def _why(sheet: Sheet, findings: list[FindingBlock], more: int) -> None:
@@ -211,14 +205,6 @@ def _remedy(sheet: Sheet, rank: int, block: RemedyBlock) -> None:
         f"risk: {block.risk}" if block.risk else "",
     ]
     sheet.line((" · ".join(filter(None, terms)), "dim"), indent=5)
-
-
-def _foot(sheet: Sheet, document: Document) -> None:
-    gaps = "; ".join(document.gaps)
-    rest = (_rest(document.more_gaps, "bdoc env"), "dim")
-    sheet.heading(("not measured: ", "bold") if gaps else "", gaps, rest)
-    unexamined = f" · {document.unexamined}" if document.unexamined else ""
-    sheet.line((document.watching + unexamined, "dim"))
 
 
 def _rest(more: int, where: str = "bdoc report --details") -> str:

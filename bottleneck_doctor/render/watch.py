@@ -73,8 +73,8 @@ def record(view: LiveView, report: Report | None, width: int, color: bool, encod
 
 def listed(announcement: Announcement, elapsed_s: float) -> str:
     """One run in a list to choose from."""
-    said = (str(announcement.supervisor.pid), shown_command(announcement), words.seconds(elapsed_s))
-    return " · ".join([*said, words.plain(announcement.cwd)])
+    pid, cwd = str(announcement.supervisor.pid), words.plain(announcement.cwd)
+    return " · ".join([pid, shown_command(announcement), words.seconds(elapsed_s), cwd])
 
 
 def shown_command(announcement: Announcement) -> str:
@@ -95,13 +95,13 @@ def closing(view: LiveView) -> str:
     if view.ending is None:
         return "Ctrl-C leaves; the training goes on"
     died = f", killed by signal {view.ending.signal}" if view.ending.signal else ""
-    said = f"ended with status {view.ending.exit_status}{died}"
+    ending = f"ended with status {view.ending.exit_status}{died}"
     if view.ending.stopped_by:
-        said = f"ended by --{words.plain(view.ending.stopped_by)}"
+        ending = f"ended by --{words.plain(view.ending.stopped_by)}"
     if view.profile is None:
-        return said
+        return ending
     path = words.plain(view.profile)
-    return f"{said} · profile in {path} · bdoc report {shlex.quote(path)}"
+    return f"{ending} · profile in {path} · bdoc report {shlex.quote(path)}"
 
 
 def _head(view: LiveView, width: int, color: bool, encoding: str) -> str:
@@ -114,19 +114,19 @@ def _head(view: LiveView, width: int, color: bool, encoding: str) -> str:
 
 def _pace(view: LiveView) -> list[str]:
     """Steps, and the step time and data wait since the view before."""
-    said = []
+    texts = []
     if view.steps:
         most = view.announcement.max_steps
         steps = f"{words.count(view.trained)} of {words.counted(most, 'step')}" if most else ""
-        said.append(steps or words.counted(view.steps, "step"))
+        texts.append(steps or words.counted(view.steps, "step"))
     if view.ranks > 1:
-        said.append(f"{view.ranks} ranks, the slowest shown")
+        texts.append(f"{view.ranks} ranks, the slowest shown")
     if view.step_s is not None:
-        said.append(f"{words.seconds(view.step_s)} each")
+        texts.append(f"{words.seconds(view.step_s)} each")
     if view.wait_share is not None:
-        said.append(f"{words.percent(view.wait_share)} waiting for data")
+        texts.append(f"{words.percent(view.wait_share)} waiting for data")
     if view.state == "stalled":
-        said.append(f"no new batch for {words.seconds(view.silent_s)}")
+        texts.append(f"no new batch for {words.seconds(view.silent_s)}")
     elif view.state in ("starting", "stopped", "finishing"):
-        said.append(STATES[view.state])
-    return [*said, words.plain(view.note)] if view.note else said
+        texts.append(STATES[view.state])
+    return [*texts, words.plain(view.note)] if view.note else texts

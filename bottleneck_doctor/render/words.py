@@ -9,7 +9,9 @@ import unicodedata
 from ..model.report import Speedup
 
 UNKNOWN = "?"
-MOST_GAIN = 100.0  # of a resource made infinitely fast; digits beyond it carry no information (chosen)
+MOST_GAIN = (
+    100.0  # of a resource made infinitely fast: beyond it, the resource takes more than 99 % of a step
+)
 # Replacements of bdoc's own signs in encodings that lack them; each is one column wide, so layouts hold.
 PLAINER = str.maketrans(
     {"×": "x", "–": "-", "·": "|", "µ": "u", "█": "#", "░": ".", "•": "*", "→": ">", "±": "~"}
@@ -54,7 +56,9 @@ def seconds(value: float | None) -> str:
         return UNKNOWN
     if abs(value) >= 119.5:
         return _clock(value)
-    scale, unit = _second_unit(value)
+    if abs(value) >= 0.9995 or value == 0:
+        return f"{_significant(value)} s"
+    scale, unit = (1e-3, "ms") if abs(value) >= 0.9995e-3 else (1e-6, "µs")
     return f"{_significant(value / scale)} {unit}"
 
 
@@ -154,11 +158,11 @@ def quantity(name: str, value: float | None, unit: str = "") -> str:
     return f"{count(value)} {plain(unit)}".rstrip()
 
 
-def exact(value: float, beside: float | None = None) -> str:
+def exact(value: float, other: float | None = None) -> str:
     """Enough digits to repeat it, and to differ from the number it is compared with."""
     for digits in (4, 6, 9, 17):
         shown = f"{value:.{digits}g}"
-        if beside is None or value == beside or shown != f"{beside:.{digits}g}":
+        if other is None or value == other or shown != f"{other:.{digits}g}":
             return shown
     return repr(value)
 
@@ -229,12 +233,6 @@ def _visible(sign: str) -> str:
     if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
         return sign.encode("unicode_escape").decode()
     return sign
-
-
-def _second_unit(value: float) -> tuple[float, str]:
-    if abs(value) >= 0.9995 or value == 0:
-        return 1.0, "s"
-    return (1e-3, "ms") if abs(value) >= 0.9995e-3 else (1e-6, "µs")
 
 
 def _clock(value: float) -> str:

@@ -96,7 +96,7 @@ def test_files_about_other_tools_are_passed_in_silence(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     os.chown(lay(folder / "a", "[tool.black]\nbroken = [\n"), NOBODY, NOBODY)
-    assert read_settings(str(folder / "a")).said == {}
+    assert read_settings(str(folder / "a")).table == {}
     assert capsys.readouterr().err == ""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import stat
-import sys
 from pathlib import Path
 
 import pytest
@@ -62,12 +61,6 @@ def test_a_failure_leaves_the_old_file_and_no_draft(folder: Path, monkeypatch: p
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"report.txt": b"old"}
 
 
-@pytest.mark.parametrize("path", ["absent/report.txt", ".", "a\x00b", ""])
-def test_a_place_that_cannot_be_written_is_refused(path: str) -> None:
-    with pytest.raises(UsageError, match="cannot write"):
-        write(path, b"new")
-
-
 class Terminal(io.StringIO):
     """A stream that says it is a terminal."""
 
@@ -84,7 +77,6 @@ class Terminal(io.StringIO):
         (True, {"TERM": "xterm"}, True),
         (True, {"TERM": "dumb"}, False),
         (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
-        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
         (False, {}, False),
         (False, {"FORCE_COLOR": "1"}, True),
         (False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
@@ -108,14 +100,15 @@ def test_the_width_is_the_one_asked_for(columns: str, width: int, monkeypatch: p
     assert screen(io.StringIO()).width == width
 
 
-def test_a_stream_without_an_encoding_is_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert screen(io.StringIO()).encoding == "utf-8"
-    assert screen(sys.__stdout__ or sys.stdout).encoding
-
-
 @pytest.mark.parametrize(
     ("path", "why"),
-    [("", "not a name"), ("a\0b", "not a name"), (".", "is a folder"), ("no/such/file", "no such folder")],
+    [
+        ("", "not a name"),
+        ("a\0b", "not a name"),
+        (".", "is a folder"),
+        ("no/such/file", "no such folder"),
+        ("/proc/x", "no file can be made in its folder"),  # os.access says that root may
+    ],
 )
 def test_a_place_that_cannot_be_written_to_is_refused_by_its_option(
     path: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

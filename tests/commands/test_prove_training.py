@@ -67,17 +67,3 @@ def test_a_remedy_is_proved_on_a_real_training(folder: Path) -> None:
     assert (folder / "train.py").read_text() == SCRIPT
     assert sorted(os.listdir(folder)) == ["made.patch", "profile.json", "tmp", "train.py"]
     assert [name for name in os.listdir(folder / "tmp") if "bdoc" in name] == []
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_run_goes_on_to_try_what_it_promises(folder: Path) -> None:
-    (folder / "tmp").mkdir()
-    (folder / "train.py").write_text(SCRIPT)
-    told = bdoc(
-        folder, "run", "--no-profiler", "--no-py-spy", "--max-steps", "60", "--prove", "20s", "train.py"
-    )
-    assert told.returncode == 0, told.stderr
-    assert "workers-auto" in told.stderr
-    assert "measured" in told.stdout
-    assert sorted(os.listdir(folder)) == ["profile.json", "tmp", "train.py"]

@@ -315,11 +315,14 @@ def test_a_folder_keeps_the_usual_name_and_is_made(folder: Path) -> None:
     assert (folder / "runs" / "7" / "profile.json").is_file()
 
 
-def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) -> None:
-    name = script(folder, "open('started', 'w')")
-    told = bdoc(folder, "-o", f"{name}/p.json", name)
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [("train.py/p.json", "there is no such folder"), ("/proc/p.json", "no file can be made in its folder: ")],
+)
+def test_where_nothing_can_be_written_the_script_is_not_started(output: str, why: str, folder: Path) -> None:
+    told = bdoc(folder, "-o", output, script(folder, "open('started', 'w')"))
     assert told.status == 2
-    assert told.err == f"bdoc: --output '{name}/p.json': there is no such folder [usage]\n"
+    assert told.err.startswith(f"bdoc: --output {output!r}: {why}")
     assert not (folder / "started").exists()
 
 

@@ -7,21 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.commands.reading import report_and_picture
+from bottleneck_doctor.commands.reading import report_of
 from bottleneck_doctor.export.data import ExportData, export_data
 from bottleneck_doctor.model.codec import encode_report
-from bottleneck_doctor.model.picture import Mark, Timeline
 from tests.export import sent
 from tests.render.reports import INCONCLUSIVE, TYPICAL
-
-TIMELINE = Timeline(38.21, marks=[Mark("warm-up", 3.4, 3.82), Mark("phase", 3.82, 22.9, "steady: cpu")])
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> ExportData:
     """What is sent of a real run."""
-    report, picture = report_and_picture(sent.profile(tmp_path_factory.mktemp("recorded")))
-    return export_data(report, picture.timeline)
+    return export_data(report_of(sent.profile(tmp_path_factory.mktemp("recorded"))))
 
 
 def test_each_number_of_a_recorded_report_is_there_and_no_other(recorded: ExportData) -> None:
@@ -32,7 +28,7 @@ def test_each_number_of_a_recorded_report_is_there_and_no_other(recorded: Export
 
 def test_each_value_names_the_field_that_it_comes_from() -> None:
     report = json.loads(encode_report(TYPICAL))
-    for one in export_data(TYPICAL, TIMELINE).values:
+    for one in export_data(TYPICAL).values:
         field, _, unit = one.about.removesuffix(f", {one.unit}").partition(" of bdoc's report")
         found = report
         for name in field.split("."):
@@ -44,14 +40,14 @@ def test_each_value_names_the_field_that_it_comes_from() -> None:
 
 
 def test_what_was_not_measured_and_bounds_are_not_sent() -> None:
-    paths = {one.path for one in export_data(TYPICAL, TIMELINE).values}
+    paths = {one.path for one in export_data(TYPICAL).values}
     assert "bdoc.gpu_busy_fraction" not in paths
     assert "bdoc.gain.gpu" not in paths
     assert "bdoc.startup_s" in paths
     assert "bdoc.startup_s.low" not in paths
     assert not [path for path in paths if "decode-turbo" in path]
     assert {"bdoc.remedy_speedup.workers-auto", "bdoc.remedy_speedup.workers-auto.high"} <= paths
-    nothing = export_data(INCONCLUSIVE, Timeline(1.0))
+    nothing = export_data(INCONCLUSIVE)
     assert [one.name for one in nothing.values] == ["bdoc.run_duration_s", "bdoc.run_exit_status"]
     assert nothing.verdict["remedy"] == ""
 
@@ -59,27 +55,11 @@ def test_what_was_not_measured_and_bounds_are_not_sent() -> None:
 def test_a_remedy_that_would_hurt_is_not_named_as_the_first() -> None:
     hurts = TYPICAL.remedies[-1]
     assert hurts.predicted_speedup.reach < 1
-    assert export_data(replace(TYPICAL, remedies=[hurts]), TIMELINE).verdict["remedy"] == ""
-    assert export_data(TYPICAL, TIMELINE).verdict["remedy"] == "workers-auto"
+    assert export_data(replace(TYPICAL, remedies=[hurts])).verdict["remedy"] == ""
+    assert export_data(TYPICAL).verdict["remedy"] == "workers-auto"
 
 
-def test_stretches_lie_where_they_were_in_the_run() -> None:
-    data = export_data(TYPICAL, TIMELINE)
+def test_the_run_began_and_ended_when_it_did() -> None:
+    data = export_data(TYPICAL)
     begin_ns = 1772366400 * 10**9  # 2026-03-01T12:00:00Z
-    assert (data.whole.begin_ns, data.whole.end_ns) == (begin_ns, begin_ns + 38_210_000_000)
-    assert [(one.name, one.label, one.begin_ns - begin_ns) for one in data.stretches] == [
-        ("warm-up", "", 3_400_000_000),
-        ("phase", "steady: cpu", 3_820_000_000),
-    ]
-
-
-def test_descriptions_do_not_change_from_run_to_run(recorded: ExportData) -> None:
-    other = export_data(TYPICAL, TIMELINE)
-    said = {one.family: one.about.partition(" of ")[0] for one in recorded.values}
-    for one in other.values:
-        assert said.get(one.family, one.about.partition(" of ")[0]) == one.about.partition(" of ")[0]
-
-
-def test_a_long_command_is_cut() -> None:
-    long = replace(TYPICAL, run=replace(TYPICAL.run, command=["python", "x" * 9000]))
-    assert len(export_data(long, TIMELINE).run["command"]) == 1000
+    assert (data.begin_ns, data.end_ns) == (begin_ns, begin_ns + 38_210_000_000)

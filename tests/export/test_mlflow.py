@@ -83,7 +83,7 @@ def test_the_trainings_own_run_gets_it_and_stays_as_it_was(
     assert [one.info.run_id for one in client.search_runs([run.info.experiment_id])] == [run.info.run_id]
 
 
-def test_a_run_that_lacks_its_page_is_not_called_finished(
+def test_what_fails_is_one_line_without_the_password_and_its_run_is_not_called_finished(
     client: Any, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (store / "file").write_text("where its pages should go")
@@ -93,24 +93,8 @@ def test_a_run_that_lacks_its_page_is_not_called_finished(
     (run,) = client.search_runs([experiment])
     assert run.info.status == "FAILED"
     assert "NotADirectoryError" in capsys.readouterr().err
-
-
-def test_a_run_that_is_not_there_is_one_line(
-    client: Any, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)
-    export(store)
-    told = capsys.readouterr().err
-    assert told.startswith("bdoc: not exported to mlflow:sqlite:///")
-    assert "Run with id=00000000000000000000000000000000 not found" in told
-    assert told.count("\n") == 1
-
-
-def test_without_a_server_it_is_one_line_without_the_password(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     target = "mlflow:http://ann:s3cret@127.0.0.1:9"
-    assert main(["report", sent.profile(tmp_path), "-o", str(tmp_path / "r.md"), "--export", target]) == 0
+    assert main(["report", sent.profile(store), "-o", str(store / "r.md"), "--export", target]) == 0
     told = capsys.readouterr().err
     assert told.startswith("bdoc: not exported to mlflow:http://127.0.0.1:9: MlflowException: ")
     assert told.count("\n") == 1

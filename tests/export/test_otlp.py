@@ -14,7 +14,6 @@ from tests.export import sent
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra `otlp`")
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 UNITS = {"s": "s", "1/s": "1/s", "share": "1"}
 
@@ -50,36 +49,17 @@ def test_a_collector_holds_each_number_of_the_report_with_its_unit(asked: list[s
 
 
 def test_the_resource_says_whose_they_are_and_the_users_words_go_before(asked: list[sent.Request]) -> None:
-    for request, kind, field in (
-        (asked[0], ExportMetricsServiceRequest, "resource_metrics"),
-        (asked[1], ExportTraceServiceRequest, "resource_spans"),
-    ):
-        found = attributes(getattr(kind.FromString(request.body), field)[0].resource)
-        run = sent.report()["run"]
-        assert found["service.name"] == "bdoc"
-        assert found["host.name"] == "mine"
-        assert found["deployment.environment"] == "lab"
-        assert found["bdoc.script"] == run["script"]
-        assert found["process.runtime.version"] == run["python"]
-
-
-def test_the_trace_is_the_run_with_its_phases_inside(asked: list[sent.Request]) -> None:
-    message = ExportTraceServiceRequest.FromString(asked[1].body)
-    spans = message.resource_spans[0].scope_spans[0].spans
-    run = next(one for one in spans if one.name == "run")
-    took_s = (run.end_time_unix_nano - run.start_time_unix_nano) / 1e9
-    assert took_s == pytest.approx(sent.report()["run"]["duration_s"])
-    assert attributes(run) == {f"bdoc.verdict.{name}": word for name, word in sent.verdict().items()}
-    inside = [one for one in spans if one is not run]
-    assert {"warm-up", "phase"} <= {one.name for one in inside}
-    for one in inside:
-        assert one.parent_span_id == run.span_id
-        assert run.start_time_unix_nano <= one.start_time_unix_nano <= one.end_time_unix_nano
-        assert one.end_time_unix_nano <= run.end_time_unix_nano
+    message = ExportMetricsServiceRequest.FromString(asked[0].body)
+    found, run = attributes(message.resource_metrics[0].resource), sent.report()["run"]
+    assert found["service.name"] == "bdoc"
+    assert found["host.name"] == "mine"
+    assert found["deployment.environment"] == "lab"
+    assert found["bdoc.script"] == run["script"]
+    assert found["process.runtime.version"] == run["python"]
 
 
 def test_the_collectors_paths_and_the_password_are_right(asked: list[sent.Request]) -> None:
-    assert [(one.method, one.path) for one in asked] == [("POST", "/v1/metrics"), ("POST", "/v1/traces")]
+    assert [(one.method, one.path) for one in asked] == [("POST", "/v1/metrics")]
     assert asked[0].headers["Authorization"] == "Basic " + base64.b64encode(b"ann:pw").decode()
 
 

@@ -13,7 +13,6 @@ from bottleneck_doctor.export import send
 from bottleneck_doctor.export.data import ExportData, export_data
 from bottleneck_doctor.export.send import Destination, destinations, without_secrets
 from bottleneck_doctor.model.errors import UsageError
-from bottleneck_doctor.model.picture import Timeline
 from tests.house.source import ROOT
 from tests.render.reports import TYPICAL
 
@@ -22,14 +21,10 @@ from tests.render.reports import TYPICAL
     ("text", "kind", "address"),
     [
         ("otlp:http://localhost:4318", "otlp", "http://localhost:4318"),
-        ("otlp:https://user:pw@host/otlp", "otlp", "https://user:pw@host/otlp"),
         ("prometheus:/var/lib/node_exporter/a:b.prom", "prometheus", "/var/lib/node_exporter/a:b.prom"),
-        ("pushgateway:http://[::1]:9091", "pushgateway", "http://[::1]:9091"),
+        ("otlp:http://[::1]:4318", "otlp", "http://[::1]:4318"),
         ("mlflow:", "mlflow", ""),
-        ("mlflow", "mlflow", ""),
         ("mlflow:sqlite:///mlflow.db", "mlflow", "sqlite:///mlflow.db"),
-        ("wandb:", "wandb", ""),
-        ("wandb:cats", "wandb", "cats"),
         ("wandb:team/cats and dogs", "wandb", "team/cats and dogs"),
         ("tensorboard:logs", "tensorboard", "logs"),
     ],
@@ -42,11 +37,9 @@ def test_a_target_is_a_kind_and_an_address(text: str, kind: str, address: str) -
     ("text", "said"),
     [
         ("http://user:secret@host", "no target 'http', there are otlp:http://HOST:4318, prometheus"),
-        ("grafana:secret", "no target 'grafana'"),
         ("otlp:secret:4318", "otlp:…: expected otlp:http://HOST:4318"),
         ("otlp:http://:4318", "expected otlp:http://HOST:4318"),
-        ("pushgateway:http://host:secret", "expected pushgateway:http://HOST:9091"),
-        ("pushgateway:", "expected pushgateway:http://HOST:9091"),
+        ("otlp:http://host:secret", "expected otlp:http://HOST:4318"),
         ("prometheus:secret.txt", "expected prometheus:FILE.prom"),
         ("wandb:a/b/secret", "expected wandb:[[ENTITY/]PROJECT]"),
         ("tensorboard:", "expected tensorboard:DIR"),
@@ -73,7 +66,6 @@ def test_targets_may_stand_in_a_variable_each_counts_once_and_one_that_is_unset_
         ("http://host:4318/v1", "http://host:4318/v1"),
         ("http://ann:s3cret@host:4318/v1?token=s3cret", "http://host:4318/v1"),
         ("http://ann:s3cret/with@signs@host", "http://host"),
-        ("databricks://s3cret@profile", "databricks://profile"),
         ("mysql+pymysql://ann:s3cret@db/mlflow", "mysql+pymysql://db/mlflow"),
     ],
 )
@@ -89,7 +81,7 @@ def test_what_a_library_says_of_an_address_is_told_without_its_secrets() -> None
     assert without_secrets("see http://bob:x@other/", "mlruns") == "see http://other/"
 
 
-DATA = export_data(TYPICAL, Timeline(38.21))
+DATA = export_data(TYPICAL)
 
 
 def told(data: ExportData, kind: str, address: str) -> tuple[bool, str]:
@@ -111,15 +103,13 @@ def test_a_library_that_is_not_installed_is_named_with_the_extra_that_brings_it(
     )
 
 
-def test_one_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_one_that_hangs_or_dies_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(send, "LIMIT_S", 0.001)
     sent, said = told(DATA, "prometheus", f"{tmp_path}/a.prom")
     assert (sent, said) == (False, f"not exported to prometheus:{tmp_path}/a.prom: it took longer than 0 s")
-
-
-def test_one_that_dies_without_a_word_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
     monkeypatch.setattr(send, "CHILD", "import os; os.abort()")
-    assert told(DATA, "prometheus", f"{tmp_path}/a.prom")[1].endswith("its process ended with -6")
+    assert told(DATA, "prometheus", "a.prom")[1].endswith("its process ended with -6")
 
 
 def test_targets_are_told_in_their_order_and_one_does_not_keep_another_from_its_data(tmp_path: Path) -> None:
@@ -138,10 +128,3 @@ def test_what_lies_in_the_users_folder_takes_no_librarys_place(
     monkeypatch.chdir(tmp_path)
     assert told(DATA, "prometheus", "a.prom") == (True, "exported to prometheus:a.prom")
     assert sorted(os.listdir()) == ["a.prom", "pickle.py", "prometheus_client.py", "random.py"]
-
-
-@pytest.mark.slow  # importing mlflow takes seconds
-def test_our_own_environment_stays_as_it_was() -> None:
-    before = dict(os.environ)
-    told(DATA, "mlflow", "http://127.0.0.1:9")
-    assert dict(os.environ) == before

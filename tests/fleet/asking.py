@@ -9,22 +9,16 @@ import duckdb
 
 from bottleneck_doctor.commands.fleet import report_of_bytes
 from bottleneck_doctor.fleet.questions import answer
-from bottleneck_doctor.fleet.reading import Reading, open_store, read
-from bottleneck_doctor.fleet.sources import find
+from bottleneck_doctor.fleet.reading import Reading, find, open_store, read
 from bottleneck_doctor.model.fleet import Fleet
-
-
-def stored() -> duckdb.DuckDBPyConnection:
-    """An empty store."""
-    return open_store(threads=2)
 
 
 def taken(
     *paths: str | Path, version: str = "1", folder: str | None = None
 ) -> tuple[duckdb.DuckDBPyConnection, Reading]:
     """A store with all that these files tell, and what became of them."""
-    sources, refused, remote = find(map(str, paths))
-    store = open_store(remote, 2)
+    sources, refused = find(map(str, paths))
+    store = open_store(2)
     reading = read(store, sources, report_of_bytes, version, 2, folder=folder)
     reading.refused[:0] = refused
     return store, reading

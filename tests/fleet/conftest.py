@@ -5,4 +5,3 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("duckdb")
-pytest.importorskip("fsspec")

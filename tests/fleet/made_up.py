@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from bottleneck_doctor.findings.report import write_up
@@ -54,10 +55,10 @@ def job_name(number: int) -> str:
     return f"train_{number}.py --lr 0.1"
 
 
-def texts(plan: Plan, compact: bool = False) -> Iterator[str]:
-    """Each run's report as JSON, indented as `bdoc` writes it, or in one line."""
+def texts(plan: Plan) -> Iterator[str]:
+    """Each run's report as JSON."""
     draw = random.Random(plan.seed)
-    sheets = [_sheet(plan, number, compact) for number in range(plan.jobs)]
+    sheets = [_sheet(plan, number) for number in range(plan.jobs)]
     for place in range(plan.runs):
         number = draw.randrange(plan.jobs)
         sheet, step = sheets[number]
@@ -77,12 +78,19 @@ def texts(plan: Plan, compact: bool = False) -> Iterator[str]:
         )
 
 
+def put(folder: Path, plan: Plan) -> None:
+    """Each into a file of its own."""
+    folder.mkdir(exist_ok=True)
+    for place, text in enumerate(texts(plan)):
+        (folder / f"{place}.json").write_text(text)
+
+
 def reports(plan: Plan) -> list[dict[str, Any]]:
     """The same as plain dictionaries."""
     return [json.loads(text) for text in texts(plan)]
 
 
-def _sheet(plan: Plan, number: int, compact: bool) -> tuple[str, float]:
+def _sheet(plan: Plan, number: int) -> tuple[str, float]:
     """A job's report with holes for what each run changes, and its step time; every fourth job has GPUs."""
     report = json.loads(recorded(plan.kinds[number % len(plan.kinds)]))
     gpus = ["NVIDIA H100"] * 8 if number % 4 == 0 else []
@@ -94,4 +102,4 @@ def _sheet(plan: Plan, number: int, compact: bool) -> tuple[str, float]:
     }  # fmt: skip
     step = 0.05 * (1 + number % 7)
     report["metrics"]["step_time_s"] |= {"value": "@STEP@", "low": "@LOW@", "high": "@HIGH@"}
-    return json.dumps(report, separators=(",", ":")) if compact else json.dumps(report, indent=2), step
+    return json.dumps(report, indent=2), step

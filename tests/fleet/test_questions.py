@@ -11,14 +11,14 @@ import pytest
 
 from bottleneck_doctor.fleet import questions
 from bottleneck_doctor.model.fleet import Fleet, Hours
-from tests.fleet.asking import asked, stored
-from tests.fleet.made_up import SLOWED_JOB, Plan, job_name, reports, texts
+from tests.fleet.asking import asked, taken
+from tests.fleet.made_up import SLOWED_JOB, Plan, job_name, put, reports
 
-PLAN = Plan(1000, 8, 12)
+PLAN = Plan(500, 8, 12)
 
 
-def told(folder: Path, plan: Plan, **how: Any) -> Fleet:
-    (folder / "all.ndjson").write_text("\n".join(texts(plan, compact=True)))
+def answered(folder: Path, plan: Plan, **how: Any) -> Fleet:
+    put(folder, plan)
     return asked(folder, **how)
 
 
@@ -69,13 +69,13 @@ def row(hours: Hours, runs: int) -> Any:
     return pytest.approx([hours.core, hours.gpu, runs])
 
 
-def test_a_thousand_runs_are_counted_as_plain_python_counts_them(tmp_path: Path) -> None:
-    fleet, some = told(tmp_path, PLAN), reports(PLAN)
+def test_runs_are_counted_as_plain_python_counts_them(tmp_path: Path) -> None:
+    fleet, some = answered(tmp_path, PLAN), reports(PLAN)
     causes, remedies, judged = counted(some)
     totals = fleet.totals
-    assert (totals.runs, totals.jobs, totals.nodes) == (1000, 8, 12)
+    assert (totals.runs, totals.jobs, totals.nodes) == (500, 8, 12)
     assert [totals.saving, totals.healthy, totals.unknown, totals.inconclusive] == judged
-    assert min(judged) > 50, "every kind of run must be there, or this tests nothing"
+    assert min(judged) > 25, "every kind of run must be there, or this tests nothing"
     both = [hours(one) for one in some]
     assert [totals.taken.core, totals.taken.gpu] == pytest.approx(
         [sum(one) for one in zip(*both, strict=True)]
@@ -89,14 +89,8 @@ def test_a_thousand_runs_are_counted_as_plain_python_counts_them(tmp_path: Path)
     assert all(one.wasted.core <= one.taken.core for one in [*fleet.causes, *fleet.jobs])
 
 
-def test_a_bound_is_never_counted_as_a_saving(tmp_path: Path) -> None:
-    fleet = told(tmp_path, Plan(40, 2, 3, kinds=("augment-bound",)))
-    assert fleet.totals.unknown == fleet.totals.runs == 40
-    assert (fleet.totals.wasted, fleet.causes, fleet.remedies) == (Hours(), [], [])
-
-
 def test_a_job_that_got_slower_is_found_and_no_other(tmp_path: Path) -> None:
-    (job,) = told(tmp_path, Plan(1000, 8, 12, slowed_job=0.15)).slowed
+    (job,) = answered(tmp_path, Plan(1000, 8, 12, slowed_job=0.15)).slowed
     assert job.job == job_name(SLOWED_JOB)
     assert 0 < job.low < 0.15
     assert job.change == pytest.approx(0.15, abs=0.03)
@@ -104,13 +98,12 @@ def test_a_job_that_got_slower_is_found_and_no_other(tmp_path: Path) -> None:
 
 
 def test_a_regression_is_none_where_it_is_within_the_noise(tmp_path: Path) -> None:
-    assert told(tmp_path, Plan(1000, 8, 12, slowed_job=0.15, noise=0.3)).slowed == []
+    assert answered(tmp_path, Plan(600, 8, 12, slowed_job=0.15, noise=0.3)).slowed == []
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("noise", [0.005, 0.1])
+@pytest.mark.parametrize(("seed", "noise"), [(0, 0.005), (1, 0.1), (2, 0.005), (3, 0.1)])
 def test_a_healthy_fleet_is_accused_of_nothing(tmp_path: Path, seed: int, noise: float) -> None:
-    fleet = told(tmp_path, Plan(1000, 8, 12, seed, noise=noise))
+    fleet = answered(tmp_path, Plan(600, 8, 12, seed, noise=noise))
     assert fleet.slowed == []
     assert fleet.jobs_compared >= 5
 
@@ -119,19 +112,19 @@ def test_arguments_can_be_ignored(tmp_path: Path) -> None:
     some = reports(Plan(60, 2, 3))
     for place, one in enumerate(some):
         one["run"]["command"] += ["--seed", str(place), f"--out=/runs/{place}"]
-    (tmp_path / "all.ndjson").write_text("\n".join(map(json.dumps, some)))
+        (tmp_path / f"{place}.json").write_text(json.dumps(one))
     assert asked(tmp_path).totals.jobs == 60
     assert asked(tmp_path, ignored=("--seed", "out")).totals.jobs == 2
 
 
 def test_since_parts_before_from_after(tmp_path: Path) -> None:
-    fleet = told(tmp_path, Plan(1000, 8, 12, slowed_job=0.3), since="2026-11-19")
+    fleet = answered(tmp_path, Plan(600, 8, 12, slowed_job=0.3), since="2026-11-19")
     assert fleet.since == "2026-11-19 00:00:00"
     assert [one.job for one in fleet.slowed] == [job_name(SLOWED_JOB)]
-    (later,) = told(tmp_path, Plan(1000, 8, 12, slowed_job=0.3), since="2026-11-23").slowed
+    (later,) = asked(tmp_path, since="2026-11-23").slowed
     assert later.runs_after < fleet.slowed[0].runs_after
     assert later.before_s > fleet.slowed[0].before_s, "slow days belong to what was before"
 
 
 def test_an_empty_store_is_answered_too() -> None:
-    assert questions.answer(stored(), []).totals.runs == 0
+    assert questions.answer(taken()[0], []).totals.runs == 0

@@ -6,10 +6,8 @@ import gc
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from bottleneck_doctor.fleet.questions import answer
@@ -17,16 +15,10 @@ from bottleneck_doctor.fleet.reading import open_store, runs_of, save
 from bottleneck_doctor.fleet.tables import TABLES
 from bottleneck_doctor.model.errors import UsageError
 from tests.fleet.asking import asked, taken
-from tests.fleet.made_up import RECORDED, Plan, recorded, texts
+from tests.fleet.made_up import RECORDED, Plan, put, recorded
 from tests.lab import golden
 
 GOOD = recorded("augment-bound").decode()
-
-
-def put(folder: Path, plan: Plan) -> None:
-    folder.mkdir(exist_ok=True)
-    for place, text in enumerate(texts(plan)):
-        (folder / f"{place}.json").write_text(text)
 
 
 def test_what_does_not_fit_in_memory_goes_to_a_private_folder_that_is_removed(
@@ -101,9 +93,9 @@ def test_odd_values_are_survived(tmp_path: Path, change: tuple[str, str]) -> Non
 def test_files_that_vanish_or_may_not_be_read_are_named(tmp_path: Path) -> None:
     put(tmp_path, Plan(3, 1, 1))
     (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
-    store, reading = taken(tmp_path, tmp_path / "missing.json", "nosuch://x/y")
+    store, reading = taken(tmp_path, tmp_path / "missing.json")
     assert runs_of(store) == 3
-    assert {os.path.basename(one.file) for one in reading.refused} == {"gone.json", "missing.json", "y"}
+    assert {os.path.basename(one.file) for one in reading.refused} == {"gone.json", "missing.json"}
 
 
 def test_strange_names_are_read(tmp_path: Path) -> None:
@@ -112,60 +104,11 @@ def test_strange_names_are_read(tmp_path: Path) -> None:
     assert runs_of(taken(tmp_path)[0]) == 4
 
 
-def test_a_file_without_a_line_is_named(tmp_path: Path) -> None:
-    (tmp_path / "none.jsonl").write_text("")
-    (refused,) = taken(tmp_path)[1].refused
-    assert refused.why == "nothing can be read of it"
-
-
-def test_lines_that_are_broken_are_counted(tmp_path: Path) -> None:
-    good = list(texts(Plan(5, 1, 2), compact=True))
-    (tmp_path / "all.ndjson").write_text("\n".join([*good[:3], "{", '{"schema": 3}', *good[3:], "[]"]))
-    store, reading = taken(tmp_path)
-    assert runs_of(store) == 5
-    assert sum(int(one.why.split()[0]) for one in reading.refused) == 3
-
-
 def test_a_run_that_two_files_tell_of_counts_once(tmp_path: Path) -> None:
     put(tmp_path, Plan(4, 2, 2))
     (tmp_path / "again.json").write_text((tmp_path / "0.json").read_text())
     fleet = asked(tmp_path, tmp_path / "*.json")
     assert (fleet.totals.runs, fleet.totals.repeated) == (4, 1)
-
-
-@pytest.fixture(params=["file", "memory", "s3"])
-def elsewhere(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    """A folder's address of each kind; S3's is on a real server, which stores in memory."""
-    if request.param != "s3":
-        yield {"file": f"file://{tmp_path}/there", "memory": "memory://there"}[request.param]
-        return
-    pytest.importorskip("s3fs", reason="needs s3fs")
-    server = pytest.importorskip("moto.server", reason="needs moto[server]").ThreadedMotoServer(port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "x"), ("DEFAULT_REGION", "us-east-1")):
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    yield "s3://team/there"
-    server.stop()
-
-
-def test_files_are_read_and_kept_wherever_fsspec_reaches(tmp_path: Path, elsewhere: str) -> None:
-    put(tmp_path / "here", Plan(30, 4, 3))
-    system, place = fsspec.core.url_to_fs(elsewhere)
-    system.makedirs(place, exist_ok=True)
-    for file in (tmp_path / "here").iterdir():
-        system.pipe_file(f"{place}/{file.name}", file.read_bytes())
-    store, reading = taken(elsewhere)
-    assert not reading.refused
-    assert answer(store, []) == asked(tmp_path / "here")
-    save(store, f"{elsewhere}/tables")
-    assert sorted(system.ls(f"{place}/tables", detail=False))[0].endswith("/files.parquet")
-    again, reading = taken(f"{elsewhere}/tables")
-    assert not reading.refused
-    assert answer(again, []) == answer(store, [])
 
 
 def test_parquet_has_the_documented_columns_and_no_other(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ LAWS = {
     "render": _law("model", "jinja2 plotly rich snakeviz tornado"),
     "export": _law("model", "mlflow opentelemetry prometheus_client tensorboard wandb"),
     "prove": _law("model analyse launch sense", "psutil"),
-    "fleet": _law("model", "duckdb fsspec"),
+    "fleet": _law("model", "duckdb"),
     "commands": _law(
         "model source launch sense assemble analyse findings prove render fleet export", "typer tomli"
     ),

@@ -54,15 +54,11 @@ METRICS = {
     "checkpoint_fraction": Metric(0.021, "fraction", None, None, 3, "agent"),
 }
 LEDGER = [
-    LedgerPart("start-up and imports", 0.089, 3.4),
-    LedgerPart("starting workers", 0.1, 3.82),
-    LedgerPart("warm-up", 0.011, 0.42),
-    LedgerPart("training steps", 0.5, 19.1),
-    LedgerPart("evaluation", 0.2, 7.64),
-    LedgerPart("checkpoints", 0.02, 0.764),
-    LedgerPart("shut-down", 0.05, 1.91),
-    LedgerPart("unexplained", 0.03, 1.146),
-]
+    LedgerPart("start-up and imports", 0.089, 3.4), LedgerPart("starting workers", 0.1, 3.82),
+    LedgerPart("warm-up", 0.011, 0.42), LedgerPart("training steps", 0.5, 19.1),
+    LedgerPart("evaluation", 0.2, 7.64), LedgerPart("checkpoints", 0.02, 0.764),
+    LedgerPart("shut-down", 0.05, 1.91), LedgerPart("unexplained", 0.03, 1.146),
+]  # fmt: skip
 BUDGET = [
     BudgetPart("data wait: decode", 0.48, 0.01157),
     BudgetPart("data wait: collate", 0.1413, 0.00340),
@@ -79,95 +75,49 @@ VERDICT = Verdict(
 )
 FINDINGS = [
     ReportedFinding(
-        "decode-bound",
-        "input.preprocess",
-        "secondary",
+        "decode-bound", "input.preprocess", "secondary",
         [Evidence("decoding images is most of a batch", "decode_share", 0.77, "decoder hook")],
     ),
     ReportedFinding(
-        "loader-in-main",
-        "input.preprocess",
-        "primary",
+        "loader-in-main", "input.preprocess", "primary",
         [
-            Evidence(
-                "the loop waits for batches made in its own process",
-                "data_wait_fraction",
-                0.6213,
-                "loader hook",
-            ),
+            Evidence("the loop waits for batches made in its own process", "data_wait_fraction", 0.6213,
+                     "loader hook"),
             Evidence("CPU time to make one batch", "fetch_cpu_s", 0.01484, "thread clock, 402 batches"),
             Evidence("cores without work", "idle_cores", 2.9, "/proc"),
         ],
         TRAIN,
     ),
-]
+]  # fmt: skip
+TURBO = Fix(
+    "Replace PIL by torchvision.io in the dataset.",
+    "from torchvision.io import read_image\n\n"
+    "def __getitem__(self, i):\n    return read_image(self.paths[i])",
+    Location("/home/ann/cats/data.py", 12, "__getitem__"),
+)
+WORKERS = Fix("Give the loader workers.", "DataLoader(ds, num_workers=3, persistent_workers=True)", TRAIN)
 REMEDIES = [
     Remedy(
-        "workers-auto",
-        "make batches in worker processes",
-        "loader-in-main",
-        Speedup(2.2, 2.5, 2.6, "replay"),
-        0.00964,
-        2.5,
-        Fix("Give the loader workers.", "DataLoader(ds, num_workers=3, persistent_workers=True)", TRAIN),
-        "hook",
-        "low",
-        "memory times 3",
+        "workers-auto", "make batches in worker processes", "loader-in-main",
+        Speedup(2.2, 2.5, 2.6, "replay"), 0.00964, 2.5, WORKERS, "hook", "low", "memory times 3",
     ),
     Remedy(
-        "decode-turbo",
-        "decode with a faster library",
-        "decode-bound",
-        Speedup(1.0, None, 1.62, "bound"),
-        None,
-        2.58,
-        Fix(
-            "Replace PIL by torchvision.io in the dataset.",
-            "from torchvision.io import read_image\n\n"
-            "def __getitem__(self, i):\n    return read_image(self.paths[i])",
-            Location("/home/ann/cats/data.py", 12, "__getitem__"),
-        ),
-        "manual",
-        "medium",
-        "none",
+        "decode-turbo", "decode with a faster library", "decode-bound",
+        Speedup(1.0, None, 1.62, "bound"), None, 2.58, TURBO, "manual", "medium", "none",
     ),
     Remedy(
-        "bf16-autocast",
-        "compute in bfloat16",
-        "fp32-compute",
-        Speedup(1.02, 1.04, 1.06, "amdahl"),
-        0.0232,
-        2.74,
-        Fix("Wrap the forward pass in torch.autocast."),
-        "hook~",
-        "low",
-        "changes numerics",
+        "bf16-autocast", "compute in bfloat16", "fp32-compute", Speedup(1.02, 1.04, 1.06, "amdahl"), 0.0232,
+        2.74, Fix("Wrap the forward pass in torch.autocast."), "hook~", "low", "changes numerics",
     ),
     Remedy(
-        "channels-last",
-        "store images channels last",
-        "conv-layout",
-        Speedup(1.0, 1.02, 1.05, "amdahl"),
-        0.0236,
-        2.8,
-        Fix("Call model.to(memory_format=torch.channels_last)."),
-        "hook",
-        "low",
-        "none",
+        "channels-last", "store images channels last", "conv-layout", Speedup(1.0, 1.02, 1.05, "amdahl"),
+        0.0236, 2.8, Fix("Call model.to(memory_format=torch.channels_last)."), "hook", "low", "none",
     ),
     Remedy(
-        "batch-larger",
-        "raise batch_size",
-        "small-batch",
-        Speedup(0.7, 0.8, 0.9, "replay"),
-        0.0301,
-        None,
-        Fix("Leave batch_size as it is."),
-        "manual",
-        "low",
-        "none",
+        "batch-larger", "raise batch_size", "small-batch", Speedup(0.7, 0.8, 0.9, "replay"), 0.0301, None,
+        Fix("Leave batch_size as it is."), "manual", "low", "none",
     ),
-]
+]  # fmt: skip
 QUALITY = Quality(
     steady_steps=402,
     warmup_steps=10,
@@ -203,11 +153,7 @@ DATA = Location("/home/ann/cats/data.py", 12, "Photos.__getitem__")
 WATCHED = replace(
     TYPICAL,
     environment={
-        "python": "3.11.7",
-        "torch": "2.13.0",
-        "device": None,
-        "cores": 3.5,
-        "memory_bytes": 1 << 34,
+        "python": "3.11.7", "torch": "2.13.0", "device": None, "cores": 3.5, "memory_bytes": 1 << 34,
     },
     functions=[
         HotFunction("Photos.__getitem__", DATA, "worker", True, 0.918, 0.918, 389, 0.97),
@@ -222,7 +168,7 @@ WATCHED = replace(
         HotOperator("aten::copy_", 1.0, 0.0008, 0.0, 0.16),
         HotOperator("aten::view", 3.5, 0.0001, 0.0, 0.02),
     ],
-)
+)  # fmt: skip
 INCONCLUSIVE = Report(
     run=replace(RUN, exit_status=1, torch=None, machine={}),
     quality=Quality(3, 0, None, Overhead(None, None, None), [Gap("steps", "the run ended after 3 steps")]),

@@ -131,11 +131,6 @@ STACKS = [
 ]
 
 
-def _frame(depth: int, number: int) -> str:
-    folder = "/usr/lib/python3.11/site-packages/deep" if depth % 2 else "/home/ann/cats"
-    return f"function_{depth}_{number} ({folder}/module_{number}.py:{depth + 1})"
-
-
 SAMPLED = Picture(Timeline(38.2), stacks=STACKS)
 UNSAMPLED = Picture(Timeline(38.2))
 

@@ -110,14 +110,6 @@ def test_a_baseline_is_the_last_line(regression: Regression, line: str) -> None:
     assert gate_lines(gate) == [line]
 
 
-def test_what_else_differs_stands_below_the_comparison() -> None:
-    told = replace(MOVED, differences=[TORCH, Difference("workers", 2, 4)])
-    assert gate_lines(Gate(1, [], told))[1:] == [
-        "     careful: different torch: 2.13 and 2.14",
-        "     careful: different workers: 2 and 4",
-    ]
-
-
 def test_of_several_profiles_each_line_names_its_own() -> None:
     judgement = Judgement(WAIT, 0, 0.1)
     checked = [Checked(name, TYPICAL, Outcome(0, [judgement])) for name in ("a.json", "b\x1b.json")]
@@ -142,13 +134,13 @@ def test_a_comparison_is_drawn_as_accepted(name: str, new: Report) -> None:
     require_golden(f"compare-{name}.txt", comparison_text(compare(TYPICAL, new)))
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_nothing_foreign_reaches_the_terminal_as_a_command(attack: str) -> None:
-    hostile = attacked(TYPICAL, ATTACKS[attack])
-    hostile = replace(hostile, metrics={ATTACKS[attack]: METRICS["step_time_s"]})
-    drawn = comparison_text(compare(TYPICAL, hostile), "ascii")
-    assert drawn.isascii()
-    assert not [sign for sign in drawn if unicodedata.category(sign) == "Cc" and sign != "\n"]
+def test_nothing_foreign_reaches_the_terminal_as_a_command() -> None:
+    for attack in ATTACKS.values():
+        hostile = attacked(TYPICAL, attack)
+        hostile = replace(hostile, metrics={attack: METRICS["step_time_s"]})
+        drawn = comparison_text(compare(TYPICAL, hostile), "ascii")
+        assert drawn.isascii()
+        assert not [sign for sign in drawn if unicodedata.category(sign) == "Cc" and sign != "\n"]
 
 
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parent / "schemas" / "junit-10.xsd")
@@ -163,28 +155,12 @@ def test_every_outcome_is_valid_by_the_schema(name: str) -> None:
     SCHEMA.validate(junit(GATES[name], "1.2.3").decode())
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_hostile_strings_stay_text_and_valid(attack: str) -> None:
-    page = junit(attacked(ALL, ATTACKS[attack]), "1.2.3")
-    SCHEMA.validate(page.decode())
-    names = [element.tag for element in ElementTree.fromstring(page).iter()]
-    assert names == [element.tag for element in ElementTree.fromstring(junit(ALL, "1.2.3")).iter()]
-
-
-def test_a_schema_that_accepts_everything_would_prove_nothing() -> None:
-    page = junit(ALL, "1.2.3").decode()
-    for wrong in (
-        page.replace('tests="4"', ""),
-        page.replace("<failure", "<failed").replace("</failure", "</failed"),
-    ):
-        assert wrong != page
-        assert not SCHEMA.is_valid(wrong)
-
-
-def test_each_condition_of_each_profile_is_a_test_and_so_is_the_baseline() -> None:
-    cases = suite(SEVERAL).findall("testcase")
-    assert len(cases) == 30 * 2 + 1
-    assert len({(case.get("classname"), case.get("name")) for case in cases}) == len(cases)
+def test_hostile_strings_stay_text_and_valid() -> None:
+    for attack in ATTACKS.values():
+        page = junit(attacked(ALL, attack), "1.2.3")
+        SCHEMA.validate(page.decode())
+        names = [element.tag for element in ElementTree.fromstring(page).iter()]
+        assert names == [element.tag for element in ElementTree.fromstring(junit(ALL, "1.2.3")).iter()]
 
 
 @pytest.mark.parametrize(
@@ -196,19 +172,8 @@ def test_what_fails_is_a_failure_and_what_cannot_be_said_an_error(
 ) -> None:
     found = suite(gate)
     assert tuple(found.get(name) for name in ("tests", "failures", "errors", "skipped")) == counts
-
-
-def test_a_failure_says_value_interval_and_threshold() -> None:
-    failure = suite(ALL).find("testcase/failure")
-    assert failure is not None
-    assert failure.get("message") == (
-        "data_wait_fraction = 0.6213 (90 % interval 0.601–0.6402, n = 402);"
-        " fails when > 0.2 (--max-data-wait)"
-    )
-
-
-def test_the_errors_name_their_reason() -> None:
-    assert [error.get("type") for error in suite(UNSURE).iter("error")] == ["cannot-say", "not-comparable"]
+    slugs = {"cannot-say", "not-comparable"} if gate is UNSURE else {"cannot-say"} if gate is ALL else set()
+    assert {error.get("type") for error in found.iter("error")} == slugs
 
 
 def test_the_suite_knows_the_version_the_outcome_the_verdict_and_how_long_the_runs_took() -> None:
@@ -259,21 +224,18 @@ def test_what_fails_marks_the_line_of_the_primary_finding() -> None:
     ]
 
 
-def test_errors_come_first_then_warnings_then_advice() -> None:
-    levels = [understood(line)[0] for line in github(ALL, HOME)]
-    assert levels == ["error", "error", "warning", "notice", "notice"]
-
-
-def test_a_gate_that_holds_only_advises() -> None:
-    marks = [understood(line) for line in github(FINE, HOME)]
-    assert {level for level, _, _ in marks} == {"notice"}
-    assert [properties["title"] for _, properties, _ in marks] == ["bdoc: workers-auto", "bdoc: decode-turbo"]
-
-
-def test_what_cannot_be_said_is_a_warning_at_no_line() -> None:
-    marks = [understood(line) for line in github(UNSURE, HOME)]
-    assert [level for level, _, _ in marks] == ["warning", "warning"]
-    assert all("file" not in properties for _, properties, _ in marks)
+@pytest.mark.parametrize(
+    ("gate", "levels"),
+    [
+        (ALL, ["error", "error", "warning", "notice", "notice"]),
+        (FINE, ["notice", "notice"]),
+        (UNSURE, ["warning", "warning"]),
+    ],
+)
+def test_errors_come_first_then_warnings_then_advice(gate: Gate, levels: list[str]) -> None:
+    marks = [understood(line) for line in github(gate, HOME)]
+    assert [level for level, _, _ in marks] == levels
+    assert all("file" not in properties for level, properties, _ in marks if level == "warning")
 
 
 def test_there_are_no_more_than_github_shows_and_equal_ones_are_one() -> None:
@@ -286,17 +248,12 @@ def test_there_are_no_more_than_github_shows_and_equal_ones_are_one() -> None:
     ("file", "workspace", "shown"),
     [
         ("/home/ann/cats/train.py", "/home/ann/cats", "train.py"),
-        ("/home/ann/cats/train.py", "/home/ann", "cats/train.py"),
         ("train.py", "/home/ann/cats", "train.py"),
         ("/home/ann/cats/a,b:c%.py", "/home/ann/cats", "a,b:c%.py"),
         ("/home/ann/cats/::error::x.py", "/home/ann/cats", "::error::x.py"),
-        ("/home/ann/cats/größe 1.py", "/home/ann/cats", "größe 1.py"),
-        ("/usr/lib/python3/PIL/Image.py", "/home/ann/cats", None),
         ("/home/ann/cats-too/train.py", "/home/ann/cats", None),
         ("/home/ann/cats/../dogs/train.py", "/home/ann/cats", None),
         ("/home/ann/cats/a\nb.py", "/home/ann/cats", None),
-        ("/home/ann/cats/a\x1b[2Jb.py", "/home/ann/cats", None),
-        ("/home/ann/cats/caf\udce9.py", "/home/ann/cats", None),
         ("", "/home/ann/cats", None),
     ],
 )
@@ -308,22 +265,13 @@ def test_files_are_named_as_seen_from_the_workspace_or_not_at_all(
     assert ("line" in properties) is (shown is not None)
 
 
-def test_a_line_that_is_none_is_not_marked() -> None:
-    assert "file" not in understood(github(located("/home/ann/cats/train.py", 0), HOME)[0])[1]
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_hostile_strings_neither_end_a_command_nor_start_one(attack: str) -> None:
-    for line in (line for gate in GATES.values() for line in github(attacked(gate, ATTACKS[attack]), HOME)):
-        level, _, message = understood(line)
-        assert level in {"error", "warning", "notice"}
-        assert all(row.isprintable() for row in message.split("\n"))
-        line.encode()
-
-
-def test_a_message_may_hold_what_the_grammar_uses() -> None:
-    gate = attacked(ALL, "50 %, a=b::c%0Ad")
-    assert any("50 %, a=b::c" in understood(line)[2].replace("%0A", "") for line in github(gate, HOME))
+def test_hostile_strings_neither_end_a_command_nor_start_one() -> None:
+    for attack in ATTACKS.values():
+        for line in (line for gate in GATES.values() for line in github(attacked(gate, attack), HOME)):
+            level, _, message = understood(line)
+            assert level in {"error", "warning", "notice"}
+            assert all(row.isprintable() for row in message.split("\n"))
+            line.encode()
 
 
 @pytest.mark.parametrize("name", ["all", "unsure"])
@@ -331,23 +279,14 @@ def test_a_page_is_written_as_accepted(name: str) -> None:
     require_golden(f"gate-{name}.md.txt", summary(GATES[name]))
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_hostile_strings_add_no_markup(attack: str) -> None:
-    page = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", summary(attacked(ALL, ATTACKS[attack])))
-    assert not re.search(r"<(?!!-- -->)", page)
-    assert not re.search(r"(?<!\\)\]\(|@\w|(?<!&)#\d", page)
-    assert len(re.findall(r"^#", page, re.MULTILINE)) == 1
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_every_row_has_as_many_cells_as_the_head(attack: str) -> None:
-    table = re.findall(r"(?:^\|.*\|\n)+", summary(attacked(ALL, ATTACKS[attack])), re.MULTILINE)
-    assert len(table) == 1
-    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table[0].splitlines()}) == 1
-
-
-def test_repeats_that_say_the_same_are_told_once() -> None:
-    assert summary(SEVERAL).count("Make batches in worker processes") == 1
+def test_hostile_strings_add_no_markup() -> None:
+    for attack in ATTACKS.values():
+        page = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", summary(attacked(ALL, attack)))
+        assert not re.search(r"<(?!!-- -->)", page)
+        assert not re.search(r"(?<!\\)\]\(|@\w|(?<!&)#\d", page)
+        assert len(re.findall(r"^#", page, re.MULTILINE)) == 1
+        (table,) = re.findall(r"(?:^\|.*\|\n)+", summary(attacked(ALL, attack)), re.MULTILINE)
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
 
 
 def test_a_page_takes_no_more_room_than_there_is() -> None:
@@ -357,15 +296,6 @@ def test_a_page_takes_no_more_room_than_there_is() -> None:
         assert len(page.encode()) <= max(0, room)
     assert summary(ALL, len(whole.encode())) == whole
     assert summary(ALL, 40) == "## bdoc check: fails\n\n"
-
-
-def test_ten_thousand_profiles_fit_into_what_github_takes() -> None:
     many = Gate(1, [replace(one, profile="p" * 200) for one in ALL.checked * 10_000])
     assert 1000 < len(summary(many).encode()) <= LARGEST_BYTES
-
-
-def test_a_gate_that_holds_says_so_first() -> None:
-    assert summary(FINE).startswith("## bdoc check: holds\n")
-    assert summary(Gate(3, [Checked("a", FINE.checked[0].report, FINE.checked[0].outcome)])).startswith(
-        "## bdoc check: cannot say\n"
-    )
+    assert summary(SEVERAL).count("Make batches in worker processes") == 1, "repeats that agree stand once"

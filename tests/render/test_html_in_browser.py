@@ -80,18 +80,6 @@ def test_keys_zoom_pan_and_reset_a_chart(browser: Browser, page: str) -> None:
     assert browser.run(RANGE, chart) == whole
 
 
-def test_buttons_zoom_for_those_without_keys(browser: Browser, page: str) -> None:
-    browser.show(page, width=360)
-    chart = browser.driver.find_element("css selector", LANES)
-    whole = browser.run(RANGE, chart)
-    named = {
-        button.get_attribute("aria-label"): button for button in chart.find_elements("css selector", "button")
-    }
-    next(button for label, button in named.items() if label.startswith("zoom in")).click()
-    begin, end = browser.run(RANGE, chart)
-    assert end - begin < whole[1] - whole[0]
-
-
 def test_a_finger_on_a_chart_scrolls_the_page(browser: Browser, page: str) -> None:
     browser.show(page, width=360)
     browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", LANES)
@@ -157,17 +145,6 @@ def test_without_javascript_the_words_stand_and_no_holes_are_left(browser: Brows
         assert browser.driver.find_element("css selector", ".summary").text
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
-
-
-def test_colours_that_mean_something_outlive_forced_ones(browser: Browser, page: str) -> None:
-    browser.show(page)
-    browser.command("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
-    colours = """
-    const seen = [...document.querySelectorAll(arguments[0])];
-    return new Set(seen.map((one) => getComputedStyle(one).backgroundColor)).size
-    """
-    assert browser.run(colours, ".budget span") > 1
-    assert browser.run(colours, ".swatch") > 1
 
 
 def test_a_telephone_scrolls_in_one_direction_only(browser: Browser, page: str) -> None:

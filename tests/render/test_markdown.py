@@ -33,27 +33,27 @@ def test_terminal_and_markdown_say_the_same_numbers() -> None:
     assert [number for number in said if number not in drawn or number not in page] == []
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_no_tag_but_ours_survives_outside_code(attack: str) -> None:
-    page = without_code(render(attacked(WATCHED, ATTACKS[attack]), "markdown"))
-    assert set(re.findall(r"<[^>]*>", page)) <= OUR_TAGS
+def test_no_tag_but_ours_survives_outside_code() -> None:
+    for attack in ATTACKS.values():
+        page = without_code(render(attacked(WATCHED, attack), "markdown"))
+        assert set(re.findall(r"<[^>]*>", page)) <= OUR_TAGS
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_adds_no_headings_links_or_mentions(attack: str) -> None:
-    page = without_code(render(attacked(WATCHED, ATTACKS[attack]), "markdown"))
-    headings = _headings(without_code(render(attacked(WATCHED, "x"), "markdown")))
-    assert [line.split()[0] for line in _headings(page)] == [line.split()[0] for line in headings]
-    assert not re.search(r"(?<!\\)\]\(|@\w|(?<!&)#\d", page)
+def test_an_attack_adds_no_headings_links_or_mentions() -> None:
+    for attack in ATTACKS.values():
+        page = without_code(render(attacked(WATCHED, attack), "markdown"))
+        headings = _headings(without_code(render(attacked(WATCHED, "x"), "markdown")))
+        assert [line.split()[0] for line in _headings(page)] == [line.split()[0] for line in headings]
+        assert not re.search(r"(?<!\\)\]\(|@\w|(?<!&)#\d", page)
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_every_row_of_a_table_has_as_many_cells_as_its_head(attack: str) -> None:
-    page = render(attacked(WATCHED, ATTACKS[attack]), "markdown")
-    tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
-    assert len(tables) == 7
-    for table in tables:
-        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
+def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
+    for attack in ATTACKS.values():
+        page = render(attacked(WATCHED, attack), "markdown")
+        tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
+        assert len(tables) == 7
+        for table in tables:
+            assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
 
 
 def test_a_snippet_cannot_close_its_own_fence() -> None:

@@ -25,7 +25,7 @@ from bottleneck_doctor.render.glossary import (
     MESSAGES,
     METRICS,
 )
-from bottleneck_doctor.render.pages import capabilities_text, list_pages, page, remedy_page, slug
+from bottleneck_doctor.render.pages import capabilities_text, list_pages, remedy_page, slug
 from bottleneck_doctor.render.progress import progress_line
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
@@ -50,13 +50,6 @@ def test_the_list_shows_each_id_with_its_first_sentence() -> None:
     )
 
 
-def test_a_page_begins_with_its_id() -> None:
-    assert (
-        page("x-y", "First.\n\n    Indented like a docstring.\n")
-        == "x-y\n\nFirst.\n\nIndented like a docstring.\n"
-    )
-
-
 REMEDY = Proposal(
     "workers-auto", "make batches in 2 processes", Fix("give it workers", "DataLoader(ds, num_workers=2)"),
     apply="env", risk="memory",
@@ -78,18 +71,6 @@ def test_a_remedy_says_what_it_takes_and_shows_each_way_once() -> None:
         "Give it a thread:\n\n    Ahead(loader)\n\n"
         "When the advice is wrong: `bdoc explain a-b`\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("said", "id"),
-    [
-        ("python stacks (py-spy)", "python-stacks-py-spy"),
-        ("GPU counters", "gpu-counters"),
-        ("hook~", "hook~"),
-    ],
-)
-def test_an_id_may_be_written_as_the_report_says_it(said: str, id: str) -> None:
-    assert slug(said) == id
 
 
 def test_levels_efforts_and_bounds_are_all_explained() -> None:
@@ -133,15 +114,12 @@ TABLE = [
 ]
 
 
-def test_the_table_is_drawn_as_accepted() -> None:
+def test_what_can_be_measured_is_drawn_as_accepted_and_harmless() -> None:
     require_golden("env-80.txt", capabilities_text(TABLE, 80, False, "utf-8"))
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_nothing_foreign_reaches_the_terminal_as_a_command(attack: str) -> None:
-    drawn = capabilities_text(attacked(TABLE, ATTACKS[attack]), 80, False, "ascii")
-    assert "\x1b" not in drawn
-    assert drawn.isascii()
+    for attack in ATTACKS.values():
+        drawn = capabilities_text(attacked(TABLE, attack), 80, False, "ascii")
+        assert "\x1b" not in drawn
+        assert drawn.isascii()
 
 
 @pytest.mark.parametrize(
@@ -163,15 +141,5 @@ def test_what_matters_least_goes_first_on_a_narrow_terminal(
     steps: int, step_s: float | None, wait: float | None, elapsed: float, width: int, line: str
 ) -> None:
     assert progress_line(steps, step_s, wait, elapsed, width) == line
-
-
-def test_the_line_never_wraps() -> None:
-    for width in range(90):
-        assert len(progress_line(402, 0.0241, 0.62, 38.0, width)) <= max(0, width - 1)
-
-
-def test_the_line_can_be_said_in_ascii() -> None:
-    assert (
-        progress_line(3, 7e-5, 0.1, 3.0, 80, "ascii")
-        == "bdoc | 3 steps | 70 us each | 10 % waiting for data | 3 s"
-    )
+    assert len(line) <= max(0, width - 1), "it never wraps"
+    assert progress_line(steps, step_s, wait, elapsed, width, "ascii").isascii()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import words
 
@@ -34,8 +34,7 @@ MOST_TICKS = 4
 HEADING_X, HEADING_Y = -66, 5  # pixels: above the tick labels, where a phone has room
 
 
-@dataclass(frozen=True)
-class TimeAxis:
+class TimeAxis(NamedTuple):
     """How instants are shown: seconds times ``scale``, in ``unit``."""
 
     scale: float
@@ -67,61 +66,36 @@ def value_axis(name: str, top: float, domain: tuple[float, float]) -> dict[str, 
     """A vertical axis from 0 to ``top`` that stands still, its ticks in words."""
     values, texts = ticks(name, top)
     return {
-        "domain": list(domain),
-        "range": [0, top],
-        "fixedrange": True,
-        "tickvals": values,
-        "ticktext": texts,
-        "gridcolor": "var(--grid)",
-        "zerolinecolor": "var(--line)",
-        **TICKS,
-    }
+        "domain": list(domain), "range": [0, top], "fixedrange": True, "tickvals": values, "ticktext": texts,
+        "gridcolor": "var(--grid)", "zerolinecolor": "var(--line)", **TICKS,
+    }  # fmt: skip
 
 
 def time_axis(length: float, title: str) -> dict[str, Any]:
     """The horizontal axis from 0 to ``length``, which can be zoomed but not left."""
     return {
-        "range": [0, length],
-        "minallowed": 0,
-        "maxallowed": length,
+        "range": [0, length], "minallowed": 0, "maxallowed": length,
         "title": {"text": title, "font": {"size": 12, "color": "var(--soft)"}, "standoff": 8},
-        **TICKS,
-        "nticks": 8,
-        "gridcolor": "var(--grid)",
-        "zeroline": False,
-        "showline": True,
+        **TICKS, "nticks": 8, "gridcolor": "var(--grid)", "zeroline": False, "showline": True,
         "linecolor": "var(--line)",
-    }
+    }  # fmt: skip
 
 
-def heading(text: str, y: float, x: float = 0.0) -> dict[str, Any]:
+def heading(text: str, y: float) -> dict[str, Any]:
     """A line of text above a plot, at a height from 0 to 1 of the page."""
     return {
-        "text": text,
-        "x": x,
-        "y": y,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "xshift": HEADING_X,
-        "yshift": HEADING_Y,
-        "showarrow": False,
-        "align": "left",
+        "text": text, "x": 0.0, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left",
+        "yanchor": "bottom", "xshift": HEADING_X, "yshift": HEADING_Y, "showarrow": False, "align": "left",
         "font": {"size": 12, "color": "var(--ink)"},
-    }
+    }  # fmt: skip
 
 
 # The ticks themselves are blank space between labels and plot.
 TICKS = {
-    "tickfont": {"color": "var(--soft)", "size": 11},
-    "ticks": "outside",
-    "ticklen": 4,
+    "tickfont": {"color": "var(--soft)", "size": 11}, "ticks": "outside", "ticklen": 4,
     "tickcolor": "rgba(0,0,0,0)",
-}
+}  # fmt: skip
 HOVER = {
-    "bgcolor": "var(--paper)",
-    "bordercolor": "var(--line)",
-    "font": {"color": "var(--ink)", "size": 12},
+    "bgcolor": "var(--paper)", "bordercolor": "var(--line)", "font": {"color": "var(--ink)", "size": 12},
     "align": "left",
-}
+}  # fmt: skip

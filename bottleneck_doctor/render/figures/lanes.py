@@ -57,13 +57,14 @@ def kinds_in(lanes: Lanes) -> list[str]:
 
 def legend(lanes: Lanes) -> list[tuple[str, list[tuple[str, str, float]]]]:
     """The kinds in the loop's lane and in the workers', with label, colour and height (0 to 1)."""
-    of_loop = {what for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True) if lane == 0}
-    of_workers = {what for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True) if lane > 0}
-    told = []
-    for whose, found in (("the loop", of_loop), ("a worker", of_workers)):
-        kinds = [kind for kind in kinds_in(lanes) if kind in found]
-        told.append((whose, [(called(kind)[0], color(kind), called(kind)[1]) for kind in kinds]))
-    return [(whose, some) for whose, some in told if some]
+    found: dict[str, set[str]] = {"the loop": set(), "a worker": set()}
+    for lane, what in zip(lanes.pieces.lane, lanes.pieces.what, strict=True):
+        found["a worker" if lane else "the loop"].add(what)
+    return [
+        (whose, [(called(kind)[0], color(kind), called(kind)[1]) for kind in kinds_in(lanes) if kind in some])
+        for whose, some in found.items()
+        if some
+    ]
 
 
 def lane_names(lanes: Lanes) -> list[str]:
@@ -73,10 +74,10 @@ def lane_names(lanes: Lanes) -> list[str]:
 
 def lanes_figure(lanes: Lanes) -> Figure:
     """A Gantt chart of the steps; pieces of one batch know each other by ``customdata``."""
-    told, names = clock(lanes.end_s - lanes.begin_s), lane_names(lanes)
-    since = f"{told.unit}, from {words.seconds(lanes.begin_s)} into the run"
+    time, names = clock(lanes.end_s - lanes.begin_s), lane_names(lanes)
+    since = f"{time.unit}, from {words.seconds(lanes.begin_s)} into the run"
     layout: dict[str, Any] = {
-        "xaxis": time_axis((lanes.end_s - lanes.begin_s) * told.scale, since),
+        "xaxis": time_axis((lanes.end_s - lanes.begin_s) * time.scale, since),
         "yaxis": {
             "range": [len(names) - 0.5, -0.5], "fixedrange": True, "showgrid": False, "zeroline": False,
             "tickvals": list(range(len(names))), "ticktext": names,
@@ -85,10 +86,10 @@ def lanes_figure(lanes: Lanes) -> Figure:
         "barmode": "overlay", "showlegend": False, "hovermode": "closest", "hoverlabel": HOVER,
         "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
     }  # fmt: skip
-    data = [_trace(lanes, kind, told.scale, names) for kind in kinds_in(lanes)]
+    data = [_trace(lanes, kind, time.scale, names) for kind in kinds_in(lanes)]
     height = max(NARROWEST, min(LANE, SCREEN // len(names))) * len(names) + TOP + BOTTOM
     label = f"Lanes: what the loop and {words.counted(len(lanes.workers), 'worker')} did in some steps"
-    return Figure(data, layout, height, label, moves="xaxis", sort="lanes", extra={"unit": told.unit})
+    return Figure(data, layout, height, label, moves="xaxis", sort="lanes", extra={"unit": time.unit})
 
 
 def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def ranks_figure(ranks: RankMap) -> Figure | None:
     names = [words.in_chart(words.short(name, LONGEST_NAME)) for name in ranks.names]
     darkest = max(LEAST, *known)
     axis = clock(ranks.ends_s[-1])
-    told = [
+    hovers = [
         [f"{name}<br>steps {begin} to {end}: {_told(value)}"
          for (begin, end), value in zip(pairwise(ranks.edges), row, strict=True)]
         for name, row in zip(names, ranks.ratio, strict=True)
@@ -32,7 +32,7 @@ def ranks_figure(ranks: RankMap) -> Figure | None:
         "y": list(range(len(names))),
         "z": [list(map(words.drawn, row)) for row in ranks.ratio], "zmin": 1, "zmax": darkest,
         "colorscale": [[0, "var(--accent-soft)"], [1, "var(--wait)"]], "xgap": 0, "ygap": 1,
-        "hovertext": told, "hoverinfo": "text", "showscale": True,
+        "hovertext": hovers, "hoverinfo": "text", "showscale": True,
         "colorbar": {"tickvals": [1, darkest], "ticktext": ["the median", words.ratio(darkest)],
                      "thickness": 10, "outlinewidth": 0, "tickfont": TICKS["tickfont"]},
     }  # fmt: skip

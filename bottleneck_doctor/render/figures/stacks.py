@@ -42,8 +42,8 @@ def stacks_figure(paths: CallPaths, cwd: str) -> Figure:
         "margin": {"l": 0, "r": 0, "t": LEVEL_PX + 10, "b": 0}, "hoverlabel": HOVER,
         "uniformtext": {"minsize": 9, "mode": "hide"},
     }  # fmt: skip
-    said = f"{role}: call paths of {words.counted(root.count, 'sample')}"
-    return Figure([trace], layout, (levels + 1) * LEVEL_PX + 10, said)
+    label = f"{role}: call paths of {words.counted(root.count, 'sample')}"
+    return Figure([trace], layout, (levels + 1) * LEVEL_PX + 10, label)
 
 
 def _described(node: Node, role: str, whole: int, cwd: str) -> tuple[str, str, str]:

@@ -27,9 +27,10 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
     if not shown:
         return None
     places, named = list(range(len(shown) + 1)), len(shown) <= MOST_NAMED
-    reached = _reached(shown)
+    reached = [1.0]  # by all remedies up to each; one that adds nothing leaves it as it was
+    for remedy in shown:
+        reached.append(remedy.combined_speedup if remedy.combined_speedup is not None else reached[-1])
     ranges = [remedy.predicted_speedup for remedy in shown]
-    low, high = _ends([value for one in ranges for value in (one.low, one.high)] + reached)
     layout: dict[str, Any] = {
         "xaxis": {
             "tickvals": places, "ticktext": ["now", *(str(rank) for rank in places[1:])],
@@ -37,7 +38,7 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
             "title": {"text": "remedies, in their order", "font": {"size": 12, "color": "var(--soft)"}},
             **TICKS, "showline": True, "linecolor": "var(--line)",
         },
-        "yaxis": _speedups(low, high),
+        "yaxis": _speedups([value for one in ranges for value in (one.low, one.high)] + reached),
         "margin": {"l": 48, "r": 26, "t": 12, "b": 44}, "showlegend": False, "hovermode": "closest",
         "hoverlabel": HOVER, "dragmode": False,
     }  # fmt: skip
@@ -47,38 +48,28 @@ def staircase_figure(remedies: list[Remedy]) -> Figure | None:
     return Figure(data, layout, HEIGHT, "Staircase: predicted speedup of each remedy, and of all together")
 
 
-def _reached(shown: list[Remedy]) -> list[float]:
-    """What all remedies up to each bring together, from ×1; one that adds nothing leaves it as it was."""
-    reached = [1.0]
-    for remedy in shown:
-        reached.append(remedy.combined_speedup if remedy.combined_speedup is not None else reached[-1])
-    return reached
-
-
-def _ends(values: list[float]) -> tuple[float, float]:
+def _speedups(values: list[float]) -> dict[str, Any]:
+    """The vertical axis, on which all of these have room."""
     known = [min(value, HIGHEST) for value in map(words.drawn, values) if value is not None]
     low, high = min([1.0, *known]), max([1.1, *known])
-    return low - 0.06 * (high - low), high + 0.14 * (high - low)
-
-
-def _speedups(low: float, high: float) -> dict[str, Any]:
+    low, high = low - 0.06 * (high - low), high + 0.14 * (high - low)
     step = next(one for one in STEPS if (high - low) / one <= 6)
-    values = [1 + step * place for place in range(int((low - 1) / step), int((high - 1) / step) + 1)]
+    ticks = [1 + step * place for place in range(int((low - 1) / step), int((high - 1) / step) + 1)]
     return {
-        "range": [low, high], "fixedrange": True, "tickvals": values, "zeroline": False,
-        "ticktext": [words.ratio(value) for value in values], "gridcolor": "var(--grid)", **TICKS,
+        "range": [low, high], "fixedrange": True, "tickvals": ticks, "zeroline": False,
+        "ticktext": [words.ratio(value) for value in ticks], "gridcolor": "var(--grid)", **TICKS,
     }  # fmt: skip
 
 
 def _stairs(reached: list[float]) -> dict[str, Any]:
     """What is reached with all remedies up to each."""
-    told = [f"together, up to {place}: {words.ratio(value)}" for place, value in enumerate(reached)]
+    hovers = [f"together, up to {place}: {words.ratio(value)}" for place, value in enumerate(reached)]
     heights = list(map(words.drawn, reached))
     return {
         "type": "scatter", "mode": "lines", "x": [place - 0.5 for place in range(len(reached) + 1)],
         "y": [*heights, heights[-1]], "fill": "tozeroy", "fillcolor": "var(--accent-soft)",
         "line": {"shape": "hv", "width": 2.5, "color": "var(--accent)"},
-        "hovertext": ["now", *told[1:], told[-1]], "hoverinfo": "text",
+        "hovertext": ["now", *hovers[1:], hovers[-1]], "hoverinfo": "text",
     }  # fmt: skip
 
 
@@ -109,11 +100,11 @@ def _spans(ranges: list[Speedup]) -> dict[str, Any]:
 def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
     """What each remedy would bring alone; labelled if its stair's number differs."""
     speedups = [remedy.predicted_speedup for remedy in shown]
-    said = [words.promised(one) for one in speedups]
+    texts = [words.promised(one) for one in speedups]
     spans = [f" ({words.promised_range(one)})" if one.likely is not None else "" for one in speedups]
-    told = [
+    hovers = [
         f"<b>{rank}</b> {words.in_chart(words.short(remedy.title, LONGEST_TITLE))}<br>alone: {likely}{span}"
-        for rank, (remedy, likely, span) in enumerate(zip(shown, said, spans, strict=True), start=1)
+        for rank, (remedy, likely, span) in enumerate(zip(shown, texts, spans, strict=True), start=1)
     ]
     return {
         "type": "scatter", "mode": "markers+text" if reached else "markers",
@@ -121,9 +112,9 @@ def _dots(shown: list[Remedy], reached: list[float]) -> dict[str, Any]:
         "y": [words.drawn(one.reach) for one in speedups],
         "marker": {"size": 9, "color": "var(--line-2)", "symbol": "diamond"},
         "text": [
-            "" if one == words.ratio(up) else f"  {one}" for one, up in zip(said, reached[1:], strict=False)
+            "" if one == words.ratio(up) else f"  {one}" for one, up in zip(texts, reached[1:], strict=False)
         ],
         "textposition": "middle right",
-        "textfont": {"color": "var(--ink)", "size": 12}, "hovertext": told, "hoverinfo": "text",
+        "textfont": {"color": "var(--ink)", "size": 12}, "hovertext": hovers, "hoverinfo": "text",
         "cliponaxis": False,
     }  # fmt: skip

@@ -21,12 +21,12 @@ LONGEST_MARK, LONGEST_KIND = 60, 12
 AXIS = "y99"  # beyond those of the plots
 
 
-def shades(marks: list[Mark], told: TimeAxis) -> list[dict[str, Any]]:
+def shades(marks: list[Mark], time: TimeAxis) -> list[dict[str, Any]]:
     """One shape for each kind, whatever its number of marks; a dotted line where a phase begins."""
     strips: dict[str, str] = {}
     lines, first = "", min((mark.begin_s for mark in marks if mark.kind == "phase"), default=0.0)
     for mark in marks:
-        begin, end = (words.drawn(t * told.scale) for t in (mark.begin_s, mark.end_s))
+        begin, end = (words.drawn(t * time.scale) for t in (mark.begin_s, mark.end_s))
         if mark.kind not in UNSHADED:
             strips[mark.kind] = strips.get(mark.kind, "") + f"M{begin},0V1H{end}V0Z"
         elif mark.kind == "phase" and mark.begin_s > first:
@@ -41,7 +41,7 @@ def shades(marks: list[Mark], told: TimeAxis) -> list[dict[str, Any]]:
 
 
 def ribbon(
-    marks: list[Mark], kinds: list[str], told: TimeAxis, bottom: float
+    marks: list[Mark], kinds: list[str], time: TimeAxis, bottom: float
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """One thin row for each kind of mark, above the plots, and their axis; ``bottom`` is where it begins."""
     axis = {
@@ -55,8 +55,8 @@ def ribbon(
         data.append({
             "type": "bar", "orientation": "h", "yaxis": AXIS, "y": [row] * len(some),
             "width": 1 if kind == "phase" else 0.6,
-            "base": [words.drawn(mark.begin_s * told.scale) for mark in some],
-            "x": [words.drawn((mark.end_s - mark.begin_s) * told.scale) for mark in some],
+            "base": [words.drawn(mark.begin_s * time.scale) for mark in some],
+            "x": [words.drawn((mark.end_s - mark.begin_s) * time.scale) for mark in some],
             "hovertext": [words.in_chart(mark_words(mark)) for mark in some], "hoverinfo": "text",
             "text": [words.in_chart(words.short(mark.label, LONGEST_MARK)) for mark in some],
             "textposition": "inside", "insidetextanchor": "start", "textangle": 0,
@@ -163,34 +163,26 @@ def timeline_figure(timeline: Timeline) -> Figure | None:
     if not plots or not words.drawn(timeline.duration_s) or timeline.duration_s < 0:
         return None
     marks = [mark for mark in timeline.marks if None not in map(words.drawn, (mark.begin_s, mark.end_s))]
-    told = clock(timeline.duration_s)
+    time = clock(timeline.duration_s)
     kinds = list(dict.fromkeys(mark.kind for mark in marks))
     above = RIBBON * len(kinds)
     inner = above + len(plots) * (PLOT + TITLE)
     height = inner + TOP + BOTTOM
-    data, axis = ribbon(marks, kinds, told, 1 - above / inner)
-    layout = _layout(timeline.duration_s, marks, told) | ({"yaxis99": axis} if kinds else {})
-    for row, (plot, curves) in enumerate(plots.items()):
-        top = inner - above - row * (PLOT + TITLE) - TITLE
-        _draw_plot(data, layout, plot, curves, told, ((top - PLOT) / inner, top / inner), row)
-    layout["xaxis"] |= {"anchor": _axis("y", len(plots) - 1), **SPIKE}
-    label = f"Timeline: {', '.join(map(plot_words, plots))} over the run"
-    return Figure(data, layout, height, label, moves="xaxis", extra={"unit": told.unit})
-
-
-def _layout(duration_s: float, marks: list[Mark], told: TimeAxis) -> dict[str, Any]:
-    return {
-        "xaxis": time_axis(duration_s * told.scale, f"{told.unit} since the run began"),
-        "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM},
-        "showlegend": False,
-        "hovermode": "x",
-        "hoversubplots": "axis",
-        "hoverlabel": HOVER,
-        "annotations": [],
-        "shapes": shades(marks, told),
+    data, axis = ribbon(marks, kinds, time, 1 - above / inner)
+    layout: dict[str, Any] = {
+        "xaxis": time_axis(timeline.duration_s * time.scale, f"{time.unit} since the run began"),
+        "margin": {"l": 72, "r": 10, "t": TOP, "b": BOTTOM}, "showlegend": False, "hovermode": "x",
+        "hoversubplots": "axis", "hoverlabel": HOVER, "annotations": [], "shapes": shades(marks, time),
         "barmode": "overlay",
         "uniformtext": {"mode": "hide", "minsize": 10},  # a name that does not fit is in the hover
-    }
+        **({"yaxis99": axis} if kinds else {}),
+    }  # fmt: skip
+    for row, (plot, curves) in enumerate(plots.items()):
+        top = inner - above - row * (PLOT + TITLE) - TITLE
+        _draw_plot(data, layout, plot, curves, time, ((top - PLOT) / inner, top / inner), row)
+    layout["xaxis"] |= {"anchor": _axis("y", len(plots) - 1), **SPIKE}
+    label = f"Timeline: {', '.join(map(plot_words, plots))} over the run"
+    return Figure(data, layout, height, label, moves="xaxis", extra={"unit": time.unit})
 
 
 def _draw_plot(
@@ -198,23 +190,23 @@ def _draw_plot(
     layout: dict[str, Any],
     plot: Plot,
     curves: list[Curve],
-    told: TimeAxis,
+    time: TimeAxis,
     domain: tuple[float, float],
     row: int,
 ) -> None:
     """One plot: its axis, a heading that is its legend, and its curves."""
     top, beyond = _top(plot, curves)
     layout[_axis("yaxis", row)] = value_axis(curves[0].name, top, domain)
-    layout["annotations"].append(heading(_legend(plot, curves, beyond), domain[1], 0.0))
+    layout["annotations"].append(heading(_legend(plot, curves, beyond), domain[1]))
     title = words.in_chart(plot_words(plot))
     for place, curve in enumerate(curves):
         color, dash = LINES[place % len(LINES)]
         name = words.in_chart(curve_words(curve))
-        when = f" at %{{x:.4~g}} {told.unit}" if (row, place) == (0, 0) else ""
+        when = f" at %{{x:.4~g}} {time.unit}" if (row, place) == (0, 0) else ""
         data.append({
             "type": "scatter", "mode": "lines+markers" if len(curve.t) <= FEW else "lines",
             "yaxis": _axis("y", row), "name": name,
-            "x": [words.drawn(t * told.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
+            "x": [words.drawn(t * time.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
             "text": [words.quantity(curve.name, value) for value in curve.value],
             "hovertemplate": f"{name or title} %{{text}}{when}<extra></extra>",
             "line": {"color": color, "dash": dash, "width": 1.5}, "connectgaps": False,
@@ -223,12 +215,11 @@ def _draw_plot(
 
 
 def _legend(plot: Plot, curves: list[Curve], beyond: str) -> str:
-    signs = [
-        f'<span style="color:{LINES[place % len(LINES)][0]}">{STROKES[LINES[place % len(LINES)][1]]}</span> '
-        f"{words.in_chart(curve_words(curve))}"
-        for place, curve in enumerate(curves)
-    ]
-    signs = signs if any(map(curve_words, curves)) else []
+    signs = []
+    for place, curve in enumerate(curves if any(map(curve_words, curves)) else []):
+        color, dash = LINES[place % len(LINES)]
+        name = words.in_chart(curve_words(curve))
+        signs.append(f'<span style="color:{color}">{STROKES[dash]}</span> {name}')
     return "   ".join([f"<b>{words.in_chart(plot_words(plot))}</b>", *signs]) + beyond
 
 

@@ -25,9 +25,8 @@ UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def page(title: str, body: str, figures: Mapping[str, Figure]) -> str:
     """A self-contained page. ``title`` is plain text; ``body`` is HTML, already escaped, in which
     ``<div class="figure" data-figure="NAME"></div>`` places a figure."""
-    first, rest = script("theme.js"), [script(name) for name in SCRIPTS]
-    library = plotly() if figures else ""
-    inline = [first, *([library] if library else []), *rest]
+    first = script("theme.js")  # before anything is painted
+    inline = [first, *([plotly()] if figures else []), *map(script, SCRIPTS)]
     return (
         templates()
         .get_template("shell.html.j2")
@@ -67,10 +66,7 @@ def policy(scripts: list[str]) -> str:
 
 def embedded(value: object) -> str:
     """JSON that may stand inside a script element; NaN and infinity become null."""
-    try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
     for sign, escape in UNSAFE.items():
         text = text.replace(sign, escape)
     return text

@@ -20,10 +20,10 @@ sorts.lanes = (state) => {
   function keep(batch) {
     kept = batch;
     pick(batch);
-    if (batch !== null) say(`batch ${batch}: ${told(batch)}`);
+    if (batch !== null) say(`batch ${batch}: ${described(batch)}`);
   }
 
-  function told(batch) {
+  function described(batch) {
     const pieces = spec.data.flatMap((trace) =>
       trace.hovertext.filter((_, row) => trace.customdata[row] === batch));
     return pieces.map((text) => text.replace(/<[^>]*>/g, " ")).join("; ");

@@ -34,23 +34,23 @@ def main() -> None:
     """Serve the process at the other end of the standard streams, to its block's end or its own."""
     if os.fork():
         os._exit(0)
-    asks, says = os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w")
+    asks, answers = os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w")
     for stream in (0, 1, 2):
         os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     asked = json.loads(asks.readline())
     try:
         options = checked(asked["options"])
     except UsageError as problem:
-        _say(says, refused=str(problem))
+        _answer(answers, refused=str(problem))
         return
     try:
-        _watch(options, asked, asks, says)
+        _watch(options, asked, asks, answers)
     except Exception as problem:
-        _say(says, problem=f"{type(problem).__name__}: {problem}")
+        _answer(answers, problem=f"{type(problem).__name__}: {problem}")
 
 
 def checked(typed: Mapping[str, Any]) -> Options:
-    """The options by their keys, else what pyproject.toml says; ``line`` is words as on a command line."""
+    """The options by their keys, else what pyproject.toml has; ``line`` is words as on a command line."""
     known = {one.key for one in OPTIONS}
     given = {**typed, **words_typed(typed.get("line", ()), OPTIONS)}
     given.pop("line", None)
@@ -63,7 +63,11 @@ def checked(typed: Mapping[str, Any]) -> Options:
     return options
 
 
-def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, says: TextIO) -> None:
+def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, answers: TextIO) -> None:
+    """Watch the block to its end, then write the profile and answer where it is."""
+    from ..model.codec import encode_profile
+    from ..source.text import unsaved
+
     command = Command(tuple(asked["argv"]), asked["script"], "script")
     with run_folder(local_first(usual_places())) as folder:
         place = Path(folder.path) if folder.path else None
@@ -71,52 +75,30 @@ def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, says: TextI
         session.prepare()
         began_ns = time.monotonic_ns()
         before = {"PYTHONPATH": asked["path"]} if asked["path"] else {}
-        _say(says, environ=with_agent(before, folder.path, options) if folder.path is not None else {})
+        _answer(answers, environ=with_agent(before, folder.path, options) if folder.path is not None else {})
         notes = accompany(asked["pid"], session.tick, asks.fileno())
-        told = _told(asks)
-        ended = Ended(
-            asked["pid"],
-            int(told.get("failed", False)),
-            None,
-            began_ns,
-            told.get("ended_ns", time.monotonic_ns()),
-            notes,
-        )
+        # Nothing can be read where the process has ended within the block.
+        end = json.loads(asks.readline() or "{}") if select.select([asks], [], [], 0)[0] else {}
+        ended_ns = end.get("ended_ns", time.monotonic_ns())
+        ended = Ended(asked["pid"], int(end.get("failed", False)), None, began_ns, ended_ns, notes)
         session.ended(ended)
-        _file(session, ended, command, told, says, folder.reason)
+        missing = [("hooks", folder.reason)] if folder.reason else []
+        missing += [("settings", sentence) for sentence in options.settings.ignored]
+        if not end:
+            missing.append(("the end", "the process ended within the block that was watched"))
+        cells = end.get("cells", {})
+        unsaved.update({path: text for path, (_, text) in cells.items()})
+        profile, problem = finished(
+            session, ended, missing, {path: name for path, (name, _) in cells.items()}
+        )
+        if profile is None:
+            _answer(answers, problem=problem)
+            return
+        output = os.path.abspath(of_its_ranks(options, profile)[OUTPUT])
+        write(output, encode_profile(profile), "output", private=True)
+        _answer(answers, path=output)
 
 
-def _told(asks: TextIO) -> dict[str, Any]:
-    """The message about the block's end; {} where the process has ended within it."""
-    if not select.select([asks], [], [], 0)[0]:
-        return {}
-    told: dict[str, Any] = json.loads(asks.readline() or "{}")
-    return told
-
-
-def _file(
-    session: Session, ended: Ended, command: Command, told: Mapping[str, Any], says: TextIO, no_folder: str
-) -> None:
-    """Assemble the profile, write it, and say where it is."""
-    from ..model.codec import encode_profile
-    from ..source.text import unsaved
-
-    missing = [("hooks", no_folder)] if no_folder else []
-    missing += [("settings", sentence) for sentence in session.options.settings.ignored]
-    if not told:
-        missing.append(("the end", "the process ended within the block that was watched"))
-    cells = told.get("cells", {})
-    unsaved.update({path: text for path, (_, text) in cells.items()})
-    names = {path: name for path, (name, _) in cells.items()}
-    profile, problem = finished(session, ended, command, missing, names)
-    if profile is None:
-        _say(says, problem=problem)
-        return
-    output = os.path.abspath(of_its_ranks(session.options, profile)[OUTPUT])
-    write(output, encode_profile(profile), "output", private=True)
-    _say(says, path=output)
-
-
-def _say(says: TextIO, **answer: Any) -> None:
+def _answer(stream: TextIO, **answer: Any) -> None:
     with suppress(OSError):  # the process that asked is gone
-        print(json.dumps(answer), file=says, flush=True)
+        print(json.dumps(answer), file=stream, flush=True)
