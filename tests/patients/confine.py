@@ -26,11 +26,10 @@ def confined(patient: Patient, data: Path) -> Iterator[list[str]]:
 def _limits(patient: Patient, data: Path) -> Iterator[tuple[str, Settings, Settings]]:
     """For each limit the controller, and its settings in version 1 and in version 2."""
     if patient.limit is not None:
-        disk = _disk_of(data)
-        caps = {"bps": patient.limit.bytes_per_s, "iops": patient.limit.reads_per_s}
-        v1 = {f"blkio.throttle.read_{name}_device": f"{disk} {value}" for name, value in caps.items() if value}
-        v2 = " ".join(f"r{name}={value}" for name, value in caps.items() if value)
-        yield "blkio", v1, {"io.max": f"{disk} {v2}"}
+        disk, one = _disk_of(data), patient.limit
+        caps = {name: cap for name, cap in (("bps", one.bytes_per_s), ("iops", one.reads_per_s)) if cap}
+        v1 = {f"blkio.throttle.read_{name}_device": f"{disk} {cap}" for name, cap in caps.items()}
+        yield "blkio", v1, {"io.max": " ".join([disk, *(f"r{name}={cap}" for name, cap in caps.items())])}
     if patient.memory_bytes is not None:
         limit = str(patient.memory_bytes)
         yield "memory", {"memory.limit_in_bytes": limit}, {"memory.max": limit}
