@@ -63,7 +63,7 @@ class Truth:
     def write(self, path: Path | None) -> None:
         """The answer, as JSON."""
         if path is not None:
-            path.write_text(json.dumps({**self.answer(), "exposed": self.exposed()}))
+            path.write_text(json.dumps(self.answer()))
 
     def answer(self) -> dict[str, float]:
         """Seconds per step after the warm-up, and the device's time as shares that sum to one.
@@ -78,13 +78,6 @@ class Truth:
         owners = {name: owned / whole for name, owned in self._owners(merged(steps)).items()}
         step_s = whole / len(steps) / 1e9
         return {"steps": len(steps), "step_s": step_s, "busy": 1 - sum(owners.values()), **owners}
-
-    def exposed(self) -> list[tuple[int, int]]:
-        """Of each step when it began, and for how long the device was idle while its batch was awaited."""
-        idle = rest(merged((one.begin, one.end) for one in self.device.work))
-        waits = merged((one.begin, one.end) for one in self.phases if one.name == "input")
-        both = common(idle, waits)
-        return [(begin, length(common(both, [(begin, end)]))) for begin, end in pairwise(self.asked)]
 
     def _owners(self, steps: Spans) -> dict[str, int]:
         """Nanoseconds of idle time by whose they are: each claims in turn, of what is left. The rest belongs
