@@ -130,12 +130,14 @@ class Run:
     told_s: float | None = None  # what the report says that it has cost
 
 
-def once(name: str, bdoc: Sequence[str] = (), options: Sequence[str] = ()) -> Run:
-    """Run one of them, under bdoc where its command is given."""
+def once(name: str, options: Sequence[str] | None = None) -> Run:
+    """Run one of them, under bdoc where its options are given."""
     with tempfile.TemporaryDirectory(prefix="bdoc-bench-") as folder:
         profile = Path(folder) / "profile.json"
         script = ["-m", "tests.bench.libraries", "--train", name]
-        command = [*bdoc, "run", *options, "-o", str(profile), *script] if bdoc else [sys.executable, *script]
+        command = [sys.executable, *script]
+        if options is not None:
+            command = [*BDOC, "run", *options, "-o", str(profile), *script]
         environ = {**os.environ, "PYTHONPATH": ours_first(), "HF_HUB_OFFLINE": "1"}
         began_s = time.monotonic()
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
@@ -143,7 +145,7 @@ def once(name: str, bdoc: Sequence[str] = (), options: Sequence[str] = ()) -> Ru
         if done.returncode:
             raise SystemExit(f"{name} ended with status {done.returncode}:\n{done.stderr}")
         marks = json.loads(done.stdout.splitlines()[-1])
-        cost = report_on(profile, bdoc)["quality"]["overhead"] if bdoc else {}
+        cost = report_on(profile)["quality"]["overhead"] if options is not None else {}
         told = cost["within_s"] + cost["around_s"] if cost.get("around_s") else None
         return Run(marks["train_s"], ended_s - marks["ended_s"], ended_s - began_s, told)
 
@@ -154,7 +156,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--train", choices=TRAININGS, help=argparse.SUPPRESS)
     parser.add_argument("--only", nargs="+", choices=TRAININGS, default=list(TRAININGS))
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--bdoc", nargs="+", default=BDOC, help="the command of another version")
     parser.add_argument("--option", action="append", default=[], help="an option of bdoc run's")
     given = parser.parse_args(argv)
     if given.train:
@@ -170,8 +171,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         pairs = []
         for number in range(given.pairs):
             tell(f"{name}: {number + 1}/{given.pairs}")
-            first, second = (once(name), None) if number % 2 else (None, once(name, given.bdoc, given.option))
-            pairs.append((first or once(name), second or once(name, given.bdoc, given.option)))
+            first, second = (once(name), None) if number % 2 else (None, once(name, given.option))
+            pairs.append((first or once(name), second or once(name, given.option)))
         ratios = [watched.train_s / plain.train_s for plain, watched in pairs]
         after = [watched.after_s - plain.after_s for plain, watched in pairs]
         whole = [watched.whole_s - plain.whole_s for plain, watched in pairs]

@@ -49,8 +49,6 @@ PATIENTS = (
           "empty_cache after every step of 8 ms"),
     _sick("evaluation-heavy", "gpu", "host.evaluation", "eval-less", "eval-less",
           "120 batches are evaluated after every 30 steps", scope="run"),
-    _sick("plain-convolutions", "gpu", "device.compute", "amp channels-last cudnn-benchmark tf32", "amp",
-          "convolutions in float32, channels first, not autotuned"),
     _sick("optimizer-for-loop", "cpu", "host.launch", "optimizer-fused optimizer-foreach", "optimizer-fused",
           "AdamW steps through 200 tensors of 64 by 64 in a for-loop"),
     _sick("attention-unfused", "gpu", "device.compute", "sdpa-attention", "sdpa-attention",
@@ -59,6 +57,4 @@ PATIENTS = (
     _well("many-items", "decoy", "three readbacks in a step of 20 ms of large products"),
     _well("prefetcher", "decoy", "64 MB a step copied on a second stream behind 14 ms of products"),
     _well("graphed", "decoy", "the whole step is one CUDA graph of 10 ms"),
-    _well("compiled", "decoy", "torch.compile over 14 ms of large products"),
-    _well("accumulating", "decoy", "float16 with a gradient scaler, two batches a step, 12 ms a batch"),
 )  # fmt: skip

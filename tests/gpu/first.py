@@ -18,34 +18,22 @@ from typing import Any
 
 from tests.gpu import library
 from tests.gpu.assumed import QUESTIONS
-from tests.gpu.bare import bdoc
 from tests.gpu.run import NO_DEVICE, device
 from tests.lab.options import among, tell
-from tests.lab.run import execute, ours_first
+from tests.lab.run import BDOC, execute, ours_first
 
 WAYS = Path(__file__).with_name("patients") / "ways.py"
-SLOWER = 1.03  # later steps under bdoc, over what they are without it
-# Frees an event after an error that the device keeps, then in a forked child: its exit status tells.
-FREED = """
-import os, torch
-event = torch.cuda.Event(enable_timing=True); event.record(); torch.cuda.synchronize()
-if {forks} and os.fork(): raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]) & 255)
-try: {forks} or torch.zeros(4, device="cuda")[torch.tensor([9], device="cuda")].sum().item()
-except Exception: pass
-del event
-os._exit(0)
-"""
 
 
 @dataclass(frozen=True)
 class Line:
-    """An answer; ``right`` None: it is good to know, and nothing is wrong either way."""
+    """An answer, and what it means where it is not right."""
 
     name: str
-    right: bool | None
+    right: bool
     expected: str
     found: str
-    means: str = ""
+    means: str
 
 
 def assumptions(folder: Path) -> Iterator[Line]:
@@ -58,25 +46,15 @@ def assumptions(folder: Path) -> Iterator[Line]:
         yield Line(one.name, right, one.expected, found, one.means)
 
 
-def freed(forks: bool, folder: Path) -> Iterator[Line]:
-    """What happens to those who free an event at the wrong time: bdoc frees none."""
-    done = execute([sys.executable, "-c", FREED.format(forks=forks)])
-    name = f"an event freed {'in a forked child' if forks else 'after a device-side assert'}"
-    found = f"status {done.returncode}{', terminate called' if 'terminate' in done.stderr else ''}"
-    yield Line(name, None, "an abort, or a warning: bdoc frees none", found)
-
-
 def compared(way: str, steps: int, folder: Path) -> Iterator[Line]:
     """The same training alone and under bdoc."""
     profile = folder / "profile.json"
     profile.unlink(missing_ok=True)
     script = [str(WAYS), way, "--steps", str(steps)]
     alone = execute([sys.executable, *script], PYTHONPATH=ours_first())
-    run = [*bdoc(), "run", "--quiet", "-o", str(profile), *script]
+    run = [*BDOC, "run", "--quiet", "-o", str(profile), *script]
     under_bdoc = execute(run, PYTHONPATH=ours_first())
     yield same(way, alone, under_bdoc)
-    if way == "after":
-        yield not_slower(alone.stderr, under_bdoc.stderr)
     yield measured(way, json.loads(profile.read_text()) if profile.exists() else {})
 
 
@@ -104,25 +82,6 @@ def same(
     return Line(f"{way}: output and status", right, "the same alone and under bdoc", found, means)
 
 
-def not_slower(alone: str, under_bdoc: str) -> Line:
-    """Steps after the profiler's window, over those before; alone, over the same seconds."""
-    word = "later steps over earlier ones"
-    ratios = [
-        float(line.split()[-1]) for text in (alone, under_bdoc) for line in text.splitlines() if word in line
-    ]
-    right = len(ratios) == 2 and ratios[1] <= SLOWER * ratios[0]
-    found = (
-        "×%.3f alone, ×%.3f under bdoc" % tuple(ratios) if len(ratios) == 2 else f"{len(ratios)} of 2 ratios"
-    )
-    return Line(
-        "after: pace",
-        right,
-        f"×{SLOWER} at most",
-        found,
-        "the profiler stays attached: see 'after a profiler window'",
-    )
-
-
 def measured(way: str, profile: dict[str, Any]) -> Line:
     """Whether the device was seen at all; a failed training has no time for a window."""
     known = profile.get("device") or {}
@@ -137,13 +96,10 @@ def measured(way: str, profile: dict[str, Any]) -> Line:
 Ask = Callable[[Path], Iterator[Line]]
 ITEMS: dict[str, Ask] = {
     "assumptions": assumptions,
-    "freed": partial(freed, False),
-    "freed-in-a-fork": partial(freed, True),
     "sticky": partial(compared, "sticky", 400),
     "forks": partial(compared, "forks", 3000),
     "capture": partial(compared, "capture", 3000),
     "side-stream": partial(compared, "side-stream", 3000),
-    "after": partial(compared, "after", 9000),
     "compiled": partial(compared, "compiled", 3000),
 }
 some = among({name: (name, ask) for name, ask in ITEMS.items()}, "item")
@@ -167,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             try:
                 for line in ask(Path(name)):
                     print(*shown(line), sep="\n", flush=True)
-                    wrong += line.right is False
+                    wrong += not line.right
             except Exception as error:
                 print(f"FAILED  {item}: {type(error).__name__}: {error}", flush=True)
                 wrong += 1
@@ -177,9 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def shown(line: Line) -> list[str]:
     """For a terminal."""
-    word = {True: "ok", False: "FAILED", None: "note"}[line.right]
-    text = [f"{word:<7} {line.name}: {line.found}"]
-    if line.right is False:
+    text = [f"{'ok' if line.right else 'FAILED':<7} {line.name}: {line.found}"]
+    if not line.right:
         text += [f"        expected: {line.expected}", f"        means: {line.means}"]
     return text
 

@@ -1,4 +1,4 @@
-"""``python -m tests.simulated.trainings NAME``: trainings on the simulated device, with one problem or none."""
+"""``python -m tests.simulated.trainings NAME``: trainings on the simulated device."""
 
 from __future__ import annotations
 

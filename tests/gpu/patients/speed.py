@@ -20,7 +20,6 @@ PAGE = 4096
 PAGES = 1 << 16  # of the file whose pages are read cold: 256 MiB
 READS = 400
 ATTENTION = (4, 16, 2048, 64)  # sentences, heads, words, width of a head
-IMAGES = (64, 128, 56, 56)  # images, channels, height, width
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Speed:
 
     half_flops: float = 1e9
     single_flops: float = 1e9
-    convolution_s: float = 1.0
     attention_s: float = 1.0
     pageable_bytes_per_s: float = 1e7
     read_s: float = 0.0
@@ -45,7 +43,6 @@ def speed(device: torch.device, data: Path) -> Speed:
     return Speed(
         half_flops=2 * SIDE**3 / seconds(product(half(device))),
         single_flops=2 * SIDE**3 / seconds(product(torch.float32)),
-        convolution_s=seconds(convolution()),
         attention_s=seconds(attention(half(device))),
         pageable_bytes_per_s=COPIED_BYTES / seconds(lambda: batch.to(device)),
         read_s=read_seconds(data),
@@ -84,13 +81,6 @@ def product(dtype: torch.dtype) -> Callable[[], object]:
     """One square product."""
     a, b = (torch.randn(SIDE, SIDE, device="cuda").to(dtype) for _ in range(2))
     return lambda: a @ b
-
-
-def convolution() -> Callable[[], object]:
-    """One convolution in torch's default layout and precision, there and back."""
-    layer = torch.nn.Conv2d(IMAGES[1], IMAGES[1], 3, padding=1, bias=False, device="cuda")
-    x = torch.randn(IMAGES, device="cuda", requires_grad=True)
-    return lambda: layer(x).sum().backward()
 
 
 def attention(dtype: torch.dtype) -> Callable[[], object]:

@@ -8,15 +8,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import statistics
-import sys
-import time
-from itertools import pairwise
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-WAYS = ("sticky", "forks", "capture", "side-stream", "after", "compiled")
+WAYS = ("sticky", "forks", "capture", "side-stream", "compiled")
 WARM_UP = 11  # steps on a side stream, as torch's recipe for graphs and DDP has it
 WIDTH, BATCH = 256, 64
 
@@ -33,48 +29,40 @@ def main() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    torch.set_num_threads(1)  # which keeps the loop's time on the host steady
-    ends = train(given.way, given.steps, device)
+    train(given.way, given.steps, device)
     if device.type == "cuda":
         torch.cuda.synchronize()
         print("memory", torch.cuda.max_memory_allocated(), "random", digest(torch.cuda.get_rng_state()))
-    steps = [(last - ends[0], last - first) for first, last in pairwise(ends)]
-    early = [taken for t, taken in steps if 1.0 < t < 2.8]
-    late = [taken for t, taken in steps if t > 6.0]
-    if given.way == "after" and early and late:
-        ratio = statistics.median(late) / statistics.median(early)
-        print("later steps over earlier ones", ratio, file=sys.stderr)
 
 
-def train(way: str, steps: int, device: torch.device) -> list[float]:
-    """When each step ended."""
+def train(way: str, steps: int, device: torch.device) -> None:
+    """Train, and print a digest of the parameters."""
     blocks = [(torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Dropout(0.1)) for _ in range(20)]
     model = torch.nn.Sequential(*(one for block in blocks for one in block)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     call = torch.compile(model, mode="reduce-overhead") if way == "compiled" else model
     data = TensorDataset(torch.randn(20_000, WIDTH))
-    ends: list[float] = []
-    while len(ends) < steps:
+    done = 0
+    while done < steps:
         workers = 2 if way == "forks" else 0
         for (x,) in DataLoader(data, BATCH, shuffle=True, num_workers=workers, drop_last=True):
             x = x.to(device, non_blocking=True)
-            if way == "side-stream" and len(ends) < WARM_UP and device.type == "cuda":
+            if way == "side-stream" and done < WARM_UP and device.type == "cuda":
                 on_a_side_stream(call, x)
             optimizer.zero_grad()
             call(x).square().mean().backward()
             optimizer.step()
-            ends.append(time.perf_counter())
-            if way == "capture" and len(ends) % 50 == 0 and device.type == "cuda":
+            done += 1
+            if way == "capture" and done % 50 == 0 and device.type == "cuda":
                 capture(device)
-            if way == "sticky" and len(ends) == steps // 2:
+            if way == "sticky" and done == steps // 2:
                 fail(device)
-            if len(ends) == steps:
+            if done == steps:
                 break
         if way == "forks":
             with torch.no_grad():
                 sum(1 for _ in DataLoader(data, 512, num_workers=2))
     print("parameters", digest(*model.parameters()))
-    return ends
 
 
 def on_a_side_stream(call: torch.nn.Module, x: torch.Tensor) -> None:
