@@ -1,4 +1,4 @@
-"""One tone in every message: lower case, no full stop after the first phrase; and libraries never print."""
+"""One tone in every message: lower case, and no full stop after the first phrase."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.source import PACKAGE, Broken, Source, python_sources, require_none, room_of, tree
-
-SILENT_ROOMS = frozenset(
-    "agent inject model launch sense assemble analyse findings export".split()
-)  # what they have to say goes to their caller
+from tests.house.source import PACKAGE, Broken, Source, python_sources, require_none, tree
 
 # Names that are written with a capital wherever they stand. Acronyms and CamelCase need no entry.
 PROPER_NAMES = frozenset("Python Linux Ctrl Lightning Accelerate Ray".split())
@@ -28,28 +24,8 @@ def ill_toned(source: Source) -> Iterator[Broken]:
                     yield Broken(source.file, node.lineno, *wrong)
 
 
-def prints(source: Source) -> Iterator[Broken]:
-    """Places where a file prints, or writes to the standard streams."""
-    for node in ast.walk(tree(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
-            yield Broken(
-                source.file, node.lineno, "a library room prints", "return it, and let render say it"
-            )
-        written = (
-            isinstance(node, ast.Attribute) and node.attr == "write" and isinstance(node.value, ast.Attribute)
-        )
-        if written and node.value.attr in {"stdout", "stderr"}:  # type: ignore[attr-defined]
-            do = "return it, and let render say it"
-            yield Broken(source.file, node.lineno, f"a library room writes to {node.value.attr}", do)  # type: ignore[attr-defined]
-
-
 def test_messages_begin_lower_case_and_end_without_a_full_stop() -> None:
     require_none(broken for source in python_sources(f"{PACKAGE}/") for broken in ill_toned(source))
-
-
-def test_library_rooms_do_not_print() -> None:
-    silent = [source for source in python_sources(f"{PACKAGE}/") if room_of(source.file) in SILENT_ROOMS]
-    require_none(broken for source in silent for broken in prints(source))
 
 
 @pytest.mark.parametrize(
@@ -57,16 +33,11 @@ def test_library_rooms_do_not_print() -> None:
     [
         ('ValueError("the profile is empty: it has 0 bytes")', False),
         ('ValueError("The profile is empty")', True),
-        ('ValueError("A profile is empty")', True),
         ('ValueError("the profile is empty.")', True),
-        ('ValueError("no such metric: did you mean …")', False),
         ('ValueError("wait for it...")', False),
-        ('ValueError("NVML failed midway")', False),
         ('ValueError("DataLoader has no length")', False),
-        ('ValueError("I/O error 5")', False),
         ('ValueError("Python 3.8 is too old")', False),
         ('ValueError(f"{name} is empty.")', True),
-        ('ValueError(f"Cannot read {name}")', True),
         ('ValueError("Cannot read %s" % name)', True),
         ('ValueError("cannot read {}.".format(name))', True),
         ('ValueError("Cannot " + name)', True),
@@ -76,18 +47,6 @@ def test_library_rooms_do_not_print() -> None:
 )
 def test_the_rule_itself_knows_the_tone(raised: str, broken: bool) -> None:
     assert bool(list(ill_toned(Source("a.py", f"raise {raised}")))) is broken
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("print('hello')", "a library room prints"),
-        ("sys.stderr.write('hello')", "a library room writes to stderr"),
-        ("file.write('hello')", None),
-    ],
-)
-def test_the_rule_itself_hears_printing(text: str, rule: str | None) -> None:
-    assert [broken.rule for broken in prints(Source("a.py", text))] == ([rule] if rule else [])
 
 
 def _wrong(start: str, end: str) -> tuple[str, str] | None:
