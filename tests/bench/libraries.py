@@ -32,48 +32,6 @@ def sb3() -> Callable[[], object]:
     return lambda: model.learn(14_000)
 
 
-def skorch() -> Callable[[], object]:
-    """skorch: a classifier of rows."""
-    import numpy
-    import torch
-    from skorch import NeuralNetClassifier
-
-    rows = numpy.random.default_rng(0).normal(size=(8_000, 64)).astype("float32")
-    layers = (torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 2), torch.nn.Softmax(-1))
-    model = NeuralNetClassifier(torch.nn.Sequential(*layers), max_epochs=40, batch_size=64, verbose=0)
-    return lambda: model.fit(rows, (rows[:, 0] > 0).astype("int64"))
-
-
-def ignite() -> Callable[[], object]:
-    """ignite: images through a small convolutional network."""
-    import torch
-    from ignite.engine import create_supervised_trainer
-    from torch.utils.data import DataLoader, TensorDataset
-
-    data = TensorDataset(torch.randn(2_000, 3, 32, 32), torch.randint(10, (2_000,)))
-    layers = (torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3), torch.nn.ReLU())
-    model = torch.nn.Sequential(
-        *layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(32, 10)
-    )
-    trainer = create_supervised_trainer(
-        model, torch.optim.Adam(model.parameters()), torch.nn.CrossEntropyLoss()
-    )
-    return lambda: trainer.run(DataLoader(data, batch_size=32, shuffle=True), max_epochs=6)
-
-
-def tabnet() -> Callable[[], object]:
-    """TabNet: a table of numbers, with its evaluation set."""
-    import numpy
-    from pytorch_tabnet.tab_model import TabNetClassifier
-
-    rows = numpy.random.default_rng(0).normal(size=(6_000, 20)).astype("float32")
-    labels = (rows[:, 0] > 0).astype("int64")
-    model = TabNetClassifier(verbose=0, device_name="cpu")
-    return lambda: model.fit(
-        rows, labels, eval_set=[(rows[:1_000], labels[:1_000])], max_epochs=10, batch_size=256, patience=0
-    )
-
-
 def trainer() -> Callable[[], object]:
     """transformers' Trainer: a small BERT."""
     import torch
@@ -115,9 +73,7 @@ def lightning() -> Callable[[], object]:
     return lambda: fit(Net(), loader)
 
 
-TRAININGS: dict[str, Training] = {
-    one.__name__: one for one in (sb3, skorch, ignite, tabnet, trainer, lightning)
-}
+TRAININGS: dict[str, Training] = {one.__name__: one for one in (sb3, trainer, lightning)}
 
 
 @dataclass(frozen=True)

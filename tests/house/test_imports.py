@@ -64,16 +64,6 @@ def test_every_exemption_is_still_needed() -> None:
     assert not stale, f"the imports {stale} are gone: take them off EXEMPT in tests/house/law.py"
 
 
-def test_one_file_alone_knows_the_codec() -> None:
-    users = {
-        source.file
-        for source in python_sources(f"{PACKAGE}/")
-        for i in imports(source)
-        if "msgspec" in i.name
-    }
-    assert len(users) <= 1, f"the codec is known to {sorted(users)}: keep it in one file of model"
-
-
 def test_the_door_is_alone_in_its_folder() -> None:
     beside = sorted(p.name for p in (ROOT / PACKAGE / "inject").iterdir() if p.name != "__pycache__")
     assert beside == ["sitecustomize.py"], "whatever lies beside the door is importable in the user's program"
