@@ -67,7 +67,7 @@ def test_what_is_said_of_a_training_was_true(
 
 
 def test_a_device_that_cannot_be_timed_leaves_the_hosts_verdict_alone(tmp_path: Path) -> None:
-    seen = watched("evaluating", tmp_path, "--untimed")
+    seen = watched("starved_by_cpu", tmp_path, "--untimed")
     assert seen.report.verdict.bound == "cpu"
     assert seen.report.verdict.cause == "input.preprocess"
     assert seen.report.verdict.confidence != "high"

@@ -60,6 +60,14 @@ def starved_by_source() -> None:
         train_on(model, optimizer, batch.to("meta"))
 
 
+def starved_by_cpu() -> None:
+    """The loop decodes photos itself."""
+    stage = Stage(steps=220)
+    model, optimizer = stage.model(kernels=150, kernel_s=4e-5)
+    for batch in stage.loop(DataLoader(Photos(cpu_s=0.001), batch_size=8)):
+        train_on(model, optimizer, batch.to("meta"))
+
+
 def evaluating() -> None:
     """The loop decodes photos itself, and evaluates now and then."""
     stage = Stage(steps=220)
