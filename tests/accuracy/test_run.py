@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
-import pytest
-
 from tests.accuracy.__main__ import as_told
 from tests.accuracy.reliability import Promise, drawn, fitted_width, left_out, page
 from tests.accuracy.settings import SETTINGS, placed
@@ -38,11 +36,6 @@ def test_without_advice_or_with_another_cure_the_twin_is_the_tables() -> None:
 
 
 BY_NAME = {one.name: one for one in PATIENTS}
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_names_patients_that_have_a_twin(name: str) -> None:
-    assert all(BY_NAME[one].twin for one in SETTINGS[name].patients)
 
 
 def test_a_setting_changes_what_is_around_a_patient_alone() -> None:
@@ -91,8 +84,3 @@ def test_each_promise_is_a_point_of_the_drawing() -> None:
     tree = ElementTree.fromstring(drawn([*GOOD, WRONG, BOUND]))
     titles = [one.text for one in tree.iter("{http://www.w3.org/2000/svg}title")]
     assert sorted(filter(None, titles)) == sorted(one.name for one in [*GOOD, WRONG, BOUND])
-
-
-@pytest.mark.parametrize("measured", [0.5, 500.0])
-def test_what_lies_beyond_the_scale_is_drawn_at_its_edge(measured: float) -> None:
-    ElementTree.fromstring(drawn([Promise("odd", "replay", 0.9, 1.0, 900.0, measured)]))

@@ -32,48 +32,6 @@ def sb3() -> Callable[[], object]:
     return lambda: model.learn(14_000)
 
 
-def skorch() -> Callable[[], object]:
-    """skorch: a classifier of rows."""
-    import numpy
-    import torch
-    from skorch import NeuralNetClassifier
-
-    rows = numpy.random.default_rng(0).normal(size=(8_000, 64)).astype("float32")
-    layers = (torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 2), torch.nn.Softmax(-1))
-    model = NeuralNetClassifier(torch.nn.Sequential(*layers), max_epochs=40, batch_size=64, verbose=0)
-    return lambda: model.fit(rows, (rows[:, 0] > 0).astype("int64"))
-
-
-def ignite() -> Callable[[], object]:
-    """ignite: images through a small convolutional network."""
-    import torch
-    from ignite.engine import create_supervised_trainer
-    from torch.utils.data import DataLoader, TensorDataset
-
-    data = TensorDataset(torch.randn(2_000, 3, 32, 32), torch.randint(10, (2_000,)))
-    layers = (torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3), torch.nn.ReLU())
-    model = torch.nn.Sequential(
-        *layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(32, 10)
-    )
-    trainer = create_supervised_trainer(
-        model, torch.optim.Adam(model.parameters()), torch.nn.CrossEntropyLoss()
-    )
-    return lambda: trainer.run(DataLoader(data, batch_size=32, shuffle=True), max_epochs=6)
-
-
-def tabnet() -> Callable[[], object]:
-    """TabNet: a table of numbers, with its evaluation set."""
-    import numpy
-    from pytorch_tabnet.tab_model import TabNetClassifier
-
-    rows = numpy.random.default_rng(0).normal(size=(6_000, 20)).astype("float32")
-    labels = (rows[:, 0] > 0).astype("int64")
-    model = TabNetClassifier(verbose=0, device_name="cpu")
-    return lambda: model.fit(
-        rows, labels, eval_set=[(rows[:1_000], labels[:1_000])], max_epochs=10, batch_size=256, patience=0
-    )
-
-
 def trainer() -> Callable[[], object]:
     """transformers' Trainer: a small BERT."""
     import torch
@@ -115,9 +73,7 @@ def lightning() -> Callable[[], object]:
     return lambda: fit(Net(), loader)
 
 
-TRAININGS: dict[str, Training] = {
-    one.__name__: one for one in (sb3, skorch, ignite, tabnet, trainer, lightning)
-}
+TRAININGS: dict[str, Training] = {one.__name__: one for one in (sb3, trainer, lightning)}
 
 
 @dataclass(frozen=True)
@@ -130,12 +86,14 @@ class Run:
     told_s: float | None = None  # what the report says that it has cost
 
 
-def once(name: str, bdoc: Sequence[str] = (), options: Sequence[str] = ()) -> Run:
-    """Run one of them, under bdoc where its command is given."""
+def once(name: str, options: Sequence[str] | None = None) -> Run:
+    """Run one of them, under bdoc where its options are given."""
     with tempfile.TemporaryDirectory(prefix="bdoc-bench-") as folder:
         profile = Path(folder) / "profile.json"
         script = ["-m", "tests.bench.libraries", "--train", name]
-        command = [*bdoc, "run", *options, "-o", str(profile), *script] if bdoc else [sys.executable, *script]
+        command = [sys.executable, *script]
+        if options is not None:
+            command = [*BDOC, "run", *options, "-o", str(profile), *script]
         environ = {**os.environ, "PYTHONPATH": ours_first(), "HF_HUB_OFFLINE": "1"}
         began_s = time.monotonic()
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
@@ -143,7 +101,7 @@ def once(name: str, bdoc: Sequence[str] = (), options: Sequence[str] = ()) -> Ru
         if done.returncode:
             raise SystemExit(f"{name} ended with status {done.returncode}:\n{done.stderr}")
         marks = json.loads(done.stdout.splitlines()[-1])
-        cost = report_on(profile, bdoc)["quality"]["overhead"] if bdoc else {}
+        cost = report_on(profile)["quality"]["overhead"] if options is not None else {}
         told = cost["within_s"] + cost["around_s"] if cost.get("around_s") else None
         return Run(marks["train_s"], ended_s - marks["ended_s"], ended_s - began_s, told)
 
@@ -154,7 +112,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--train", choices=TRAININGS, help=argparse.SUPPRESS)
     parser.add_argument("--only", nargs="+", choices=TRAININGS, default=list(TRAININGS))
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--bdoc", nargs="+", default=BDOC, help="the command of another version")
     parser.add_argument("--option", action="append", default=[], help="an option of bdoc run's")
     given = parser.parse_args(argv)
     if given.train:
@@ -170,8 +127,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         pairs = []
         for number in range(given.pairs):
             tell(f"{name}: {number + 1}/{given.pairs}")
-            first, second = (once(name), None) if number % 2 else (None, once(name, given.bdoc, given.option))
-            pairs.append((first or once(name), second or once(name, given.bdoc, given.option)))
+            first, second = (once(name), None) if number % 2 else (None, once(name, given.option))
+            pairs.append((first or once(name), second or once(name, given.option)))
         ratios = [watched.train_s / plain.train_s for plain, watched in pairs]
         after = [watched.after_s - plain.after_s for plain, watched in pairs]
         whole = [watched.whole_s - plain.whole_s for plain, watched in pairs]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.bench.gating import Row, fair_power, rates, recorded
-from tests.bench.repeats import KEPT, as_text, row
+from tests.bench.gating import fair_power, rates, recorded
+from tests.bench.repeats import KEPT
 
 TABLE = recorded(KEPT)
 TRIES = 200
@@ -16,7 +14,7 @@ TRIES = 200
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("in_turn", [True, False])
-@pytest.mark.parametrize("repeats", [1, 3, 5])
+@pytest.mark.parametrize("repeats", [1, 5])
 @pytest.mark.parametrize("job", TABLE)
 def test_of_two_hundred_gates_on_an_unchanged_job_at_most_two_fail(
     job: str, repeats: int, in_turn: bool
@@ -53,12 +51,3 @@ def test_both_promises_hold_for_noise_of_up_to_three_percent(noise: float) -> No
 
 def test_there_are_forty_runs_of_each_job() -> None:
     assert all(len(rows) >= 40 for rows in TABLE.values())
-
-
-def test_a_table_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    metric = {"value": 0.1, "low": 0.09, "high": 0.11}
-    report = {"metrics": {"step_time_s": metric}, "quality": {"uncontended_step": metric}}
-    table = {"job": [row(3.4, report), row(9.0, report)]}
-    (tmp_path / "table.json").write_text(as_text(table))
-    assert recorded(tmp_path / "table.json") == table
-    assert table["job"][0] == Row(3, 0.1, 0.09, 0.11, 0.1, 0.09, 0.11)

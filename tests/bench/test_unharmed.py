@@ -18,7 +18,6 @@ SEES = "import os, sys\nseen = 'BDOC_AGENT' in os.environ\n"
     [
         ("print('loss 0.5')", 0),
         (SEES + "print(seen)", 1),
-        (SEES + "sys.exit(3 * seen)", 1),
         (SEES + "seen and open('left', 'w')", 1),
         ("import time; print(time.time_ns())", 0),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.__main__ import IDS, SLOW_S, examine, one, profile, recorded
 
-REST = [pytest.param(first, marks=pytest.mark.long) for first in range(50, 300, 50)]
+REST = [pytest.param(first, marks=pytest.mark.long) for first in range(50, 200, 50)]
 
 
 @pytest.mark.parametrize("first", [0, *REST])

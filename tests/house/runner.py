@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -107,8 +106,3 @@ def outputs(text: str) -> dict[str, str]:
 
 def _filled(text: str, values: dict[str, str]) -> str:
     return EXPRESSION.sub(lambda found: values.get(found[1], ""), text)
-
-
-def has_bash() -> bool:
-    """Whether there is the shell that the action asks for."""
-    return shutil.which("bash") is not None

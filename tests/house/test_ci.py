@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bottleneck_doctor.model.codec import encode_profile
-from tests.house.runner import ACTION, action, carry_out, outputs
+from tests.house.runner import ACTION, action, carry_out
 from tests.house.source import ROOT
 from tests.model.profiles import PROFILE
 
@@ -158,7 +158,3 @@ def test_a_training_that_fails_ends_the_action_with_its_own_status(tmp_path: Pat
     (tmp_path / "train.py").write_text("import sys; sys.exit(1)")
     ran = carry_out(tmp_path, {"install": "", "script": "train.py", "max-data-wait": "0.2"})
     assert (ran.status, ran.steps) == (1, ["Run the training"])
-
-
-def test_the_stand_in_reads_outputs_as_github_does() -> None:
-    assert outputs("a=1\nb<<END\nx=y\nz\nEND\nc=d<<e\n") == {"a": "1", "b": "x=y\nz", "c": "d<<e"}

@@ -13,42 +13,25 @@ from tests.house.source import PACKAGE, ROOT, Broken, Source, python_sources, re
 
 # What the law says yes and no to, as a reader would try it: room/file, code, lawful.
 CASES = [
-    ("inject/sitecustomize.py", "import os", True),
     ("inject/sitecustomize.py", "import importlib.util", False),
     ("inject/sitecustomize.py", "def go():\n    import importlib.util", True),
     ("inject/sitecustomize.py", "def go():\n    import json", False),
-    ("inject/sitecustomize.py", "def go():\n    from bottleneck_doctor import agent", False),
     ("agent/rows.py", "from .wire import ROW", True),
     ("agent/rows.py", "from bottleneck_doctor.agent.wire import ROW", False),
-    ("agent/rows.py", "from ..model.profile import Profile", False),
     ("agent/rows.py", "import torch", False),
     ("agent/rows.py", "def go():\n    import torch", True),
-    ("agent/rows.py", "def go():\n    import numpy", False),
     ("agent/rows.py", "if TYPE_CHECKING:\n    import torch", True),
     ("agent/rows.py", "import socket", False),
-    ("model/codec.py", "import msgspec", True),
     ("model/profile.py", "import os", False),
-    ("launch/run.py", "from ..agent import wire", True),
     ("launch/run.py", "from ..agent.wire import ROW", True),
     ("launch/run.py", "from ..agent import rows", False),
-    ("launch/run.py", "from ..sense import cpu", False),
     ("launch/run.py", "import psutil", False),
-    ("launch/run.py", "from .. import __version__", True),
-    ("sense/gpu.py", "import pynvml", True),
-    ("sense/gpu.py", "from ..analyse.budget import budget", False),
-    ("analyse/steps.py", "from ..model import profile", True),
     ("analyse/steps.py", "from time import monotonic", False),
     ("analyse/steps.py", "def go():\n    import_module('bottleneck_doctor.sense')", False),
-    ("findings/decode.py", "from . import input", False),
     ("findings/decode.py", "from .input import loader_in_main", False),
     ("findings/decode.py", "from ..analyse.replay import replay", True),
-    ("export/carriers.py", "from opentelemetry.sdk import trace", True),
-    ("export/data.py", "from ..analyse import verdict", False),
-    ("render/page.py", "import rich.table", True),
     ("render/page.py", "from ..model.profile import Location", True),
     ("render/page.py", "from ..model.profile import Profile", False),
-    ("render/page.py", "from ..analyse import verdict", False),
-    ("commands/run.py", "import typer", True),
     ("commands/run.py", "import rich", False),
     ("commands/run.py", "from ..findings import ranking", True),
     ("commands/run.py", "from ..findings import input", False),
@@ -79,16 +62,6 @@ def test_every_exemption_is_still_needed() -> None:
     made = {(source.file, i.name) for source in python_sources(f"{PACKAGE}/") for i in imports(source)}
     stale = sorted(set(EXEMPT) - made)
     assert not stale, f"the imports {stale} are gone: take them off EXEMPT in tests/house/law.py"
-
-
-def test_one_file_alone_knows_the_codec() -> None:
-    users = {
-        source.file
-        for source in python_sources(f"{PACKAGE}/")
-        for i in imports(source)
-        if "msgspec" in i.name
-    }
-    assert len(users) <= 1, f"the codec is known to {sorted(users)}: keep it in one file of model"
 
 
 def test_the_door_is_alone_in_its_folder() -> None:

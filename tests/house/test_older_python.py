@@ -68,17 +68,13 @@ def test_the_guest_starts_in_python_3_9(tmp_path: Path) -> None:
     ("text", "broken"),
     [
         ("match x:\n    case 1: pass", True),
-        ("try:\n    go()\nexcept* OSError:\n    pass", True),
         ("def go(x: int | None): pass", True),
         ("from __future__ import annotations\ndef go(x: int | None): pass", False),
         ("from __future__ import annotations\nX = int | None", True),
         ("isinstance(x, A | B)", True),
-        ("flags = os.O_RDONLY | os.O_CLOEXEC", False),
         ("zip(a, b, strict=True)", True),
-        ("zip(a, b)", False),
         ("sys.orig_argv", True),
         ("getattr(sys, 'orig_argv', None)", False),
-        ("from itertools import pairwise", True),
         ("@dataclass(frozen=True, slots=True)\nclass A: pass", True),
     ],
 )

@@ -1,4 +1,4 @@
-"""Files: the top level is a closed list, no file names a machine, no name says nothing of what lies in it."""
+"""Files: the top level is a closed list, and no file names a machine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ TOP_LEVEL = frozenset(
     "bottleneck_doctor tests docs pyproject.toml README.md Makefile LICENSE .gitignore .ci .github "
     ".pre-commit-config.yaml".split()
 )
-
-JUNK = frozenset("util utils utility utilities helper helpers misc common commons shared stuff tools".split())
-
-# Named by their finding's id: what is shared is the device.
-AILMENTS = frozenset({"gpu_shared.py", "gpu-shared.md"})
 
 # Names of no one, as examples and synthetic runs use them.
 NO_ONE = "user|you|me|ann|alice|bob|runner"
@@ -49,13 +44,6 @@ def test_no_file_names_a_home_or_a_registry() -> None:
     require_none(broken for file in house_files() for broken in places(file, _text(file)))
 
 
-def test_every_file_ends_with_a_line_end() -> None:
-    ragged = [file for file in house_files() if (text := _text(file)) and not text.endswith("\n")]
-    require_none(
-        Broken(file, _text(file).count("\n") + 1, "no line end", "end the file with one") for file in ragged
-    )
-
-
 @pytest.mark.parametrize(
     ("line", "broken"),
     [
@@ -72,32 +60,6 @@ def test_every_file_ends_with_a_line_end() -> None:
 )
 def test_the_rule_itself_knows_places(line: str, broken: bool) -> None:
     assert bool(list(places("a.md", line))) is broken
-
-
-def junk_drawers(file: str) -> Iterator[Broken]:
-    """The parts of a path that say nothing about what lies in them."""
-    for part in set(file.split("/")) - AILMENTS:
-        for word in re.split(r"[_.\-]", part.lower()):
-            if word in JUNK:
-                yield Broken(file, 1, f"`{part}` is a junk drawer", "name the noun that these things share")
-
-
-def test_no_file_or_folder_is_a_junk_drawer() -> None:
-    require_none(broken for file in house_files() for broken in junk_drawers(file))
-
-
-@pytest.mark.parametrize(
-    ("file", "junk"),
-    [
-        ("bottleneck_doctor/utils.py", True),
-        ("tests/helpers/fake.py", True),
-        ("tests/sense/proc_misc.py", True),
-        ("bottleneck_doctor/analyse/steps.py", False),
-        ("bottleneck_doctor/analyse/utilisation.py", False),
-    ],
-)
-def test_the_rule_itself_looks_at_whole_words(file: str, junk: bool) -> None:
-    assert bool(list(junk_drawers(file))) is junk
 
 
 def _text(file: str) -> str:

@@ -11,7 +11,7 @@ from tests.patients.patient import Patient, ReadLimit, ids, script
 
 __all__ = ["PATIENTS", "Patient", "ReadLimit", "script"]
 
-SETS = "bounds causes findings remedies never bounds_without_limit".split()
+SETS = "bounds causes remedies never bounds_without_limit".split()
 
 
 def _patient(name: str, written: dict[str, Any]) -> Patient:

@@ -32,7 +32,6 @@ class Patient:
     bounds: frozenset[str]
     causes: frozenset[str]
     truth: str
-    findings: frozenset[str] = frozenset()
     remedies: frozenset[str] | None = None
     twin: str | None = None
     treatments: tuple[str, ...] = ()

@@ -64,12 +64,6 @@ def simulated_accelerator(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def on_disk(path: Path) -> bool:
-    """Whether the file system of ``path`` has a device below it, that is, whether reads can be cold."""
-    device = os.stat(path).st_dev
-    return os.major(device) != 0
-
-
 def random_file(path: Path, size_bytes: int) -> Path:
     """A file of random bytes on the disk, made once and kept for the next run."""
     if not path.exists() or path.stat().st_size != size_bytes:

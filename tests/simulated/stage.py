@@ -63,8 +63,9 @@ class Stepping(torch.optim.SGD):
 class Stage:
     """One simulated training: its options, its device, and the truth about it."""
 
-    def __init__(self, about: str | None, steps: int, **device: Any) -> None:
-        parser = argparse.ArgumentParser(description=about)
+    def __init__(self, steps: int, **device: Any) -> None:
+        parser = argparse.ArgumentParser()
+        parser.add_argument("training")
         parser.add_argument("--cured", action="store_true", help="apply the remedy, and nothing else")
         parser.add_argument("--steps", type=int, default=steps, help=f"training steps (default {steps})")
         parser.add_argument("--truth", type=Path, help="write what is true by construction to this file")

@@ -63,63 +63,24 @@ class Truth:
     def write(self, path: Path | None) -> None:
         """The answer, as JSON."""
         if path is not None:
-            path.write_text(json.dumps({**self.answer(), "exposed": self.exposed()}))
+            path.write_text(json.dumps(self.answer()))
 
     def answer(self) -> dict[str, float]:
-        """Seconds per step after the warm-up, and the device's time as shares that sum to one.
-
-        Steps that hold an evaluation, or that a profiler recorded, do not count.
-        """
-        evaluations = [(one.begin, one.end) for one in self.phases if one.name == "evaluation"]
-        apart = merged(evaluations + self.device.disturbed)
-        every = list(pairwise(self.asked[WARMUP_STEPS:]))
-        steps = [step for step in every if not common([step], apart)]
-        whole = length(merged(steps))
-        owners = {name: owned / whole for name, owned in self._owners(merged(steps)).items()}
-        step_s = whole / len(steps) / 1e9
-        return {"steps": len(steps), "step_s": step_s, "busy": 1 - sum(owners.values()), **owners}
-
-    def exposed(self) -> list[tuple[int, int]]:
-        """Of each step when it began, and for how long the device was idle while its batch was awaited."""
-        idle = rest(merged((one.begin, one.end) for one in self.device.work))
-        waits = merged((one.begin, one.end) for one in self.phases if one.name == "input")
-        both = common(idle, waits)
-        return [(begin, length(common(both, [(begin, end)]))) for begin, end in pairwise(self.asked)]
-
-    def _owners(self, steps: Spans) -> dict[str, int]:
-        """Nanoseconds of idle time by whose they are: each claims in turn, of what is left. The rest belongs
-        to what let the device run dry."""
-        owners = dict.fromkeys((*self._claims(), "sync", "launch"), 0)
+        """Seconds per step after the warm-up, and two shares of the device's time: ``busy`` with kernels, and
+        idle while the loop waits for ``input``. Steps with an evaluation, or that a profiler recorded, do not
+        count."""
+        apart = merged(self._spans("evaluation") + self.device.disturbed)
+        steps = [step for step in pairwise(self.asked[WARMUP_STEPS:]) if not common([step], apart)]
+        counted = merged(steps)
+        whole = length(counted)
         kernels = merged((one.begin, one.end) for one in self.device.work if one.kind == "kernel")
-        for name, idle in self._begun_in(rest(kernels)).items():
-            gaps = common(idle, steps)
-            for owner, spans in self._claims().items():
-                owners[owner] += length(common(gaps, spans))
-                gaps = common(gaps, rest(spans))
-            owners[name] += length(gaps)
-        return owners
-
-    def _begun_in(self, idle: Spans) -> dict[str, Spans]:
-        """Idle times by what the host did when they began: it waited, emptied the cache, or issued work."""
-        found = {}
-        left = idle
-        for name, call in (("sync", "cudaStreamSynchronize"), ("memory", "cudaFree")):
-            calls = merged((one.begin, one.end + 1) for one in self.device.calls if one.name == call)
-            begun = {begin for begin, _ in common([(begin, begin + 1) for begin, _ in left], calls)}
-            found[name] = [gap for gap in left if gap[0] in begun]
-            left = [gap for gap in left if gap[0] not in begun]
-        return found | {"launch": left}
-
-    def _claims(self) -> dict[str, Spans]:
-        def named(name: str) -> Spans:
-            return merged((one.begin, one.end) for one in self.phases if one.name == name)
-
-        driver = [(one.begin, one.end) for one in self.device.calls if one.name in ("cudaMalloc", "cudaFree")]
-        copies = [one for one in self.device.work if one.kind == "copy"]
-        copying = [(one.begin, one.end) for one in copies] + [(one.called, one.returned) for one in copies]
+        waits = common(rest(kernels), merged(self._spans("input")))
         return {
-            "input": named("input"),
-            "memory": merged(driver),
-            "other": named("other"),
-            "transfer": merged(copying),
+            "steps": len(steps),
+            "step_s": whole / len(steps) / 1e9,
+            "busy": length(common(kernels, counted)) / whole,
+            "input": length(common(waits, counted)) / whole,
         }
+
+    def _spans(self, name: str) -> Spans:
+        return [(one.begin, one.end) for one in self.phases if one.name == name]

@@ -59,7 +59,7 @@ def watched(name: str, folder: Path, *options: str) -> Seen:
 
 
 def _training(name: str, truth: Path) -> list[str]:
-    return ["-m", f"tests.simulated.trainings.{name}", "--truth", str(truth)]
+    return ["-m", "tests.simulated.trainings", name, "--truth", str(truth)]
 
 
 def _ended_well(answer: Answer) -> None:
