@@ -193,7 +193,7 @@ def main() -> None:
     from bottleneck_doctor.agent import accelerator, trace_window
     from bottleneck_doctor.agent.state import state
 
-    state.captures, state.graphs = 0, False
+    state.captures, state.graphs, state.profiled = 0, False, False
     at = SimpleNamespace(torch=torch, accelerator=accelerator, trace_window=trace_window)
     for one in QUESTIONS:
         try:
