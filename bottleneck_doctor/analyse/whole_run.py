@@ -147,12 +147,13 @@ ROUNDING = 1e-9  # of the run: less is rounding
 
 
 def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
-    """The parts in the order of time, the unexplained last; those that never occurred are left out."""
+    """The parts in the order of time, the unexplained last; those that never occurred are left out. Empty where
+    nothing divides the time of the process, as in profiles of schema 1."""
     profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
-    if run_s <= 0:
-        return []
     life = life_of(profile, diagnosis.loop)
-    parts = _parts(diagnosis, life) if life is not None else {}
+    if run_s <= 0 or life is None:
+        return []
+    parts = _parts(diagnosis, life)
     known = sum(parts.values())
     scale = min(1.0, run_s / known) if known > 0 else 1.0  # clocks of two processes may differ by a tick
     parts = {name: value * scale for name, value in parts.items()}
