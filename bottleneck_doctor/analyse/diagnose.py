@@ -28,7 +28,6 @@ from .inputs import (
     with_feeders,
     works_of,
 )
-from .levels import find_drift
 from .live_diagnosis import by_samples
 from .loop_cpu import with_written
 from .loop_without_loader import judge_gap, with_waits
@@ -70,7 +69,6 @@ def diagnose(profile: Profile) -> Diagnosis:
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main, slowed),
         phases=phases,
-        drift=find_drift(main.steps),
     )
     return by_samples(found) if profile.run.attached else found
 

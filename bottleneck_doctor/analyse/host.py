@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 
 from ..model.derived import DeviceView
 from ..model.diagnosis import HostLoad, Inputs, Scenario, Step
@@ -12,52 +11,8 @@ from ..model.loops import RankSteps
 from ..model.profile import Profile
 from ..model.report import Metric
 from .replay import step_seconds
-from .shares import MOST, NEARLY_ALL, PART
+from .shares import MOST, PART
 from .steps import mean_interval, seconds_in, steps_in
-
-LITTLE_BYTES_PER_S = 5e6  # of other processes' traffic do not slow a disk (chosen)
-
-
-@dataclass(frozen=True)
-class Disks:
-    """Bytes per second, read and written, on all physical disks together; ``busy`` as a share of time."""
-
-    busy: float
-    queue: float
-    all_bytes_per_s: float
-    job_bytes_per_s: float
-
-    @property
-    def strangers_bytes_per_s(self) -> float:
-        """Traffic of other processes."""
-        return max(0.0, self.all_bytes_per_s - self.job_bytes_per_s)
-
-    @property
-    def job_share(self) -> float:
-        """The job's part of the traffic, 1 where there is none."""
-        return min(1.0, self.job_bytes_per_s / self.all_bytes_per_s) if self.all_bytes_per_s > 0 else 1.0
-
-    @property
-    def shared(self) -> bool:
-        """Whether other processes take so much of busy disks that the job slows down."""
-        large = self.strangers_bytes_per_s >= LITTLE_BYTES_PER_S and self.job_share < NEARLY_ALL
-        return large and self.busy >= MOST
-
-
-def measure_disks(profile: Profile, begin: float, end: float) -> Disks | None:
-    """The traffic of a stretch of time; None where either side was not counted."""
-    series = profile.series
-    names = ("disk_busy_s", "disk_read_bytes", "disk_write_bytes", "job_read_bytes", "job_write_bytes")
-    busy, read, written, job_read, job_written = (rate(series, name, begin, end) for name in names)
-    if busy is None or read is None or job_read is None:
-        return None
-    return Disks(
-        busy=min(1.0, busy),
-        queue=rate(series, "disk_queue_s", begin, end) or 0.0,
-        all_bytes_per_s=read + (written or 0.0),
-        job_bytes_per_s=job_read + (job_written or 0.0),
-    )
-
 
 SOURCE = "time between batches less the run queue behind other programs"
 CROWDED_OUT = "steps were almost entirely waiting for cores that other programs used"

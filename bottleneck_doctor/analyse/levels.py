@@ -1,4 +1,4 @@
-"""Levels of step times: where a run changes to another one, and whether the loop gets slower and slower."""
+"""Levels of step times: where a run changes to another one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations, pairwise
 from math import log
-from operator import mul
 from statistics import fmean, median
 
-from ..model.derived import Drift
 from ..model.diagnosis import Step
 from .shares import NOTICED
 
@@ -17,14 +15,9 @@ BLOCK_ROWS = 5  # in a block at least; its slowest tenth, one row at least, is l
 BLOCKS_AT_MOST = 64
 SIDE_BLOCKS = 2  # a level needs at least so many blocks
 APART = 1.3  # times the smaller step, from which levels are two; so is waiting that much more (chosen)
-NEAR = 1 / 16  # of the steps: blocks that are no further apart do not show a line's direction (chosen)
 NOISE = (4.0, 3.3)  # median, mean deviations: levels differ by more; both are 2.7 standard deviations
 SEGMENT_STEPS = 10  # shortest phase worth a verdict
 CUTS_AT_MOST = 2  # with more, the run alternates between levels (chosen)
-
-GROWN = 1.2  # last step over first, by the line (chosen)
-RISING = 0.85  # of all pairs of blocks: the later one is slower (chosen; 0.5 is noise, 0.75 a single step up)
-DRIFT_BLOCKS = 8
 
 
 @dataclass(frozen=True)
@@ -34,17 +27,6 @@ class Blocks:
     rows: int
     levels: list[float]
     middles: list[float]
-
-
-@dataclass(frozen=True)
-class Trend:
-    """A straight line through the levels of blocks: value at the first and at the last block; ``rising`` is
-    the share of pairs of blocks in which the later one is higher."""
-
-    first: float
-    last: float
-    misfit: float
-    rising: float
 
 
 def blocks_of(values: list[float], steps: list[int]) -> Blocks:
@@ -117,48 +99,15 @@ def _broken(levels: list[float], cut: int) -> float:
 
 
 def _is_line(blocks: Blocks, cut: int) -> bool:
-    return fit_line(blocks).misfit <= _broken(blocks.levels, cut)
+    return _misfit(blocks) <= _broken(blocks.levels, cut)
 
 
-def fit_line(blocks: Blocks) -> Trend:
-    """The line with the median of all slopes."""
+def _misfit(blocks: Blocks) -> float:
+    """What the line with the median of all slopes leaves unexplained."""
     levels, middles = blocks.levels, blocks.middles
-    least = NEAR * (middles[-1] - middles[0])
     pairs = list(combinations(range(len(levels)), 2))
     if not pairs:
-        return Trend(levels[0], levels[0], 0.0, 0.0)
+        return 0.0
     slope = median((levels[b] - levels[a]) / (middles[b] - middles[a]) for a, b in pairs)
     start = median(level - slope * middle for level, middle in zip(levels, middles, strict=True))
-    misfit = sum(abs(level - start - slope * middle) for level, middle in zip(levels, middles, strict=True))
-    apart = [(a, b) for a, b in pairs if middles[b] - middles[a] >= least]
-    rising = sum(levels[b] > levels[a] for a, b in apart) / len(apart)
-    return Trend(start + slope * middles[0], start + slope * middles[-1], misfit, rising)
-
-
-def find_drift(steps: list[Step]) -> Drift | None:
-    """The growth over the steady window of the CPU time of the loop's thread outside of the loader, or, where
-    that was not measured, of its wall time; None where it does not grow steadily, or the work grows."""
-    counts = [step.steps for step in steps]
-    if not steps or _has_more_to_do(steps, counts):
-        return None
-    own = [step.cpu for step in steps if step.cpu is not None]
-    if len(own) < len(steps):
-        own = [step.wall - step.wait - step.checkpoint - step.logging - step.collect for step in steps]
-    blocks = blocks_of(own, counts)
-    places = range(SIDE_BLOCKS, len(blocks.levels) - SIDE_BLOCKS + 1)
-    line = fit_line(blocks)
-    if len(blocks.levels) < DRIFT_BLOCKS or line.misfit > min(_broken(blocks.levels, one) for one in places):
-        return None  # two levels explain it better
-    first, grown = max(0.0, line.first), line.last - line.first
-    clear = max(NOISE[1] * line.misfit / len(blocks.levels), NOTICED * median(step.wall for step in steps))
-    if line.rising < RISING or line.last < GROWN * first or grown <= clear:
-        return None
-    mean = sum(map(mul, own, counts)) / sum(counts)
-    return Drift(first, line.last, min(1.0, first / mean), sum(counts))
-
-
-def _has_more_to_do(steps: list[Step], counts: list[int]) -> bool:
-    """Whether the backward pass grows with the rest, as it does where episodes or sequences get longer."""
-    parts = ([getattr(step, name) for step in steps] for name in ("compute", "backward"))
-    lines = [fit_line(blocks_of(part, counts)) for part in parts]
-    return all(one.rising >= RISING and one.last >= GROWN * max(1e-9, one.first) for one in lines)
+    return sum(abs(level - start - slope * middle) for level, middle in zip(levels, middles, strict=True))

@@ -147,8 +147,8 @@ ROUNDING = 1e-9  # of the run: less is rounding
 
 
 def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
-    """The parts in the order of time, the unexplained last; those that never occurred are left out. Empty where
-    nothing divides the time of the process, as in profiles of schema 1."""
+    """The parts in the order of time, the unexplained last; those that never occurred are left out. Empty
+    where the profile does not divide the time of the process (schema 1)."""
     profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
     life = life_of(profile, diagnosis.loop)
     if run_s <= 0 or life is None:

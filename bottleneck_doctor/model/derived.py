@@ -127,17 +127,6 @@ class HotOperator:
 
 
 @dataclass(frozen=True)
-class Drift:
-    """A loop's own seconds per step, at both ends of the straight line along which they grow over ``steps``
-    steps; ``left`` is the share of them that would be left on average, had they stayed as at first."""
-
-    first_s: float
-    last_s: float
-    left: float
-    steps: int
-
-
-@dataclass(frozen=True)
 class Whole:
     """Seconds of a whole run, in training and in evaluation, of the process that the report is about.
 

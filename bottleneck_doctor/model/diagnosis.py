@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from .code import Location
-from .derived import DeviceView, Drift, Whole
+from .derived import DeviceView, Whole
 from .loops import Loader, Loop
 from .profile import Profile
 from .report import BudgetPart, Evidence, Fix, Metric, Phase, Quality, Verdict
@@ -319,7 +319,6 @@ class Diagnosis:
     phases: list[Phase] = field(default_factory=list)
     whole: Whole = field(default_factory=Whole)
     evaluation: Diagnosis | None = None
-    drift: Drift | None = None
     causes: dict[str, float] = field(default_factory=dict)
     device: DeviceView | None = None
     subject: str = "training"

@@ -10,12 +10,10 @@ from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.inputs import BlockedSplit, measure_inputs, works_of
 from bottleneck_doctor.analyse.memory import Shortage, is_short
 from bottleneck_doctor.analyse.moving import HANDED_OUT_S, HANDED_S, moving_of
-from bottleneck_doctor.analyse.reads import passes_of
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.diagnosis import Step
-from bottleneck_doctor.model.fetches import Blocked, FetchTable, Payload
+from bottleneck_doctor.model.fetches import Blocked, Payload
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import run_of
 from tests.analyse.test_loop_parts import TORCH, body, stack
@@ -107,15 +105,3 @@ THRASH = Shortage(0.05, 0.6, 5e8, 0.0, 1000.0, 5e8, 7.0)
 )
 def test_a_job_is_short_when_it_waits_itself_and_pages_come_again(shortage: Shortage, short: bool) -> None:
     assert is_short(shortage) is short
-
-
-def test_batches_are_given_to_the_epoch_that_they_came_in() -> None:
-    table = FetchTable("1:1")
-    for place in range(12):
-        table.t.append(float(place))
-        table.storage_bytes.append(1000 if place < 6 else 100)
-        table.read_bytes.append(1000)
-    loop = Loop("1:1", 1, 0, "train", 12, 12.0, 1.0, Epochs([0.0, 6.0, 11.5]), StepTable())
-    first, second = passes_of(table, loop)
-    assert (first.stored, first.missed) == (1000, 1.0)
-    assert (second.stored, second.missed) == (100, pytest.approx(0.1))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.levels import cuts_of, find_cut, find_drift
+from bottleneck_doctor.analyse.levels import cuts_of, find_cut
 from bottleneck_doctor.analyse.live_diagnosis import is_stalled, pace
 from bottleneck_doctor.analyse.steady import steps_of as steps_of_marks
 from bottleneck_doctor.analyse.timeline import marks_of
@@ -89,55 +88,6 @@ def test_a_beginning_and_a_change_later_are_two_cuts() -> None:
     chance = random.Random(1)
     walls = noisy(40 * MS, 30, chance) + noisy(10 * MS, 200, chance) + noisy(20 * MS, 200, chance)
     assert cuts_of(steps_of(walls), at_first(30)) == [pytest.approx(30, abs=4), pytest.approx(230, abs=4)]
-
-
-def grown(first: float, last: float, noise: float = 0.1, seed: int = 1, rows: int = 400) -> list[Step]:
-    """Steps whose own work grows from one value to the other; data takes 2 ms. Strangers make some wait."""
-    chance = random.Random(seed)
-    steps, t = [], 0.0
-    for place in range(rows):
-        own = first + (last - first) * place / rows
-        own *= 1 + chance.uniform(-noise, noise)
-        queue = chance.choice((0.0, 0.0, 3 * own)) if noise > 0.2 else 0.0
-        wall = own + 2 * MS + queue
-        t += wall
-        backward = 0.3 * min(first, last)
-        steps.append(Step(t, 1, wall, 2 * MS, backward, *[0.0] * 5, wall - 2 * MS - backward,
-                          own, queue, own, 2 * MS, None))  # fmt: skip
-    return steps
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("noise", [0.1, 0.4])
-def test_a_step_that_grows_is_seen_whatever_the_strangers_do(seed: int, noise: float) -> None:
-    drift = find_drift(grown(5 * MS, 15 * MS, noise, seed))
-    assert drift is not None
-    assert drift.first_s == pytest.approx(5 * MS, rel=0.2)
-    assert drift.last_s == pytest.approx(15 * MS, rel=0.2)
-    assert drift.left == pytest.approx(0.5, abs=0.1), "five of ten milliseconds on average"
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(
-    "steps",
-    [
-        lambda seed: grown(10 * MS, 10 * MS, 0.4, seed),
-        lambda seed: grown(15 * MS, 5 * MS, 0.1, seed),
-        lambda seed: grown(10 * MS, 10.5 * MS, 0.1, seed),
-        lambda seed: grown(5 * MS, 5 * MS, 0.1, seed, 200) + grown(15 * MS, 15 * MS, 0.1, seed, 200),
-        lambda seed: grown(5 * MS, 15 * MS, 0.1, seed, 20),
-    ],
-    ids=["noise", "faster", "hardly slower", "two levels", "too few"],
-)
-def test_nothing_else_is_a_drift(steps, seed: int) -> None:  # type: ignore[no-untyped-def]
-    assert find_drift(steps(seed)) is None
-
-
-def test_steps_that_have_more_to_do_do_not_drift() -> None:
-    """Episodes that get longer: the backward pass grows with the rest."""
-    longer = [replace(one, backward=0.3 * one.compute) for one in grown(5 * MS, 15 * MS)]
-    assert find_drift(longer) is None
-    assert find_drift([replace(one, backward=MS) for one in longer]) is not None
 
 
 def marks(profile: Profile, kind: str) -> list[Mark]:
