@@ -33,11 +33,11 @@ def arm(folder: str | None = None) -> None:
 
 
 def _install(folder: str) -> None:
-    from . import hooks, input_ops, startup, state
+    from . import hooks, input_ops, process, state
     from .importing import finder
 
     state.begin(folder)
-    startup.introduce()
+    process.introduce()
     above: list[Table] = []
     if os.environ.get("BDOC_KEEP") or os.environ.get("BDOC_TRIAL"):
         from . import trial

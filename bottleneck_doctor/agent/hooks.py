@@ -13,7 +13,6 @@ from .hints import Any, Callable, Table
 # user's module -> our file.function, called with the module once it is complete
 HOOKS = {
     "torch": "torch_setup.torch_arrived",
-    "torch.torch_version": "startup.torch_begins",
     "torch._dynamo.trace_rules": "compiler.patch_rules",
     "torch._dynamo.callback": "compiler.watch",
     "torch._dynamo.eval_frame": "loop_without_loader.patch_module",

@@ -3,41 +3,10 @@
 from __future__ import annotations
 
 import sys
-from time import monotonic_ns
 
 from .guard import quiet, undo
 from .hints import Any, Callable, ModuleSpec, ModuleType, Sequence, Table
 
-PAUSE_NS = 500_000_000  # between two searches for a module: longer, and something else than importing went on
-
-# torch, and what mostly torch imports: building the first optimizer brings in hundreds of these
-TORCH = frozenset("torch functorch sympy mpmath networkx jinja2 fsspec filelock triton".split())
-
-
-class ImportTimes:
-    """How long the interpreter has been importing: the time between searches that follow closely.
-
-    ``torch_ns`` for torch and what it needs, ``other_ns`` for everything else. Neither can know when a
-    module's own code works long after its last import.
-    """
-
-    def __init__(self) -> None:
-        self.last_ns = monotonic_ns()
-        self.for_torch = False
-        self.torch_ns = self.other_ns = 0
-
-    def searched(self, name: str) -> None:
-        """A module is looked for that was not there yet; the time since the last one is that one's."""
-        here = monotonic_ns()
-        gap = min(here - self.last_ns, PAUSE_NS)
-        if self.for_torch:
-            self.torch_ns += gap
-        else:
-            self.other_ns += gap
-        self.last_ns, self.for_torch = here, name.partition(".")[0] in TORCH
-
-
-pace = ImportTimes()
 before_search: list[Callable[[], object]] = []  # called before a module is looked for that was not there yet
 
 
@@ -74,7 +43,6 @@ class Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Let the finders after us find ``name``; have its loader call back when the module is complete."""
-        pace.searched(name)
         for callback in before_search:
             callback()
         if name in self.first:

@@ -10,14 +10,14 @@ import os
 import sys
 from types import FunctionType
 
-from . import guard, startup
+from . import guard, process
 from .hints import Any
 from .state import state
 
 
 def take_off() -> None:
     """Note the end, put back all that was patched, close the files."""
-    startup.ends()
+    process.ends()
     while guard.undo:
         guard.quiet(guard.undo.pop())()
     guard.quiet(_hand_back)()

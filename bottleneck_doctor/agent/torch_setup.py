@@ -6,7 +6,7 @@ import os
 import sys
 from time import monotonic_ns as now
 
-from . import compiler, data_fn, device_clock, profiler, startup, torch_settings, training
+from . import compiler, data_fn, device_clock, profiler, torch_settings, training
 from .guard import quiet
 from .hints import Any
 from .state import state
@@ -30,7 +30,6 @@ def torch_arrived(torch: Any) -> None:
         fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
         since_start_ns=now() - state.writer.start_ns,
     )  # fmt: skip
-    startup.torch_ends()
     if os.environ.get("BDOC_TRACER"):
         from . import ptrace_permission  # most machines do without
 
@@ -54,7 +53,6 @@ def _device_found() -> None:
 @quiet
 def settled() -> None:
     """The training moves: read what a script sets after importing torch, and mark its function."""
-    startup.tell()
     data_fn.look()
     torch: Any = sys.modules.get("torch")
     if torch is None:

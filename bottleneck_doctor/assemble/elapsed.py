@@ -11,32 +11,14 @@ from typing import NamedTuple
 
 from ..agent import wire
 from ..model.loops import Loader
-from ..model.run import Elapsed, Startup
-from .facts import ExitFact, LoaderFact, StartupFact
+from ..model.run import Elapsed
+from .facts import ExitFact
 from .fetches import Fetcher
 from .loaders import Iteration, arrivals_while_training, pieces
 from .rows import ProcessLog, S
 from .stretches import gaps, joined, length, shared
 
 NEVER = 1 << 62
-
-
-def read_startups(logs: list[ProcessLog], origin: int) -> list[Startup]:
-    """One entry per process that began to train and imported torch after the agent was loaded."""
-    found = []
-    for log in logs:
-        told = log.first(StartupFact)
-        begin, end = told.torch_begin_ns, told.torch_end_ns
-        learning = (row.t for row in log.of(wire.BACKWARD, wire.OPTIMIZER))
-        batch = min(told.first_batch_ns or NEVER, next(learning, NEVER))  # a loop may have no loader
-        if not begin or end < begin or batch == NEVER:  # where torch was there already, it seems to end first
-            continue
-        built = [one.at_ns for one in log.told(LoaderFact) if one.at_ns is not None]
-        marks = [origin, log.start_ns, begin, end, min([*built, batch]), batch]
-        launch, before, torch, loading, first = (max(0, late - early) * S for early, late in pairwise(marks))
-        others = told.imports_ns * S, told.torch_late_ns * S
-        found.append(Startup(log.pid, launch, before, torch, loading, first, *others))
-    return found
 
 
 # Where stretches overlap, the later kind is what the time is counted as.

@@ -53,17 +53,6 @@ class SettledFact:
 
 
 @dataclass(frozen=True)
-class StartupFact:
-    """When torch was imported and the first batch came, and what imports took until then."""
-
-    torch_begin_ns: int = 0
-    torch_end_ns: int = 0
-    first_batch_ns: int = 0
-    imports_ns: int = 0
-    torch_late_ns: int = 0
-
-
-@dataclass(frozen=True)
 class ExitFact:
     """The interpreter shuts down, after so many batches and steps."""
 
@@ -262,7 +251,7 @@ class BatchesFact:
 
 
 OWN = (
-    ProcessFact, WorkerFact, TorchFact, SettledFact, StartupFact, ExitFact, StoppedFact, LoaderFact, SiteFact,
+    ProcessFact, WorkerFact, TorchFact, SettledFact, ExitFact, StoppedFact, LoaderFact, SiteFact,
     TransformFact, FileFact, LoopFact, AskedFact, NoticedFact, GraphFact, DeviceFact, DeviceSilentFact,
     TraceFact, TraceRefusedFact, RanksFact, ParallelFact, DdpBooksFact, TreatedFact, LossesFact, BatchesFact,
 )  # fmt: skip

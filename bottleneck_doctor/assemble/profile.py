@@ -14,7 +14,7 @@ from ..source.loop_body import around
 from ..source.text import Mask
 from .computing import hold_up, read_computing
 from .device import find_untraced, read_devices, read_drivers, read_traces, settle
-from .elapsed import read_elapsed, read_fetchers, read_startups
+from .elapsed import read_elapsed, read_fetchers
 from .excerpts import read_excerpts
 from .facts import AskedFact, WorkerFact
 from .fetches import (
@@ -112,7 +112,6 @@ def assemble(remains: Remains) -> Profile:
         ranks=read_ranks(trainers),
         cost=_cost(logs, remains),
         gaps=[*settled, *_silences(logs, remains), *unheld, *find_untraced(trainers, traces)],
-        startups=read_startups(trainers, origin)[:64],
         elapsed=[one for one in lives if one is not None][:64],
         device=device,
         other_devices=others,

@@ -17,7 +17,7 @@ from .fetches import Blocked, FetchTable, HotFiles, Making, Payload, Repeats
 from .instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
 from .loops import Loader, Loop, Ranks, RankSteps
 from .picture import Excerpt
-from .run import Elapsed, Gap, Machine, Process, Run, Startup, Trial
+from .run import Elapsed, Gap, Machine, Process, Run, Trial
 
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 2  # 1 had loops without a loader as flat tables of their own
@@ -51,7 +51,6 @@ class Profile:
     elsewhere: list[RankSteps] = field(default_factory=list)
     cost: InstrumentCost = field(default_factory=InstrumentCost)
     gaps: list[Gap] = field(default_factory=list)
-    startups: list[Startup] = field(default_factory=list)
     elapsed: list[Elapsed] = field(default_factory=list)
     device: DeviceFacts | None = None
     other_devices: list[DeviceFacts] = field(default_factory=list)

@@ -13,42 +13,11 @@ import pytest
 import torch
 
 from bottleneck_doctor.agent import loop_without_loader, wire
-from bottleneck_doctor.model.run import Elapsed, Startup
+from bottleneck_doctor.model.run import Elapsed
 from tests.agent.odd_users import data, loops, samples, surroundings  # noqa: F401 - they list their users
 from tests.agent.odd_users.rows import USERS
-from tests.agent.watching import PRELUDE, profile_of, said, watched
+from tests.agent.watching import PRELUDE, profile_of, watched
 from tests.house.source import ROOT
-
-SCRIPT = """
-{work}
-for batch in DataLoader(Rows(), batch_size=4):
-    train_on(batch)
-say(done=1)
-"""
-
-
-def start_of(folder: Path, before: str = "", work: str = "") -> Startup:
-    told = watched(folder, before + PRELUDE + SCRIPT.format(work=work), fresh=True)
-    assert said(told) == {"done": 1}
-    (start,) = profile_of(told).startups
-    return start
-
-
-def test_work_before_the_first_loader_is_no_import(tmp_path: Path) -> None:
-    start = start_of(tmp_path, work="time.sleep(1.5)")
-    assert start.before_loader_s >= 1.5
-    assert start.imports_s < 1.4
-    assert start.torch_s > 0
-
-
-def test_a_slow_import_before_torch_is_an_import(tmp_path: Path) -> None:
-    for number in range(8):
-        (tmp_path / f"slow{number}.py").write_text("import time\ntime.sleep(0.2)\n")
-    imports = "".join(f"import slow{number}\n" for number in range(8))
-    start = start_of(tmp_path, before=imports)
-    assert start.before_torch_s >= 1.6
-    assert start.imports_s >= 1.5
-
 
 ENDING = """
 loader = DataLoader(Rows(), batch_size=4, num_workers={workers})

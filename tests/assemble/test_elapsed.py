@@ -16,7 +16,6 @@ from bottleneck_doctor.assemble.elapsed import (
     TimedSpan,
     paint,
     read_elapsed,
-    read_startups,
 )
 from bottleneck_doctor.assemble.loaders import read_iterations
 from bottleneck_doctor.assemble.operations import (
@@ -170,31 +169,6 @@ def test_passes_that_were_left_have_the_steps_that_they_have_room_for() -> None:
     trains(script, 525.0)
     life = lived(script, facts=[exit_at(530.0, 22 + 20 + 1)])
     assert life.between_s < 0.05 * (life.last_s - life.first_s)
-
-
-S = 1_000_000_000
-TOLD = {"fact": "startup", "torch_begin_ns": 2 * S, "torch_end_ns": 5 * S, "first_batch_ns": 11 * S,
-        "imports_ns": S // 2}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("rows", "facts", "spans"),
-    [
-        ([], [TOLD, loader_fact(at_ns=9 * S)], (2, 3, 4, 2)),
-        ([], [TOLD], (2, 3, 6, 0)),  # no loader: everything leads to the first batch
-        ([row(wire.BACKWARD, 10_500)], [{**TOLD, "first_batch_ns": 0}], (2, 3, 5.5, 0)),
-        ([], [{**TOLD, "torch_begin_ns": 0}], None),  # torch was imported unseen
-        ([], [], None),
-    ],
-)
-def test_a_start_is_divided_at_torch_the_loader_and_the_first_batch(
-    rows: list[Row], facts: list[dict[str, object]], spans: tuple[float, ...] | None
-) -> None:
-    found = [
-        (one.before_torch_s, one.torch_s, one.before_loader_s, one.first_batch_s, one.imports_s)
-        for one in read_startups([log(rows, facts=facts)], 0)
-    ]
-    assert found == ([] if spans is None else [pytest.approx((*spans, 0.5))])
 
 
 @pytest.mark.parametrize(
