@@ -365,11 +365,3 @@ class Finding:
     evidence: list[Evidence]
     proposals: list[Proposal] = field(default_factory=list)
     location: Location | None = None
-
-
-@dataclass(frozen=True)
-class Abstention:
-    """A finding that could not be examined, and what was missing."""
-
-    finding: str
-    missing: str

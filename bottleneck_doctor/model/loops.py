@@ -170,7 +170,6 @@ class Parallel:
     file: str = ""
     line: int = 0
     function: str = ""
-    parameters: int = 0
     gradient_bytes: int = 0
     devices: int = 1
     world_size: int = 1

@@ -35,7 +35,6 @@ COUNTERS = {
     "job_system_s": TICKS_PER_S,
     "job_major_faults": 1,
     "job_read_bytes": 1,
-    "job_write_bytes": 1,
 }
 
 
@@ -86,7 +85,7 @@ class Tree:
             **{
                 name: self._most[name] / unit
                 for name, unit in COUNTERS.items()
-                if not (self.io_refused and name in ("job_read_bytes", "job_write_bytes"))
+                if not (self.io_refused and name == "job_read_bytes")
             },
         }
 
@@ -137,7 +136,6 @@ class Tree:
                 "job_system_s": number[12] + number[14],
                 "job_major_faults": number[9] + number[10],
                 "job_read_bytes": counts.get("read_bytes", 0),
-                "job_write_bytes": counts.get("write_bytes", 0),
             },
         )
 

@@ -290,7 +290,7 @@ def test_passes_that_an_optimizer_calls_for_itself_are_counted(closes: bool) -> 
 
 
 def test_a_wrapped_model_knows_its_buckets_by_its_newest_books() -> None:
-    built = {"fact": "parallel", "kind": "ddp", "world_size": 2, "parameters": 3, "gradient_bytes": 12}
+    built = {"fact": "parallel", "kind": "ddp", "world_size": 2, "gradient_bytes": 12}
     single = {**built, "kind": "dp", "devices": 4}
     books = {"fact": "ddp_books", "model": 2, "bucket_sizes": "12", "unused_parameter_size": 0}
     rebuilt = {**books, "rebuilt_bucket_sizes": "4, 8"}

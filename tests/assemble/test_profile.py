@@ -161,8 +161,8 @@ def test_all_chunks_are_read_but_for_a_row_that_was_not_finished(file: Path) -> 
         handle.write(b"\0\0")
     (log,) = read_logs(file.parent)
     assert [row.t for row in log.rows] == [t for t in range(1, PER_CHUNK + 4) if t != 6]
-    assert log.told(ProcessFact) == [ProcessFact(rank=0)]
-    assert (log.told(TorchFact), log.first(TorchFact)) == ([], TorchFact())
+    assert log.facts_of(ProcessFact) == [ProcessFact(rank=0)]
+    assert (log.facts_of(TorchFact), log.first(TorchFact)) == ([], TorchFact())
 
 
 @pytest.mark.parametrize("size", [0, 1, wire.HEADER_BYTES - 1, wire.HEADER_BYTES, wire.HEADER_BYTES + 70])
