@@ -39,7 +39,7 @@ DURATIONS = [one.name for one in fields(Elapsed) if one.name.endswith("_s") and 
              ("first", "last_", "exit_")]  # fmt: skip
 
 
-def told(script: Script, fetchers: dict[str, LoaderWorkers] | None = None,
+def read(script: Script, fetchers: dict[str, LoaderWorkers] | None = None,
          facts: list[dict[str, object]] | None = None, end_ms: float = 1000.0) -> Elapsed | None:  # fmt: skip
     """What is read of the process; it began at nearly 0."""
     seen = log(script.rows, facts=[loader_fact(1), loader_fact(2), *(facts or [])])
@@ -48,7 +48,7 @@ def told(script: Script, fetchers: dict[str, LoaderWorkers] | None = None,
 
 def lived(script: Script, *given: Any, **more: Any) -> Elapsed:
     """The same of one that trained."""
-    life = told(script, *given, **more)
+    life = read(script, *given, **more)
     assert life is not None
     return life
 
@@ -143,7 +143,7 @@ def test_a_loop_without_a_loader_begins_at_its_first_backward_pass() -> None:
 
 
 def test_where_nothing_was_trained_nothing_is_said() -> None:
-    assert told(Script()) is None
+    assert read(Script()) is None
     assert read_elapsed(ProcessLog(1, 0, 1, []), [], {}, 0, 10) is None
 
 

@@ -24,7 +24,7 @@ from bottleneck_doctor.assemble.samples import (
     read_series,
 )
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
-from bottleneck_doctor.model.computing import Computing, Padding
+from bottleneck_doctor.model.computing import Padding
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
@@ -281,10 +281,6 @@ def test_files_from_inside_and_outside_are_one_list() -> None:
 
 
 SWITCHES = {"fact": "switches", "anomaly": False, "autocast": False, "invented_later": 3}
-
-
-def test_a_run_of_an_older_agent_says_nothing() -> None:
-    assert read_computing([log([])], {}, 0) == Computing()
 
 
 def test_switches_noticed_later_join_those_read_at_first() -> None:

@@ -186,7 +186,7 @@ def test_of_many_ranks_traces_so_many_bytes_are_read(tmp_path: Path, monkeypatch
     assert list(device.read_traces(logs, tmp_path)) == [1, 2]
 
 
-def told(folder: Path, **fact: Any) -> Profile:
+def assembled(folder: Path, **fact: Any) -> Profile:
     """What is assembled of a process that wrote this fact about its trace, and trained on a device."""
     training = train(folder)
     training.file.fact(**fact)
@@ -195,7 +195,7 @@ def told(folder: Path, **fact: Any) -> Profile:
 
 def test_a_trace_in_the_run_folder_becomes_facts_of_the_device(tmp_path: Path) -> None:
     (tmp_path / "100-1.trace.json").write_text(pages().text())
-    profile = told(tmp_path, fact="trace", file="100-1.trace.json", loader=1, steps=4)
+    profile = assembled(tmp_path, fact="trace", file="100-1.trace.json", loader=1, steps=4)
     assert profile.device is not None
     assert profile.device.window is not None
     assert profile.device.window.steps == 3
@@ -214,7 +214,7 @@ def test_a_trace_in_the_run_folder_becomes_facts_of_the_device(tmp_path: Path) -
     ],
 )
 def test_what_is_missing_is_said(tmp_path: Path, fact: dict[str, Any], why: str, do: str) -> None:
-    profile = told(tmp_path, **fact)
+    profile = assembled(tmp_path, **fact)
     (gap,) = (gap for gap in profile.gaps if gap.what == "kernels")
     assert why in gap.why
     assert do in gap.do
