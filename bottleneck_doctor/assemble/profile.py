@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.instruments import InstrumentCost, InstrumentWindow, Operator, Sample, Stack
+from ..model.instruments import InstrumentCost, InstrumentWindow, Operator
 from ..model.loops import Loop
 from ..model.profile import Profile
-from ..model.run import Gap, Machine, Order, Process, Run
+from ..model.run import Gap, Order, Process, Snapshot
 from ..source.functions import read_sources
 from ..source.loop_body import around
 from ..source.text import Mask
@@ -37,22 +37,14 @@ from .steps import ROWS_AT_MOST, flag, thin
 
 
 @dataclass(frozen=True)
-class Remains:
-    """What is left when a run has ended; ``origin_ns`` is its start on CLOCK_MONOTONIC.
+class Remains(Snapshot):
+    """What the supervisor has measured, with the run's folder, where the agents' rows lie.
 
     ``mask`` hides secrets in the user's source; without one, none of it is kept.
     ``order`` is that of a trial.
     """
 
-    folder: Path | None
-    run: Run
-    machine: Machine
-    origin_ns: int
-    samples: list[Sample] = field(default_factory=list)
-    stacks: list[Stack] = field(default_factory=list)
-    windows: list[InstrumentWindow] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
-    supervisor_cpu_s: float | None = None
+    folder: Path | None = None
     stacks_cpu_s: float = 0.0
     before_s: float | None = None
     mask: Mask | None = None

@@ -1,4 +1,4 @@
-"""What is derived from the facts before a verdict: the device's step, hot lines, drift, the whole run."""
+"""What is derived from the facts before a verdict: the device's step, hot lines, the whole run."""
 
 from __future__ import annotations
 

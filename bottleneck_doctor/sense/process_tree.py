@@ -30,12 +30,7 @@ class Usage:
 
 
 # Name, and how many of the kernel's unit make one.
-COUNTERS = {
-    "job_cpu_s": TICKS_PER_S,
-    "job_system_s": TICKS_PER_S,
-    "job_major_faults": 1,
-    "job_read_bytes": 1,
-}
+COUNTERS = {"job_cpu_s": TICKS_PER_S, "job_system_s": TICKS_PER_S, "job_major_faults": 1, "job_read_bytes": 1}
 
 
 class Tree:

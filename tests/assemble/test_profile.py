@@ -38,7 +38,7 @@ WORKERS = 63
 
 def remains(folder: Path | None, samples: list[Sample] | None = None) -> Remains:
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 1.0, 0)
-    return Remains(folder, run, Machine("box", "6", "cpu", 2, 2.0), 0, samples or [])
+    return Remains(run, Machine("box", "6", "cpu", 2, 2.0), 0, samples or [], folder=folder)
 
 
 def writer(folder: Path, pid: int) -> EventWriter:

@@ -49,9 +49,7 @@ def _copy(pinned: bool = False, blocking: bool = True, host_s: float = 0.009) ->
 
 
 MADE = [DeviceCopy(4e7, 2.0, 0.009, 0.006, False, True, "float32", "train.py", 31, made=True)]
-EMPTIED = DeviceWindow(
-    400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009
-)  # idle after each copy
+EMPTIED = DeviceWindow(400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009)  # idle after each copy
 READS = [DeviceSync("item", 1.0, 0.01, 0.0, "train.py", 40)]
 PLAIN = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000)
 

@@ -105,9 +105,7 @@ def alloc_churn() -> tuple[Case, ...]:
 GIB = 2**30  # bytes, for the cases
 
 
-def _tradeoff_case(
-    beat: DeviceWindow | None, repeated: float | None, peak: int | None = 24
-) -> Diagnosis:
+def _tradeoff_case(beat: DeviceWindow | None, repeated: float | None, peak: int | None = 24) -> Diagnosis:
     """``peak`` in GiB of 80."""
     allocator = None if peak is None else Allocator(400, peak_bytes=peak * GIB)
     return accelerator_run(
