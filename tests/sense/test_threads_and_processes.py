@@ -127,13 +127,8 @@ def test_a_daemon_that_left_the_tree_unseen_is_still_the_jobs(plant: Plant) -> N
     tree = Tree(8, root)
     assert tree.read(0)["job_cpu_s"] == 80 / TICKS_PER_S
     assert tree.pids == {8, 40, 43}
-    plant(
-        {
-            "proc/1/task/1/children": "7 40 41 42 44",
-            **process(44, 1, 5),
-            "proc/44/environ": "BDOC_RUN=/run/mine",
-        }
-    )
+    children = {"proc/1/task/1/children": "7 40 41 42 44"}
+    plant({**children, **process(44, 1, 5), "proc/44/environ": "BDOC_RUN=/run/mine"})
     tree.read(2 * S)
     assert tree.pids == {8, 40, 43, 44}
 
@@ -201,22 +196,12 @@ def thread(plant: Plant, state: str, channel: str, call: str) -> Thread:
     ("state", "channel", "call", "seen"),
     [
         ("R", "0", "running\n", None),
-        (
-            "D",
-            "folio_wait_bit",
-            "17 0x5 0x0 0x1 0x7f\n",
-            (Wait("", "folio_wait_bit", "descriptor", "pread64"), 5),
-        ),
+        ("D", "folio_wait_bit", "17 0x5 0x0\n", (Wait("", "folio_wait_bit", "descriptor", "pread64"), 5)),
         ("D", "a_new_name", "0 0x3 0x0\n", (Wait("D", "a_new_name", "descriptor", "read"), 3)),
         ("S", "0", "202 0x7f 0x80\n", (Wait("S", "", "lock", "futex"), 0x7F)),
         ("D", "folio_wait_bit", "-1 0x7ff 0x55\n", (Wait("D", "folio_wait_bit", "fault", ""), 0x7FF)),
         ("S", "do_wait", "61 0xff\n", (Wait("S", "do_wait", "other", ""), 0xFF)),
-        (
-            "S",
-            "poll_schedule_timeout",
-            "7 0x7f 0x2 0x5\n",
-            (Wait("", "poll_schedule_timeout", "poll", "poll"), 0x7F),
-        ),
+        ("S", "do_poll", "7 0x7f 0x2 0x5\n", (Wait("", "do_poll", "poll", "poll"), 0x7F)),
     ],
 )
 def test_a_look_gives_call_channel_and_state(
@@ -277,9 +262,7 @@ def test_what_an_ended_process_used_stays_in(plant: Plant) -> None:
 
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
 STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\n"
-LIMITS = (
-    "Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}                4096      files\n"
-)
+LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax open files       {soft}       4096      files\n"
 
 
 def planted(plant: Plant) -> Holdings:
