@@ -206,7 +206,6 @@ def _ancestors(proc: Path, pid: int) -> list[int]:
     return found
 
 
-PERIOD_NS = 2_000_000_000
 MOST_MEASURED = 16
 MOST_WALKED = 2  # a walk over a process's page tables takes 14 ms a gigabyte, and holds up its page faults
 MAPPED_AT = 3  # that reading, some seconds into the run: by then data sets are open
@@ -219,14 +218,10 @@ class Holdings:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = root / "proc"
-        self._due_ns = 0
         self._readings = 0
 
-    def read(self, now_ns: int, pids: Iterable[int]) -> Values:
-        """One reading, nothing while the last one is fresh."""
-        if now_ns < self._due_ns:
-            return {}
-        self._due_ns = now_ns + PERIOD_NS
+    def read(self, pids: Iterable[int]) -> Values:
+        """One reading."""
         chosen = sorted(pids)[:MOST_MEASURED]
         self._readings += 1
         values = {**self._memory(chosen), **self._descriptors(chosen)}

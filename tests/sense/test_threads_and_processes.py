@@ -9,10 +9,9 @@ import pytest
 
 from bottleneck_doctor.agent.process import LAUNCHERS
 from bottleneck_doctor.sense import process_tree as tree_module
-from bottleneck_doctor.sense.child_threads import PERIOD_NS, ChildThreads
+from bottleneck_doctor.sense.child_threads import ChildThreads
 from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S
 from bottleneck_doctor.sense.process_tree import MAPPED_AT, RANKS, Holdings, OtherRanks, Tree
-from bottleneck_doctor.sense.process_tree import PERIOD_NS as PERIOD_NS_HOLDINGS
 from bottleneck_doctor.sense.wait_channels import Thread, Wait, call_numbers
 from tests.sense.conftest import Plant, Start
 
@@ -246,7 +245,7 @@ def stats(main: str, other: str = "", pid: int = 8) -> dict[str, str]:
 
 def test_main_threads_and_others_are_summed_apart_and_the_watched_process_left_out(plant: Plant) -> None:
     root = plant(stats(f"{3 * SECOND} {SECOND} 9", f"{2 * SECOND} {5 * SECOND} 9"))
-    assert ChildThreads(7, root).read(1, [7, 8]) == {
+    assert ChildThreads(7, root).read([7, 8]) == {
         "children_main_cpu_s": 3.0, "children_main_queue_s": 1.0, "children_beside_cpu_s": 2.0,
     }  # fmt: skip
 
@@ -254,10 +253,9 @@ def test_main_threads_and_others_are_summed_apart_and_the_watched_process_left_o
 def test_what_an_ended_process_used_stays_in(plant: Plant) -> None:
     root = plant(stats(f"{3 * SECOND} 0 9") | stats(f"{SECOND} 0 9", pid=9))
     children = ChildThreads(7, root)
-    assert children.read(1, [7, 8, 9])["children_main_cpu_s"] == 4.0
-    assert not children.read(PERIOD_NS, [7, 9])  # fresh
+    assert children.read([7, 8, 9])["children_main_cpu_s"] == 4.0
     plant(stats(f"{2 * SECOND} 0 9", pid=9))
-    assert children.read(PERIOD_NS + 1, [7, 9])["children_main_cpu_s"] == 5.0
+    assert children.read([7, 9])["children_main_cpu_s"] == 5.0
 
 
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
@@ -265,20 +263,12 @@ STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\n"
 LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax open files       {soft}       4096      files\n"
 
 
-def planted(plant: Plant) -> Holdings:
+def test_private_memory_is_summed_and_the_fullest_process_named(plant: Plant) -> None:
     files = {"proc/7/fd/0": "", "proc/7/fd/1": "", "proc/8/fd/0": ""}
     files |= {"proc/7/limits": LIMITS.format(soft=1024), "proc/8/limits": LIMITS.format(soft=2)}
-    files |= {
-        "proc/7/status": STATUS.format(parent=1, own=100),
-        "proc/8/status": STATUS.format(parent=7, own=50),
-    }
-    return Holdings(plant(files))
-
-
-def test_private_memory_is_summed_and_the_fullest_process_named(plant: Plant) -> None:
-    holdings = planted(plant)
-    values = holdings.read(1, [7, 8, 9])
-    assert not holdings.read(PERIOD_NS_HOLDINGS, [7]), "a fresh one is not repeated"
+    files |= {"proc/7/status": STATUS.format(parent=1, own=100)}
+    files |= {"proc/8/status": STATUS.format(parent=7, own=50)}
+    values = Holdings(plant(files)).read([7, 8, 9])
     assert values["job_private_bytes"] == 150 * 1024
     assert (values["descriptors"], values["descriptor_limit"]) == (1, 2)
 
@@ -289,7 +279,7 @@ def test_of_forked_workers_some_are_walked_and_stand_for_all(plant: Plant) -> No
     files |= {"proc/8/smaps_rollup": ROLLUP.format(dirty=10), "proc/9/smaps_rollup": ROLLUP.format(dirty=30)}
     files["proc/12/status"] = STATUS.format(parent=7, own=5)  # another program: it shares nothing
     files["proc/12/cmdline"] = "ffmpeg\0"
-    values = Holdings(plant(files)).read(1, range(7, 13))
+    values = Holdings(plant(files)).read(range(7, 13))
     assert values["job_private_bytes"] == (900 + 4 * 20 + 5) * 1024
 
 
@@ -309,7 +299,7 @@ a000-b000 rw-p 00000000 00:00 0 [heap]
 def test_data_files_that_a_process_maps_are_summed_once(plant: Plant) -> None:
     """Code, shared memory and anonymous memory are no data files."""
     holdings = Holdings(plant({"proc/7/maps": MAPS}))
-    read = [holdings.read(1 + turn * PERIOD_NS_HOLDINGS, [7, 8]) for turn in range(MAPPED_AT + 1)]
+    read = [holdings.read([7, 8]) for _ in range(MAPPED_AT + 1)]
     assert [values.get("mapped_data_bytes") for values in read] == [None] * (MAPPED_AT - 1) + [0x4000, None]
 
 
@@ -318,13 +308,13 @@ def test_a_real_process_that_fills_its_memory_is_seen(start: Start) -> None:
         "import sys\nheld = bytearray(1 << 20)\nprint('ready', flush=True)\n"
         "sys.stdin.readline()\nheld = b'x' * (64 << 20)\nprint('full', flush=True)\nsys.stdin.read()"
     )
-    before = Holdings().read(1, [child.pid])
+    before = Holdings().read([child.pid])
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write("\n")
     child.stdin.flush()
     assert child.stdout.readline() == "full\n"
-    after = Holdings().read(1, [child.pid])
+    after = Holdings().read([child.pid])
     assert float(after["job_private_bytes"]) - float(before["job_private_bytes"]) > 60 << 20
     assert float(after["descriptors"]) >= 3
     assert os.path.exists(f"/proc/{child.pid}")
