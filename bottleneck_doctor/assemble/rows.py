@@ -102,8 +102,8 @@ class ProcessLog:
 
 
 BOARD = {
-    "steps": wire.STEPS, "trained": wire.TRAINED, "wait_ns": wire.WAIT, "first_ns": wire.FIRST,
-    "last_ns": wire.LAST, "dropped": wire.DROPPED, "cost_ns": wire.COST, "epoch_at": wire.EPOCH_AT,
+    "steps": wire.STEPS, "trained": wire.TRAINED, "first_ns": wire.FIRST, "dropped": wire.DROPPED,
+    "cost_ns": wire.COST, "epoch_at": wire.EPOCH_AT,
 }  # fmt: skip
 
 
