@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -43,10 +44,7 @@ _PROFILE = msgspec.json.Decoder(Profile)
 def encode_profile(profile: Profile) -> bytes:
     """The profile as compact JSON; raises ``BadProfile`` rather than write what it would not read back."""
     _check(profile, "", "")
-    try:
-        return msgspec.json.encode(profile)
-    except UnicodeEncodeError:  # a path that is no Unicode
-        return msgspec.json.encode(_writable(msgspec.to_builtins(profile), "profile"))
+    return _encoded(profile, msgspec.json.encode)
 
 
 def encode_order(order: Order) -> bytes:
@@ -78,11 +76,14 @@ def encode_report(value: Report | Proof | Plan | Fleet) -> bytes:
 
 def encode_live(value: Announcement | Ending | Snapshot) -> bytes:
     """What a run publishes while it goes on: msgpack where it is large, JSON where people may read it."""
-    write = msgspec.msgpack.encode if isinstance(value, Snapshot) else msgspec.json.encode
+    return _encoded(value, msgspec.msgpack.encode if isinstance(value, Snapshot) else msgspec.json.encode)
+
+
+def _encoded(value: Any, encode: Callable[[Any], bytes]) -> bytes:
     try:
-        return write(value)
+        return encode(value)
     except UnicodeEncodeError:  # a path that is no Unicode
-        return write(_writable(msgspec.to_builtins(value), "snapshot"))
+        return encode(_writable(msgspec.to_builtins(value), type(value).__name__.lower()))
 
 
 def decode_live(data: bytes, kind: type[Live]) -> Live | None:
