@@ -24,17 +24,13 @@ PROCESSES_AT_MOST = 256
 
 def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) -> list[Process]:
     """One entry per process that carried the agent; trainers first."""
-    births = {
-        row.pid: (numbering.get((log.pid, row.loader)), row.worker)
-        for log in logs
-        for row in log.of(wire.WORKER)
-    }
-    processes = [_process(log, births.get(log.pid, (None, 0)), origin) for log in logs]
+    births = {row.pid: numbering.get((log.pid, row.loader)) for log in logs for row in log.of(wire.WORKER)}
+    processes = [_process(log, births.get(log.pid), origin) for log in logs]
     order = {"trainer": 0, "worker": 1, "other": 2}
     return sorted(processes, key=lambda process: order[process.role])[:PROCESSES_AT_MOST]
 
 
-def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Process:
+def _process(log: ProcessLog, loader: str | None, origin: int) -> Process:
     torch, who = log.first(TorchFact), log.first(ProcessFact)
     rank, world_size = _ranks(log)
     trains = log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP)
@@ -45,14 +41,11 @@ def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Pro
         started_s=max(0.0, (log.start_ns - origin) * S),
         rank=rank,
         world_size=world_size,
-        loader=birth[0],
-        worker=log.first(WorkerFact).worker,
+        loader=loader,
         python=who.python,
         torch=torch.version,
         torch_threads=log.first(SettledFact).threads or torch.threads,
         device=_device(log),
-        rows=len(log.rows),
-        dropped=max(0, log.board.get("dropped", 0)),
     )
 
 

@@ -187,13 +187,11 @@ def test_a_process_is_what_it_did(rows: list[Row], facts: list[dict[str, Any]], 
     assert process.role == role
 
 
-def test_trainers_come_first_and_a_worker_knows_its_loader_and_number() -> None:
+def test_trainers_come_first_and_a_worker_knows_its_loader() -> None:
     parent = log([row(wire.WORKER, 1, 0, 200, 3, thing=1), row(wire.BACKWARD, 5, 2)])
     worker = log([], pid=200, facts=[{"fact": "worker", "worker": 3}])
     found = read_processes([log([], pid=1), worker, parent], {(100, 1): "100:1"}, 10**9)
-    assert [(one.pid, one.loader, one.worker) for one in found] == [
-        (100, None, None), (200, "100:1", 3), (1, None, None)
-    ]  # fmt: skip
+    assert [(one.pid, one.loader) for one in found] == [(100, None), (200, "100:1"), (1, None)]
     assert found[0].started_s == 0.0, "it began before the run"
 
 

@@ -37,7 +37,7 @@ def _code_case(
         Stack(7, "worker", "MainThread", path, *hot),
         Stack(7, "worker", "MainThread", TAKING, seen - hot[0], awake),
     ]
-    workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1", worker=0)]
+    workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1")]
     sources = [
         FunctionSource("/data/train.py", "__getitem__", 30, LOGS),
         FunctionSource("/data/train.py", "smooth", 40, SMOOTH),
