@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LONG_US = 100.0  # without any operator: no module and no dispatch takes that long to call the next one
 CALL_US = 5.0  # of an operator's own time at most is the price of calling it
 LARGE_US = 200.0  # of its own: an operator that several threads can share
+LONGEST = 8  # operators and pauses are kept one by one: a thread that lost its core did so in one of these
 RECORDS_AT_MOST = 100_000  # are read, at a microsecond each, while the user's thread waits
 
 
@@ -25,6 +26,9 @@ class OperatorTimes:
 
     def __init__(self) -> None:
         self.operators = 0
+        self.longest_operators: list[float] = []
+        self.longest_pauses: list[float] = []
+        self.longest_calls: list[float] = []  # pauses inside of an optimizer
         self.own = self.beyond = self.large = self.short = self.long = 0.0
         self.seen = 1.0  # share of the records' time that was read
 
@@ -35,13 +39,23 @@ class OperatorTimes:
         self.beyond += max(0.0, own - CALL_US)
         if own >= LARGE_US:
             self.large += own
+            _keep(self.longest_operators, own)
 
     def pause(self, taken: float, in_optimizer: bool) -> None:
         """No operator ran for so long."""
         if taken >= LONG_US and not in_optimizer:
             self.long += taken
+            _keep(self.longest_pauses, taken)
         else:
             self.short += taken
+            if taken >= LONG_US:
+                _keep(self.longest_calls, taken)
+
+
+def _keep(longest: list[float], taken: float) -> None:
+    longest.append(taken)
+    longest.sort(reverse=True)
+    del longest[LONGEST:]
 
 
 def dissect(records: Any, table: dict[str, list[Any]]) -> OperatorTimes:
@@ -202,6 +216,9 @@ def _note_anatomy(threads: Any, taken: int, cpu: int, backwards: int, batches: i
             state.writer.fact(
                 fact="anatomy", backwards=backwards, batches=batches, operators=found.operators,
                 wall_s=found.seen * taken / 1e9, cpu_s=found.seen * cpu / 1e9,
+                longest_operators_s=[one / 1e6 for one in found.longest_operators],
+                longest_pauses_s=[one / 1e6 for one in found.longest_pauses],
+                longest_calls_s=[one / 1e6 for one in found.longest_calls],
                 **{name + "_s": value / 1e6 for name, value in sums.items()},
             )  # fmt: skip
     return table

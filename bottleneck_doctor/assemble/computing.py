@@ -25,6 +25,7 @@ from .rows import ProcessLog, S, append
 
 SHORT = 0.25  # of what the loop does with a batch, usually: a window that saw less saw no whole step (chosen)
 SECONDS = "wall_s cpu_s own_s beyond_s large_s short_s long_s".split()
+LONGEST = "longest_operators_s longest_pauses_s longest_calls_s".split()
 
 
 def _is_step(anatomy: DispatchBreakdown, loops: list[Loop], outside: list[Loop]) -> bool:
@@ -67,6 +68,7 @@ def hold_up(
     windows = []
     for window in kept.values():
         parts: dict[str, Any] = {name: getattr(window, name) / window.batches for name in SECONDS}
+        parts |= {name: [one / window.batches for one in getattr(window, name)] for name in LONGEST}
         windows.append(replace(window, operators=round(window.operators / window.batches), **parts))
     return windows, operators, gaps
 

@@ -64,9 +64,10 @@ class DispatchBreakdown:
     """The profiled step of one loop's thread, in seconds; the profiler's own cost is in it.
 
     ``own_s`` = time of all operators, of which ``large_s`` in calls of 0.2 ms and more, and ``beyond_s``
-    beyond 5 us a call. ``short_s`` = pauses between operators under 0.1 ms, or inside of an optimizer,
-    ``long_s`` = longer ones. ``backwards`` is how many backward passes ran in it, None if not counted; all
-    numbers are those of one of its ``batches``.
+    beyond 5 us a call. ``short_s`` = pauses between operators under 0.1 ms, ``long_s`` = longer ones. The
+    longest operators and pauses are also given one by one, at most eight of each; ``longest_calls_s`` are
+    pauses of 0.1 ms and more inside of an optimizer, which are part of ``short_s``. ``backwards`` is how many
+    backward passes ran in it, None if not counted; all numbers are those of one of its ``batches``.
     """
 
     pid: int
@@ -78,6 +79,9 @@ class DispatchBreakdown:
     large_s: float
     short_s: float
     long_s: float
+    longest_operators_s: list[float] = field(default_factory=list)
+    longest_pauses_s: list[float] = field(default_factory=list)
+    longest_calls_s: list[float] = field(default_factory=list)
     backwards: int | None = None
     batches: int = 1
 

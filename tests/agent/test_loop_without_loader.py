@@ -401,6 +401,7 @@ def test_pauses_inside_an_optimizers_step_are_the_price_of_calling() -> None:
         step(("Optimizer.step#Adam.step", 0, 900), ("aten::add_", 400, 410), ("aten::add_", 890, 895)), {}
     )
     assert (found.short, found.long) == (400 + 480 + 5, 0)
+    assert (found.longest_calls, found.longest_pauses) == ([480, 400], [])
 
 
 def test_of_a_step_with_too_many_operators_the_share_is_told_that_was_looked_at() -> None:

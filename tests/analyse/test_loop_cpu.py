@@ -33,6 +33,7 @@ def profiled(
     """A loop that computes for 10 ms a step, and its profiled step in milliseconds."""
     wall = own + short + long
     facts = {"wall_s": wall * MS, "cpu_s": wall * MS, "operators": 100} | more
+    facts = {"longest_pauses_s": [long * MS]} | facts
     anatomy = DispatchBreakdown(
         pid=1, own_s=own * MS, beyond_s=beyond * MS, large_s=beyond * MS, short_s=short * MS,
         long_s=long * MS, **facts,

@@ -204,7 +204,7 @@ def test_a_closure_that_runs_the_model_is_no_part_of_the_optimizer(
 
 TABLE = StepTable(t=[1.0, 2.0], steps=[50, 50], wall_s=[0.6, 0.6], wait_s=[0.1, 0.1])
 LOOP = Loop("1:1", 1, 0, "train", 100, 1.2, 0.2, Epochs(), TABLE, backwards=100)
-WINDOW = DispatchBreakdown(1, 40, 0.01, 0.01, 0.008, 0.007, 0.006, 0.002, 0.001, backwards=1)
+WINDOW = DispatchBreakdown(1, 40, 0.01, 0.01, 0.008, 0.007, 0.006, 0.002, 0.001, [0.004], backwards=1)
 OPERATORS = {1: [Operator("aten::mm", 6.0, 0.006)]}
 
 
@@ -234,6 +234,6 @@ def test_another_process_that_only_tests_is_not_shown() -> None:
 def test_batches_that_were_fetched_ahead_are_counted() -> None:
     """Two micro-batches are fetched, and then computed: the window of one arrival saw both."""
     (anatomy,), (operator,), gaps = hold_up([replace(WINDOW, backwards=2, batches=2)], OPERATORS, [LOOP], [])
-    assert (anatomy.operators, anatomy.cpu_s) == (20, 0.005)
+    assert (anatomy.operators, anatomy.cpu_s, anatomy.longest_operators_s) == (20, 0.005, [0.002])
     assert gaps == []
     assert (operator.calls, operator.self_cpu_s) == (3.0, 0.003)
