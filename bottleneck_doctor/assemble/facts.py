@@ -72,7 +72,6 @@ class LoaderFact:
     """A loader, or a marked function, where it was built or, in another process, first iterated."""
 
     thing: int = 0
-    at_ns: int | None = None
     origin: str = ""  # "pid:thing" where it came from
     kind: str = "dataloader"
     dataset: str = ""

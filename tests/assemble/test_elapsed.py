@@ -68,8 +68,8 @@ def epoch(script: Script, number: int, t_ms: float, steps: int = 10, loader: int
     return t
 
 
-def exit_at(t_ms: float, arrivals: int = 0, steps: int = 0) -> dict[str, object]:
-    return {"fact": "exit", "at_ns": int(t_ms * MS), "arrivals": arrivals, "optimizer_steps": steps}
+def exit_at(t_ms: float, arrivals: int = 0) -> dict[str, object]:
+    return {"fact": "exit", "at_ns": int(t_ms * MS), "arrivals": arrivals}
 
 
 def test_two_epochs_with_evaluation_and_a_checkpoint_between() -> None:
