@@ -117,9 +117,7 @@ def _describe(loader: Any, frame: FrameType | None = None, kwargs: dict[str, Any
     origin = _known_as(loader)
     if origin[0] != os.getpid():
         facts = loader_facts(loader, frame, kwargs or {})
-        state.writer.fact(
-            fact="loader", thing=number_of(loader), at_ns=now(), origin="%d:%d" % origin, **facts
-        )
+        state.writer.fact(fact="loader", thing=number_of(loader), origin="%d:%d" % origin, **facts)
 
 
 def _iterator(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -245,12 +245,12 @@ def _group() -> dict[str, Any]:
 
 def _describe_wrapped(model: Any, frame: FrameType | None, _: object) -> None:
     arguments = {name: repr(getattr(model, name)) for name in ARGUMENTS if hasattr(model, name)}
-    sizes = _sizes([one for one in model.parameters() if one.requires_grad])
+    size = _bytes([one for one in model.parameters() if one.requires_grad])
     if hasattr(model, "require_forward_param_sync"):
         models.append(weakref.ref(model))
-        _fact("ddp", sizes, arguments, frame, devices=len(model.device_ids or [0]), **_group())
+        _fact("ddp", size, arguments, frame, devices=len(model.device_ids or [0]), **_group())
     else:
-        _fact("dp", sizes, arguments, frame, devices=len(model.device_ids))
+        _fact("dp", size, arguments, frame, devices=len(model.device_ids))
 
 
 def _describe_flat(model: Any, frame: FrameType | None, _: object) -> None:
@@ -259,14 +259,14 @@ def _describe_flat(model: Any, frame: FrameType | None, _: object) -> None:
         return  # all of its parameters are those of modules that are wrapped themselves
     resharded = getattr(model.sharding_strategy, "name", "") in ("FULL_SHARD", "HYBRID_SHARD")
     whole = flat._unpadded_unsharded_size.numel() * flat.element_size()
-    _fact("fsdp", (len(flat._numels), whole), _sharding(resharded, model.mixed_precision), frame, **_group())
+    _fact("fsdp", whole, _sharding(resharded, model.mixed_precision), frame, **_group())
 
 
 def _describe_zero(engine: Any, frame: FrameType | None, _: object) -> None:
     shared = [one for one in engine.module.parameters() if one.requires_grad]
     whole = sum(getattr(one, "ds_numel", one.numel()) * one.element_size() for one in shared)
     stage = {"stage": str(engine.zero_optimization_stage())}
-    _fact("zero", (len(shared), whole), stage, frame, **_group())
+    _fact("zero", whole, stage, frame, **_group())
 
 
 MODELS: dict[str, tuple[str, Callable[..., None]]] = {
@@ -279,22 +279,21 @@ MODELS: dict[str, tuple[str, Callable[..., None]]] = {
 
 def _grouped(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
-        sizes = quiet(_sizes)(params)  # afterwards each rank has its own part
+        size = quiet(_bytes)(params)  # afterwards each rank has its own part
         original(self, params, *args, **kwargs)
-        _describe_group_of(self, sizes, sys._getframe().f_back)
+        _describe_group_of(self, size, sys._getframe().f_back)
 
     return __init__
 
 
 @quiet
-def _describe_group_of(group: Any, sizes: tuple[int, int], frame: FrameType) -> None:
+def _describe_group_of(group: Any, size: int, frame: FrameType) -> None:
     arguments = _sharding(group.post_forward_mesh_info is not None, group.mp_policy)
-    _fact("fsdp", sizes, arguments, frame, **_group())
+    _fact("fsdp", size, arguments, frame, **_group())
 
 
-def _sizes(params: Any) -> tuple[int, int]:
-    """(parameters, bytes of them)."""
-    return len(params), sum(one.numel() * one.element_size() for one in params)
+def _bytes(params: Any) -> int:
+    return sum(one.numel() * one.element_size() for one in params)
 
 
 def _sharding(resharded: bool, policy: Any) -> dict[str, str]:
@@ -303,11 +302,11 @@ def _sharding(resharded: bool, policy: Any) -> dict[str, str]:
 
 
 def _fact(
-    kind: str, sizes: tuple[int, int], arguments: dict[str, str], frame: FrameType | None, **more: Any
+    kind: str, gradient_bytes: int, arguments: dict[str, str], frame: FrameType | None, **more: Any
 ) -> None:
     found = _users_frame(frame)
     state.writer.fact(
-        fact="parallel", kind=kind, parameters=sizes[0], gradient_bytes=sizes[1], arguments=arguments,
+        fact="parallel", kind=kind, gradient_bytes=gradient_bytes, arguments=arguments,
         file=found.f_code.co_filename if found else "", line=found.f_lineno if found else 0,
         function=found.f_code.co_name if found else "", **more,
     )  # fmt: skip

@@ -260,10 +260,7 @@ class TraceWindow:
         path = state.writer.path + ".trace.json" if not self.short and _room() else ""
         self._end(path, detach)
         if path:
-            state.writer.fact(
-                fact="trace", file=os.path.basename(path), steps=self.steps, loader=self.loader,
-                begin_ns=self.begun, end_ns=self.ended,
-            )  # fmt: skip
+            state.writer.fact(fact="trace", file=os.path.basename(path), steps=self.steps, loader=self.loader)
         else:
             why = "the loop was left after %d recorded steps, or there is no room" % self.steps
             state.writer.fact(fact="trace_refused", why=why)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 from statistics import multimode
 
-from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView, DriverView
+from ..model.derived import DeviceClockStep, DeviceView, DriverView
 from ..model.device import DeviceFacts, DeviceTable, DeviceWindow
 from ..model.diagnosis import Step
 from ..model.instruments import Series
@@ -112,7 +112,7 @@ def _other_s(table: DeviceTable, rows: list[int], aside: Aside) -> float:
     return aside.other_s * (min(1.0, device / host) if host > 0 else 1.0)
 
 
-def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceStepBreakdown | None:
+def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceWindow | None:
     """The mean step, divided; None without a window. Work that is left at a step's end does not prove a busy
     device: its queue may have been empty in the middle of the step."""
     if window is None or window.busy_s <= 0:
@@ -126,7 +126,7 @@ def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceStepBre
     parts = {name: scale * value for name, value in parts.items()}
     # Idle time beyond the window's parts counts as launching: the loop issued no work.
     parts["launch_s"] += left - sum(parts.values())
-    return DeviceStepBreakdown(
+    return DeviceWindow(
         window.steps,
         clock.wall_s,
         busy_s,
@@ -207,7 +207,7 @@ def view_device(
     return DeviceView(facts, driver, beat, clock)
 
 
-def _filled(facts: DeviceFacts, driver: DriverView, beat: DeviceStepBreakdown | None) -> float | None:
+def _filled(facts: DeviceFacts, driver: DriverView, beat: DeviceWindow | None) -> float | None:
     """The share of multiprocessors with work while busy: a window bounds it by what kernels asked for, the
     driver's monitors count it."""
     busy = beat.busy_s / beat.wall_s if beat is not None and beat.wall_s > 0 else driver.kernel_share
@@ -217,7 +217,7 @@ def _filled(facts: DeviceFacts, driver: DriverView, beat: DeviceStepBreakdown | 
     return min(known, default=None)
 
 
-def _settled(facts: DeviceFacts, beat: DeviceStepBreakdown | None) -> DeviceFacts:
+def _settled(facts: DeviceFacts, beat: DeviceWindow | None) -> DeviceFacts:
     """Scales the window's idle time after each blocking call to the clock's: under a profiler the loop is
     slower and leaves the device idle for longer."""
     window = facts.window

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..model.derived import DeviceClockStep, DeviceStepBreakdown, DeviceView
+from ..model.derived import DeviceClockStep, DeviceView
+from ..model.device import DeviceWindow
 from ..model.diagnosis import Step, StepCost
 from .device import is_always_ahead, without_room
 from .loop_cpu import NOTHING, LoopCpuSplit, host_cpu_s
@@ -109,7 +110,7 @@ def _average(group: list[tuple[int, Step]]) -> Step:
 
 
 def device_cost(
-    beat: DeviceStepBreakdown,
+    beat: DeviceWindow,
     checkpoint: float = 0.0,
     logging: float = 0.0,
     collect: float = 0.0,

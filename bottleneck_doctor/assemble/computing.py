@@ -89,31 +89,31 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
     compilations = [_compilation(log, origin) for log in trainers]
     return Computing(
         switches=[one for one in switches if one is not None][:AT_MOST],
-        optimizers=_told(trainers, Optimizer),
-        anatomies=_told(trainers, DispatchBreakdown),
-        gradient_rows=_told(trainers, GradientRows),
+        optimizers=_facts_of(trainers, Optimizer),
+        anatomies=_facts_of(trainers, DispatchBreakdown),
+        gradient_rows=_facts_of(trainers, GradientRows),
         paddings=paddings[:AT_MOST],
         compilations=[one for one in compilations if one.t][:AT_MOST],
     )
 
 
-def _told(trainers: list[ProcessLog], kind: type[Fact]) -> list[Fact]:
-    return [one for log in trainers for one in log.told(kind)][:AT_MOST]
+def _facts_of(trainers: list[ProcessLog], kind: type[Fact]) -> list[Fact]:
+    return [one for log in trainers for one in log.facts_of(kind)][:AT_MOST]
 
 
 def _switches(log: ProcessLog) -> ScriptSettings | None:
     """What was set, what was noticed to be on later, and whether autocast was."""
-    said = log.told(ScriptSettings)
-    if not said:
+    settings = log.facts_of(ScriptSettings)
+    if not settings:
         return None
-    noticed = sorted({one.switch for one in log.told(NoticedFact)})
+    noticed = sorted({one.switch for one in log.facts_of(NoticedFact)})
     unused = log.first(GraphFact).unused_share
-    return replace(said[0], noticed=noticed, autocast=uses_autocast(log), unused_share=unused)
+    return replace(settings[0], noticed=noticed, autocast=uses_autocast(log), unused_share=unused)
 
 
 def uses_autocast(log: ProcessLog) -> bool | None:
     """By the switch or by a graph in which weights were cast; None where neither can tell."""
-    switched, casts = log.told(ScriptSettings)[0].autocast, log.first(GraphFact).casts_weights
+    switched, casts = log.facts_of(ScriptSettings)[0].autocast, log.first(GraphFact).casts_weights
     return None if casts is None and not switched else bool(casts or switched)
 
 

@@ -16,7 +16,7 @@ from ..agent import wire
 from ..model.computing import ScriptSettings
 from ..model.device import Allocator, DeviceFacts, TorchSettings
 from ..model.instruments import InstrumentWindow, Sample
-from ..model.run import Gap, Process
+from ..model.run import Gap
 from .computing import uses_autocast
 from .device_steps import SampledStep, emptied, read_copies, read_looks, read_syncs, tabulate
 from .facts import DeviceFact, DeviceSilentFact, TraceFact, TraceRefusedFact
@@ -26,9 +26,8 @@ from .rows import ProcessLog, S
 from .trace import TraceTable, read_window
 
 KIND = re.compile(r"^(?:(?:gpu|mig)-)+")
-DOUBT = "which gpu is which"  # the gap's name in sense, which knows the numbers only
 HIDDEN = Gap(
-    DOUBT,
+    "which gpu is which",
     "CUDA_VISIBLE_DEVICES hides the training's GPU from bdoc: its utilisation, power and clocks are unknown",
     "start bdoc with the CUDA_VISIBLE_DEVICES of the training",
 )
@@ -60,26 +59,20 @@ def plain(uuid: str) -> str:
 def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
     """From the UUIDs that NVML reports once, at the start. A MIG slice goes by its own UUID and, where it is
     the only one of its GPU, by the GPU's as well: torch may report either."""
-    said = [pair for sample in samples if sample.sensor == "gpu_static" for pair in sample.values.items()]
-    found = [(SERIES.fullmatch(name), plain(str(uuid))) for name, uuid in said]
+    static = [pair for sample in samples if sample.sensor == "gpu_static" for pair in sample.values.items()]
+    found = [(SERIES.fullmatch(name), plain(str(uuid))) for name, uuid in static]
     named = [(match[2] is not None, uuid, int(match[1])) for match, uuid in found if match is not None]
     times = Counter(uuid for _, uuid, _ in named)
     of_wholes = {uuid: number for whole, uuid, number in named if whole and times[uuid] == 1}
     own = {uuid: number for whole, uuid, number in named if not whole}
-    ranks = [log for log in logs if log.told(DeviceFact)]
+    ranks = [log for log in logs if log.facts_of(DeviceFact)]
     return Drivers({**of_wholes, **own}, len(ranks) > 1)
 
 
-def settle(
-    gaps: list[Gap], drivers: Drivers, devices: list[DeviceFacts], processes: list[Process]
-) -> list[Gap]:
-    """Drop the doubt about GPU numbering where UUIDs settle it or no process trains on CUDA; add ``HIDDEN``
-    where NVML reported no series for a GPU that the training uses."""
-    used = any(process.device == "cuda" for process in processes)
-    named = bool(devices) and all(plain(one.uuid) in drivers.by_uuid for one in devices)
-    hidden = bool(drivers.by_uuid) and any(one.uuid and one.driver is None for one in devices)
-    kept = [gap for gap in gaps if gap.what != DOUBT or (used and not named and not hidden)]
-    return [*kept, HIDDEN] if hidden else kept
+def find_hidden(drivers: Drivers, devices: list[DeviceFacts]) -> list[Gap]:
+    """``HIDDEN`` where NVML reported no series for a GPU that the training uses."""
+    hidden = drivers.by_uuid and any(one.uuid and one.driver is None for one in devices)
+    return [HIDDEN] if hidden else []
 
 
 ROWS_AT_MOST = 512  # of the main rank's table
@@ -103,7 +96,7 @@ def read_devices(
     found = []
     none: tuple[str, list[SampledStep]] = ("", [])
     for log in trainers:
-        if any((log.told(DeviceFact), log.told(DeviceSilentFact))):
+        if any((log.facts_of(DeviceFact), log.facts_of(DeviceSilentFact))):
             every = read_looks(log, iterations[log.pid], aside).items()
             key, looks = max(every, key=_taken, default=none)  # the longest loop, as the analysis chooses
             found.append((sum(look.steps for look in looks), log, key, looks))
@@ -125,24 +118,24 @@ def _taken(loop: tuple[str, list[SampledStep]]) -> int:
 def _facts(
     log: ProcessLog, key: str, looks: list[SampledStep], drivers: Drivers, trace: TraceTable | None
 ) -> DeviceFacts:
-    said = log.first(DeviceFact)
+    fact = log.first(DeviceFact)
     warm = _warm(looks)
     traced: dict[str, Any] = {}
     if trace is not None:
         traced = {name: getattr(trace, name) for name in TRACED}
         traced["sm_active_share"] = trace.window.sm_active_share
     return DeviceFacts(
-        index=said.index,
-        name=said.name,
-        capability=said.capability if not said.hip else None,
-        memory_bytes=said.memory_bytes,
+        index=fact.index,
+        name=fact.name,
+        capability=fact.capability if not fact.hip else None,
+        memory_bytes=fact.memory_bytes,
         copies=read_copies(log, warm),
         syncs=read_syncs(log, warm, trace.idle_by_site if trace is not None else None),
         allocator=_allocator(log, warm),
         switches=_switches(log, trace),
-        kind=said.kind,
-        uuid=said.uuid,
-        driver=drivers.find("hip" if said.hip else said.kind, said.uuid, said.index),
+        kind=fact.kind,
+        uuid=fact.uuid,
+        driver=drivers.find("hip" if fact.hip else fact.kind, fact.uuid, fact.index),
         pid=log.pid,
         loader=key,
         least_pair_s=max(0, min((look.row.wait_ns for look in looks), default=0)) * S,
@@ -179,15 +172,15 @@ def _allocator(log: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
 
 
 def _switches(log: ProcessLog, trace: TraceTable | None) -> TorchSettings | None:
-    said = next(iter(log.told(ScriptSettings)), None)
-    if said is None:
+    settings = next(iter(log.facts_of(ScriptSettings)), None)
+    if settings is None:
         return None
     seen = trace.convolutions if trace is not None else []
     return TorchSettings(
-        matmul_precision=said.matmul_precision,
+        matmul_precision=settings.matmul_precision,
         autocast={None: None, True: "on", False: ""}[uses_autocast(log)],
         compiled=bool(log.of(wire.COMPILED)),
-        cudnn_benchmark=said.cudnn_benchmark,
+        cudnn_benchmark=settings.cudnn_benchmark,
         convolution_shapes=passing_shapes(seen, trace.window.steps) if trace is not None and seen else None,
     )
 
@@ -210,7 +203,7 @@ def read_traces(logs: list[ProcessLog], folder: Path | None) -> dict[int, Traced
     if folder is None:
         return found
     for log in logs:
-        for fact in log.told(TraceFact):
+        for fact in log.facts_of(TraceFact):
             file = folder / os.path.basename(fact.file)
             left -= os.path.getsize(file) if os.path.isfile(file) else 0
             if left < 0 or log.pid in found:
@@ -224,7 +217,7 @@ def read_traces(logs: list[ProcessLog], folder: Path | None) -> dict[int, Traced
 def find_untraced(logs: list[ProcessLog], traces: dict[int, Traced]) -> list[Gap]:
     """If all profilers' windows failed: the reason that the first process with one reported."""
     whys = [log.first(TraceRefusedFact).why for log in logs]
-    if any(log.told(TraceFact) for log in logs):
+    if any(log.facts_of(TraceFact) for log in logs):
         whys.append(
             "the trace holds no two whole steps, or is too large to be read, or times the device by a clock "
             "that disagrees with the host's"

@@ -219,4 +219,4 @@ def _heard(looks: list[SampledStep], kind: int) -> Iterator[Weighted]:
 
 
 def _site(log: ProcessLog, site: int) -> SiteFact:
-    return next((one for one in log.told(SiteFact) if one.site == site), SiteFact())
+    return next((one for one in log.facts_of(SiteFact) if one.site == site), SiteFact())

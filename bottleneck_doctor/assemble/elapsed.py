@@ -69,12 +69,12 @@ def read_elapsed(
 ) -> Elapsed | None:
     """None for a process in which nothing was seen to be trained."""
     thread = _thread(log, iterations)
-    told = log.first(ExitFact)
-    exit_ns = told.at_ns if told.at_ns is not None and told.at_ns > log.start_ns else None
+    exit_fact = log.first(ExitFact)
+    exit_ns = exit_fact.at_ns if (exit_fact.at_ns or 0) > log.start_ns else None
     until = exit_ns or run_end
     mine = [one for one in iterations if one.thread == thread and one.role in ("train", "evaluation")]
-    passes = list(_passes(mine, _tails(mine, told, until)))
-    alone = _alone(log, thread, bool(passes), told)
+    passes = list(_passes(mine, _tails(mine, exit_fact, until)))
+    alone = _alone(log, thread, bool(passes), exit_fact)
     training = [one for one in passes if one.kind == TRAINING] + alone
     if not training:
         return None
@@ -133,7 +133,7 @@ def _passes(mine: list[Iteration], tails: dict[int, int]) -> Iterator[TimedSpan]
             yield from (TimedSpan(*piece, EVALUATION) for piece in pieces(one, trained, end))
 
 
-def _tails(mine: list[Iteration], told: ExitFact, until: int) -> dict[int, int]:
+def _tails(mine: list[Iteration], exit_fact: ExitFact, until: int) -> dict[int, int]:
     """Nanoseconds of each pass without a recorded end after its last sampled batch: as many steps as lie
     between two samples, but not into the next pass. Where the process counted its batches, the steps left
     over are shared among the passes by the room each has."""
@@ -144,11 +144,11 @@ def _tails(mine: list[Iteration], told: ExitFact, until: int) -> dict[int, int]:
         step, apart = _pace(one)
         after = begins[place] if (place := bisect_right(begins, one.finish)) < len(begins) else until
         room = max(0, after - one.finish) / step if step > 0 else 0.0
-        most = (apart + 1.0) * (1 if told.arrivals is None else STRIDE_GROWTH)
+        most = (apart + 1.0) * (1 if exit_fact.arrivals is None else STRIDE_GROWTH)
         rooms[one.number] = step, min(room, most)
     scale = 1.0
-    if told.arrivals is not None:
-        steps = told.arrivals - sum(one.batches for one in mine) + len(left)  # and after the last batch
+    if exit_fact.arrivals is not None:
+        steps = exit_fact.arrivals - sum(one.batches for one in mine) + len(left)  # and after the last batch
         scale = min(1.0, max(0, steps) / max(1e-9, sum(room for _, room in rooms.values())))
     return {number: round(step * room * scale) for number, (step, room) in rooms.items()}
 
@@ -162,7 +162,7 @@ def _pace(one: Iteration) -> tuple[float, int]:
     return each, max(0, last.next.arrivals - before.next.arrivals - 1)
 
 
-def _alone(log: ProcessLog, thread: int, passes: bool, told: ExitFact) -> list[TimedSpan]:
+def _alone(log: ProcessLog, thread: int, passes: bool, exit_fact: ExitFact) -> list[TimedSpan]:
     """The training of a thread without a loader: from its first backward pass or optimizer step on."""
     moves = log.of(wire.BACKWARD, wire.OPTIMIZER, thread=thread)
     ends = log.of(wire.STEP, thread=thread)
@@ -172,7 +172,7 @@ def _alone(log: ProcessLog, thread: int, passes: bool, told: ExitFact) -> list[T
     first, last = ends[0], ends[-1]
     step = (last.t - first.t) / max(1, last.steps - first.steps)
     guess = last.steps - ends[-2].steps
-    more = max(0, told.trained - last.steps) if told.trained is not None else guess
+    more = max(0, exit_fact.trained - last.steps) if exit_fact.trained is not None else guess
     begin = first.t if passes or not moves else min(first.t, moves[0].t)
     return [TimedSpan(begin, round(last.t + step * more), TRAINING)]
 

@@ -41,7 +41,6 @@ class TorchFact:
 
     version: str | None = None
     threads: int | None = None
-    since_start_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,6 @@ class LoaderFact:
     """A loader, or a marked function, where it was built or, in another process, first iterated."""
 
     thing: int = 0
-    at_ns: int | None = None
     origin: str = ""  # "pid:thing" where it came from
     kind: str = "dataloader"
     dataset: str = ""
@@ -180,8 +178,6 @@ class TraceFact:
     file: str = ""
     loader: int = 0
     steps: int = 0
-    begin_ns: int = 0
-    end_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -205,7 +201,6 @@ class ParallelFact:
     """A model that is shared among ranks or devices, or a group of parameters of one that is sharded."""
 
     kind: str = ""
-    parameters: int = 0
     gradient_bytes: int = 0
     devices: int = 0
     rank: int | None = None
@@ -269,9 +264,9 @@ def keys(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def read(kind: type[Fact], said: dict[str, Any], pid: int) -> Fact | None:
+def read(kind: type[Fact], written: dict[str, Any], pid: int) -> Fact | None:
     """The fact as its type; None where it lacks what has no default."""
-    given = {**said, "pid": pid}
+    given = {**written, "pid": pid}
     typed = {name: as_type(one, given[name]) for name, one in keys(kind).items() if name in given}  # type: ignore[arg-type]
     try:
         return kind(**{name: value for name, value in typed.items() if value is not None})

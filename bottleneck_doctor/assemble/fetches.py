@@ -44,7 +44,7 @@ def _transforms(fetchers: list[Fetcher]) -> dict[str, float]:
     spent: dict[str, int] = defaultdict(int)
     timed = 0
     for fetcher in fetchers:
-        names = {one.number: one.name for one in fetcher.log.told(TransformFact)}
+        names = {one.number: one.name for one in fetcher.log.facts_of(TransformFact)}
         rows = fetcher.rows(wire.TRANSFORM)
         timed += len({row.t for row in rows})
         for row in rows:
@@ -94,7 +94,7 @@ def read_hot_files(
     """The files that fetches touched: from the agent's open events and from descriptors seen outside."""
     touched: dict[str, _Touched] = defaultdict(_Touched)
     for log in logs:
-        for file in log.told(FileFact) if log.pid in loader_of else ():
+        for file in log.facts_of(FileFact) if log.pid in loader_of else ():
             one = touched[loader_of[log.pid]]
             one.mounts.setdefault(file.path, "")
             one.direct = one.direct or file.direct
@@ -152,7 +152,7 @@ def find_fetchers(logs: list[ProcessLog], numbering: Numbering) -> dict[str, lis
         for thing in {row.loader for row in log.of(wire.FETCH) if row.loader}:
             fetchers.setdefault(numbering.get((log.pid, thing), ""), []).append(Fetcher(log, -1, thing))
     for log in logs:
-        if log.pid in owners and log.told(WorkerFact):
+        if log.pid in owners and log.facts_of(WorkerFact):
             key, number = owners[log.pid]
             fetchers.setdefault(key, []).append(Fetcher(log, number, None))
     return {key: fetcher for key, fetcher in fetchers.items() if key}
@@ -251,4 +251,4 @@ def read_repeats(key: str, fetchers: list[Fetcher]) -> Repeats | None:
     again = [rows for rows in samples.values() if len(rows) > 1]
     equal = sum(len({(row.checksum, row.bytes) for row in rows}) == 1 for rows in again)
     sizes = [row.bytes for row in every]
-    return Repeats(key, indices=len(samples), compared=len(again), equal=equal, sample_bytes=_mean(sizes))
+    return Repeats(key, compared=len(again), equal=equal, sample_bytes=_mean(sizes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -145,14 +145,22 @@ class Timed(NamedTuple):
 
 def read_products(timed: Iterable[Timed], steps: int) -> list[Product]:
     """Products by shape and precision, costliest first; those of a batch count one by one."""
-    sums: dict[tuple[Any, ...], tuple[float, float]] = {}
-    for one in timed:
-        if (shape := product_shape(one.operator)) is not None:
-            key, batch = (*shape[:3], one.precision), shape[3]
-            calls, taken = sums.get(key, (0.0, 0.0))
-            sums[key] = calls + batch / steps, taken + one.device_us * 1e-6 / steps
+    sums = _summed(timed, product_shape, steps)
     found = [Product(m, n, k, precision, *total) for (m, n, k, precision), total in sums.items()]
     return sorted(found, key=lambda product: -product.device_s)[:SHAPES_AT_MOST]
+
+
+def _summed(
+    timed: Iterable[Timed], shape_of: Callable[[Range], tuple[Any, ...] | None], steps: int
+) -> dict[tuple[Any, ...], tuple[float, float]]:
+    """Calls and seconds per step by shape and precision; a shape's last number: how many in a call."""
+    sums: dict[tuple[Any, ...], tuple[float, float]] = {}
+    for one in timed:
+        if (shape := shape_of(one.operator)) is not None:
+            key, many = (*shape[:-1], one.precision), shape[-1]
+            calls, taken = sums.get(key, (0.0, 0.0))
+            sums[key] = calls + many / steps, taken + one.device_us * 1e-6 / steps
+    return sums
 
 
 def product_shape(operator: Range) -> tuple[int, int, int, int] | None:
@@ -168,13 +176,8 @@ def product_shape(operator: Range) -> tuple[int, int, int, int] | None:
 
 def read_convolutions(timed: Iterable[Timed], steps: int) -> list[Convolution]:
     """Convolutions by all that decides which kernel runs, costliest first."""
-    sums: dict[tuple[Any, ...], tuple[float, float]] = {}
-    for one in timed:
-        if (shape := _convolution_shape(one.operator)) is not None:
-            key = (*shape, one.precision)
-            calls, taken = sums.get(key, (0.0, 0.0))
-            sums[key] = calls + 1 / steps, taken + one.device_us * 1e-6 / steps
     found = []
+    sums = _summed(timed, _convolution_shape, steps)
     for (*sizes, groups, backward, precision), (calls, taken) in sums.items():
         taken_in, weight, stride, padding, dilation = map(list, sizes)
         found.append(
@@ -194,7 +197,7 @@ def _convolution_shape(operator: Range) -> tuple[Any, ...] | None:
     groups = _numbers(operator, places[5])
     if len(sizes[0]) < 3 or len(sizes[0]) != len(sizes[1]) or not all(settings) or len(groups) != 1:
         return None
-    return (*sizes, *settings, groups[0], operator.name.endswith("backward"))
+    return (*sizes, *settings, groups[0], operator.name.endswith("backward"), 1)
 
 
 def passing_shapes(convolutions: list[Convolution], steps: int) -> float:

@@ -32,9 +32,9 @@ def read_loaders(
     """
     loaders: dict[tuple[object, ...], Loader] = {}
     numbering: Numbering = {}
-    told = [(log.pid, fact) for log in logs for fact in log.told(LoaderFact)]
-    built = {f"{pid}:{fact.thing}": fact for pid, fact in told if fact.file}
-    for pid, fact in told:
+    facts = [(log.pid, fact) for log in logs for fact in log.facts_of(LoaderFact)]
+    built = {f"{pid}:{fact.thing}": fact for pid, fact in facts if fact.file}
+    for pid, fact in facts:
         origin = built.get(fact.origin)
         if origin is not None:
             fact = replace(fact, **{name: getattr(origin, name) for name in CONSTRUCTION})

@@ -55,12 +55,12 @@ def read_outside(
 
 def find_body(log: ProcessLog, cwd: str) -> LoopBody | None:
     """The innermost loop around the backward pass, where its source could be read."""
-    return read_body(places_told(log, LoopFact), cwd)
+    return read_body(read_places(log, LoopFact), cwd)
 
 
-def places_told(log: ProcessLog, kind: type[LoopFact]) -> list[Location]:
+def read_places(log: ProcessLog, kind: type[LoopFact]) -> list[Location]:
     """The call stacks in the facts of this kind, the innermost call first."""
-    return [Location(*call) for one in log.told(kind) for call in one.chain]
+    return [Location(*call) for one in log.facts_of(kind) for call in one.chain]
 
 
 class Used(NamedTuple):

@@ -23,7 +23,7 @@ FULL = 2  # the generation whose collection visits every object
 
 def read_operations(log: ProcessLog, origin: int) -> list[Operation]:
     """The heaviest operations of one process: calls by line, collections, exchanges by line and module."""
-    sites = {one.site: one for one in log.told(SiteFact)}
+    sites = {one.site: one for one in log.facts_of(SiteFact)}
     groups: dict[tuple[str, SiteFact, int], list[Row]] = {}
     for row in log.of(wire.OPERATION, wire.COLLECTIVE, wire.COLLECTION):
         if row.kind == wire.COLLECTION:
@@ -84,8 +84,8 @@ def read_ranks(logs: list[ProcessLog]) -> Ranks:
 
 
 def _parallel(log: ProcessLog) -> list[Parallel]:
-    models = log.told(ParallelFact)
-    books = {one.model: one for one in log.told(DdpBooksFact)}  # models are numbered in the order of building
+    models = log.facts_of(ParallelFact)
+    books = {one.model: one for one in log.facts_of(DdpBooksFact)}  # numbered in the order of building
     sharded = [one for one in models if one.kind == "fsdp"]
     whole = [one for one in models if one.kind != "fsdp"] + ([_sharded(sharded)] if sharded else [])
     found, number = [], 0
@@ -107,13 +107,12 @@ def _parallel(log: ProcessLog) -> list[Parallel]:
 
 def _sharded(groups: list[ParallelFact]) -> ParallelFact:
     """The groups of a sharded model as one; the last is built by the line that wraps all of it."""
-    told = [one.arguments for one in groups]
+    arguments = [one.arguments for one in groups]
     names = ("param_dtype", "reduce_dtype")
-    types = {name: ", ".join(sorted({str(one.get(name)) for one in told})) for name in names}
-    resharded = sum(one.get("resharded") == "True" for one in told)
+    types = {name: ", ".join(sorted({str(one.get(name)) for one in arguments})) for name in names}
+    resharded = sum(one.get("resharded") == "True" for one in arguments)
     return replace(
         groups[-1],
-        parameters=sum(one.parameters for one in groups),
         gradient_bytes=sum(one.gradient_bytes for one in groups),
         arguments={"groups": str(len(groups)), "resharded": str(resharded), **types},
     )

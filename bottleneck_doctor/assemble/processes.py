@@ -24,37 +24,28 @@ PROCESSES_AT_MOST = 256
 
 def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) -> list[Process]:
     """One entry per process that carried the agent; trainers first."""
-    births = {
-        row.pid: (numbering.get((log.pid, row.loader)), row.worker)
-        for log in logs
-        for row in log.of(wire.WORKER)
-    }
-    processes = [_process(log, births.get(log.pid, (None, 0)), origin) for log in logs]
+    births = {row.pid: numbering.get((log.pid, row.loader)) for log in logs for row in log.of(wire.WORKER)}
+    processes = [_process(log, births.get(log.pid), origin) for log in logs]
     order = {"trainer": 0, "worker": 1, "other": 2}
     return sorted(processes, key=lambda process: order[process.role])[:PROCESSES_AT_MOST]
 
 
-def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Process:
+def _process(log: ProcessLog, loader: str | None, origin: int) -> Process:
     torch, who = log.first(TorchFact), log.first(ProcessFact)
     rank, world_size = _ranks(log)
-    since = torch.since_start_ns
     trains = log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP)
     return Process(
         pid=log.pid,
         ppid=log.parent,
-        role="worker" if log.told(WorkerFact) else "trainer" if trains else "other",
+        role="worker" if log.facts_of(WorkerFact) else "trainer" if trains else "other",
         started_s=max(0.0, (log.start_ns - origin) * S),
         rank=rank,
         world_size=world_size,
-        loader=birth[0],
-        worker=log.first(WorkerFact).worker,
+        loader=loader,
         python=who.python,
         torch=torch.version,
         torch_threads=log.first(SettledFact).threads or torch.threads,
         device=_device(log),
-        rows=len(log.rows),
-        dropped=max(0, log.board.get("dropped", 0)),
-        torch_s=since * S if since else None,
     )
 
 
@@ -70,7 +61,7 @@ def _ranks(log: ProcessLog) -> tuple[int | None, int | None]:
 def _device(log: ProcessLog) -> str | None:
     """What it computes on: where its optimizers' parameters are, unless on the host, where they may be kept
     for want of room; else the accelerator that it had begun to use."""
-    kinds = [one.device for one in log.told(Optimizer)]
+    kinds = [one.device for one in log.facts_of(Optimizer)]
     own = next((kind for kind in kinds if kind and kind not in ("cpu", "meta")), None)
     return own or log.first(DeviceFact).kind or log.first(SettledFact).device or None
 
@@ -83,11 +74,11 @@ def read_trial(order: Order | None, logs: list[ProcessLog]) -> Trial | None:
     """None where the run was no trial."""
     if order is None:
         return None
-    treated = [Treated(one.name, log.pid, one.why) for log in logs for one in log.told(TreatedFact)]
+    treated = [Treated(one.name, log.pid, one.why) for log in logs for one in log.facts_of(TreatedFact)]
     losses = []
     for log in logs:  # each fact of a process holds what came since its last one
-        values = [value for one in log.told(LossesFact) for value in one.values]
-        batches = [value for one in log.told(BatchesFact) for value in one.checksums]
+        values = [value for one in log.facts_of(LossesFact) for value in one.values]
+        batches = [value for one in log.facts_of(BatchesFact) for value in one.checksums]
         if values or batches:
             kept = values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST]
             losses.append(Losses(log.pid, _ranks(log)[0], *kept))

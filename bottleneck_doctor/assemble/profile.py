@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.instruments import InstrumentCost, InstrumentWindow, Operator, Sample, Stack
+from ..model.instruments import InstrumentCost, InstrumentWindow, Operator
 from ..model.loops import Loop
 from ..model.profile import Profile
-from ..model.run import Gap, Machine, Order, Process, Run
+from ..model.run import Gap, Order, Process, Snapshot
 from ..source.functions import read_sources
 from ..source.loop_body import around
 from ..source.text import Mask
 from .computing import hold_up, read_computing
-from .device import find_untraced, read_devices, read_drivers, read_traces, settle
+from .device import find_hidden, find_untraced, read_devices, read_drivers, read_traces
 from .elapsed import read_elapsed, read_fetchers
 from .excerpts import read_excerpts
 from .facts import AskedFact, WorkerFact
@@ -27,7 +27,7 @@ from .fetches import (
     read_repeats,
 )
 from .loaders import Iteration, read_iterations, read_loaders
-from .loop_without_loader import find_body, places_told, read_outside
+from .loop_without_loader import find_body, read_outside, read_places
 from .loops import read_loops
 from .operations import read_operations, read_ranks, read_windows
 from .processes import read_processes, read_trial
@@ -37,22 +37,14 @@ from .steps import ROWS_AT_MOST, flag, thin
 
 
 @dataclass(frozen=True)
-class Remains:
-    """What is left when a run has ended; ``origin_ns`` is its start on CLOCK_MONOTONIC.
+class Remains(Snapshot):
+    """What the supervisor has measured, with the run's folder, where the agents' rows lie.
 
     ``mask`` hides secrets in the user's source; without one, none of it is kept.
     ``order`` is that of a trial.
     """
 
-    folder: Path | None
-    run: Run
-    machine: Machine
-    origin_ns: int
-    samples: list[Sample] = field(default_factory=list)
-    stacks: list[Stack] = field(default_factory=list)
-    windows: list[InstrumentWindow] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
-    supervisor_cpu_s: float | None = None
+    folder: Path | None = None
     stacks_cpu_s: float = 0.0
     before_s: float | None = None
     mask: Mask | None = None
@@ -63,7 +55,7 @@ class Remains:
 def assemble(remains: Remains) -> Profile:
     """Facts only; whatever is missing becomes a gap, never an error."""
     logs = read_logs(remains.folder) if remains.folder is not None else []
-    trainers = [log for log in logs if not log.told(WorkerFact)]
+    trainers = [log for log in logs if not log.facts_of(WorkerFact)]
     origin, run = remains.origin_ns, remains.run
     loaders, numbering = read_loaders(logs, run.cwd, remains.mask)
     fetchers = find_fetchers(logs, numbering)
@@ -84,10 +76,10 @@ def assemble(remains: Remains) -> Profile:
     stacks = read_stacks(remains.stacks, processes)
     computing = read_computing(trainers, fetchers, origin)
     # What a step was made of: by the trace, which knows the device's time, or by the process's own table.
-    tables = {log.pid: log.told(Operator)[:64] for log in trainers}
+    tables = {log.pid: log.facts_of(Operator)[:64] for log in trainers}
     tables |= {pid: traced.table.operators for pid, traced in traces.items()}
     anatomies, operators, unheld = hold_up(computing.anatomies, tables, loops, outside)
-    settled = settle(remains.gaps, drivers, [device, *others] if device else [], processes)
+    hidden = find_hidden(drivers, [device, *others] if device else [])
     return Profile(
         run=run,
         machine=remains.machine,
@@ -111,7 +103,7 @@ def assemble(remains: Remains) -> Profile:
         windows=windows[:64],
         ranks=read_ranks(trainers),
         cost=_cost(logs, remains),
-        gaps=[*settled, *_silences(logs, remains), *unheld, *find_untraced(trainers, traces)],
+        gaps=[*remains.gaps, *hidden, *_silences(logs, remains), *unheld, *find_untraced(trainers, traces)],
         elapsed=[one for one in lives if one is not None][:64],
         device=device,
         other_devices=others,
@@ -136,9 +128,9 @@ def _loops(
     outside: list[Loop] = []
     for log in logs:
         mine, body = iterations[log.pid], find_body(log, remains.run.cwd)
-        asked = around(body, places_told(log, AskedFact))
+        asked = around(body, read_places(log, AskedFact))
         loops += read_loops(log, mine, remains.origin_ns, asked)
-        if not log.told(WorkerFact):
+        if not log.facts_of(WorkerFact):
             outside += read_outside(log, mine, remains.origin_ns, body)
     loops = sorted(loops, key=lambda loop: -loop.steps)[:64]
     at_most = ROWS_AT_MOST  # of all loops together, about: the longest tables are shortened first

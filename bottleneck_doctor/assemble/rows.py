@@ -64,26 +64,26 @@ class ProcessLog:
     facts: list[dict[str, Any]] = field(default_factory=list)
     board: dict[str, int] = field(default_factory=dict)
 
-    def told(self, kind: type[Fact]) -> list[Fact]:
+    def facts_of(self, kind: type[Fact]) -> list[Fact]:
         """The facts of one kind, in the order in which they were written."""
-        if kind not in self._told:
-            found = (read(kind, said, self.pid) for said in self._by_name.get(KINDS[kind], ()))
-            self._told[kind] = [one for one in found if one is not None]
-        return self._told[kind]
+        if kind not in self._facts_by_kind:
+            found = (read(kind, fact, self.pid) for fact in self._by_name.get(KINDS[kind], ()))
+            self._facts_by_kind[kind] = [one for one in found if one is not None]
+        return self._facts_by_kind[kind]
 
     def first(self, kind: type[Fact]) -> Fact:
         """The first of them, or one with default values."""
-        return next(iter(self.told(kind)), kind())
+        return next(iter(self.facts_of(kind)), kind())
 
     @cached_property
-    def _told(self) -> dict[type, list[Any]]:
+    def _facts_by_kind(self) -> dict[type, list[Any]]:
         return {}
 
     @cached_property
     def _by_name(self) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[dict[str, Any]]] = {}
-        for said in self.facts:
-            found.setdefault(str(said.get("fact")), []).append(said)
+        for fact in self.facts:
+            found.setdefault(str(fact.get("fact")), []).append(fact)
         return found
 
     def of(self, *kinds: int, thread: int | None = None) -> list[Row]:
@@ -102,8 +102,8 @@ class ProcessLog:
 
 
 BOARD = {
-    "steps": wire.STEPS, "trained": wire.TRAINED, "wait_ns": wire.WAIT, "first_ns": wire.FIRST,
-    "last_ns": wire.LAST, "dropped": wire.DROPPED, "cost_ns": wire.COST, "epoch_at": wire.EPOCH_AT,
+    "steps": wire.STEPS, "trained": wire.TRAINED, "first_ns": wire.FIRST, "dropped": wire.DROPPED,
+    "cost_ns": wire.COST, "epoch_at": wire.EPOCH_AT,
 }  # fmt: skip
 
 

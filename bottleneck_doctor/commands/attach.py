@@ -103,7 +103,7 @@ def looked_at(pid: int, seconds: float) -> Profile:
     trainers, workers = _told_apart(windows.stacks, pid)
     roles = {**dict.fromkeys(sorted(trainers), "trainer"), **dict.fromkeys(sorted(workers), "worker")}
     processes = [Process(one, pid if one != pid else 0, role, 0.0) for one, role in roles.items()]
-    return assemble(Remains(None, **vars(seen), mask=mask, processes=processes))
+    return assemble(Remains(**vars(seen), mask=mask, processes=processes))
 
 
 def _session(pid: int) -> Session:

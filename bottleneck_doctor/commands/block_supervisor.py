@@ -68,7 +68,7 @@ def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, answers: Te
     from ..model.codec import encode_profile
     from ..source.text import unsaved
 
-    command = Command(tuple(asked["argv"]), asked["script"], "script")
+    command = Command(tuple(asked["argv"]), asked["script"])
     with run_folder(local_first(usual_places())) as folder:
         place = Path(folder.path) if folder.path else None
         session = Session(options, place, command=command.argv, script=command.script)

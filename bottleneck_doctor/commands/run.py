@@ -55,7 +55,7 @@ def partly(profile: Profile) -> list[int]:
 
 def why_not(command: Command, folder: RunFolder) -> str:
     """What keeps the command from being run under cProfile; "" when nothing does."""
-    if command.kind == "launcher":
+    if command.script is None:
         return "what is started is a launcher's command, not a script or a module"
     if command.script == "-":
         return "the script comes from stdin"

@@ -254,8 +254,8 @@ class Session:
         seen = replace(seen, machine=machine, origin_ns=ended.started_ns, supervisor_cpu_s=spent_s)
         trial = self.options[TRIAL]
         return Remains(
-            self.folder,
             **vars(seen),
+            folder=self.folder,
             stacks_cpu_s=self.windows.cpu_s if self.windows is not None else 0.0,
             before_s=max(0.0, age_s() - (time.monotonic_ns() - ended.started_ns) / 1e9),
             mask=mask,

@@ -96,7 +96,7 @@ class Watcher:
             self._report_after_ns = now_ns + int(TOO_LARGE_S * 1e9)
             return
         try:
-            self.report = write_up(assemble(Remains(self.run.folder, **vars(found), mask=mask)))
+            self.report = write_up(assemble(Remains(**vars(found), folder=self.run.folder, mask=mask)))
         except Exception as error:  # the folder may have gone
             self._note = f"no report: {type(error).__name__}: {error}"
         self._report_after_ns = now_ns + int(REST * (time.process_time() - began_s) * 1e9)

@@ -9,9 +9,9 @@ from ..analyse.diagnose import diagnose
 from ..analyse.hot_lines import hot_functions, hot_operators
 from ..analyse.metrics import environment, summarise
 from ..analyse.whole_run import CAUSE, ledger_of, with_faster_evaluation
-from ..model.diagnosis import Abstention, Diagnosis, Finding
+from ..model.diagnosis import Diagnosis, Finding
 from ..model.profile import Profile
-from ..model.report import Abstained, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
+from ..model.report import Abstention, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
 from ..model.run import Gap
 from .parts.entry import Entry
 from .ranking import (
@@ -115,7 +115,7 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         phases=diagnosis.phases,
         findings=[_reported(diagnosis, finding, told, ranked) for finding in kept],
         remedies=told,
-        abstentions=[Abstained(one.finding, one.missing) for one in abstained],
+        abstentions=abstained,
         environment=environment(profile),
         functions=hot_functions(profile),
         operators=hot_operators(profile),

@@ -6,13 +6,9 @@ import mmap
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..agent import wire
-from ..model.run import Progress
-
-if TYPE_CHECKING:
-    from ..model.run import Gap
+from ..model.run import Gap, Progress
 
 PROCESSES_AT_MOST = 1024  # that live at one time
 KEPT_OF_ENDED = 256  # files of processes that did not train: so many of the first, and as many of the last
@@ -79,8 +75,6 @@ class Board:
         """What was not kept."""
         if not self._removed:
             return []
-        from ..model.run import Gap
-
         why = f"of those that ended only the first {KEPT_OF_ENDED} and the last are kept, to spare the disk"
         return [Gap(f"{self._removed} worker processes", why)]
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
 
 
 def choose(requested: str | None = None) -> str:
@@ -63,16 +62,13 @@ def instrumented(
 
 USAGE = 2
 
-Kind = Literal["script", "module", "launcher"]
-
 
 @dataclass(frozen=True)
 class Command:
-    """What to start. ``script`` is the path or module name as typed; a launcher keeps its own secret."""
+    """What to start. ``script`` is the path or module name as typed, None of a launcher's command."""
 
     argv: tuple[str, ...]
     script: str | None
-    kind: Kind
 
 
 class CannotStart(Exception):
@@ -97,12 +93,12 @@ def plan(
     if module is not None:
         if not module or module.startswith("-"):
             raise CannotStart("module-name-missing", f"-m needs the name of a module, got {module!r}")
-        return Command((python, "-m", module, *args), module, "module")
+        return Command((python, "-m", module, *args), module)
     if script is None:
         raise CannotStart("nothing-to-run", "nothing to run: give a script, '-m MODULE' or '-- COMMAND'")
     if script != "-":  # as for Python itself, "-" reads the script from stdin
         _must_be_runnable(script)
-    return Command((python, script, *args), script, "script")
+    return Command((python, script, *args), script)
 
 
 def _launcher(argv: Sequence[str]) -> Command:
@@ -113,7 +109,7 @@ def _launcher(argv: Sequence[str]) -> Command:
         where = "is not an executable file" if os.sep in name else "was not found on PATH"
         message = f"cannot run {name!r}: it {where}; check the spelling or give its path"
         raise CannotStart("launcher-not-found", message)
-    return Command(tuple(argv), None, "launcher")
+    return Command(tuple(argv), None)
 
 
 def _must_be_runnable(script: str) -> None:

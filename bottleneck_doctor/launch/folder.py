@@ -36,7 +36,8 @@ def run_folder(places: Sequence[str] | None = None) -> Iterator[RunFolder]:
             yield made
         finally:
             with deferred():
-                remove(made)
+                if made.path is not None:  # a process that outlives the run keeps what it has mapped
+                    shutil.rmtree(made.path, ignore_errors=True)
 
 
 def create(places: Sequence[str] | None = None) -> RunFolder:
@@ -49,12 +50,6 @@ def create(places: Sequence[str] | None = None) -> RunFolder:
             refusals.append(f"{place}: {error.strerror or error}")
     tried = "; ".join(refusals)
     return RunFolder(None, f"no place for the run folder ({tried}); set TMPDIR to a writable folder")
-
-
-def remove(folder: RunFolder) -> None:
-    """Remove it with all it holds; a process that outlives the run keeps what it has mapped."""
-    if folder.path is not None:
-        shutil.rmtree(folder.path, ignore_errors=True)
 
 
 def usual_places() -> list[str]:

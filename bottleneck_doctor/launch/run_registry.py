@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from ..agent.wire import is_ours, open_ours
-from ..model.codec import Told, decode_live, encode_live
+from ..model.codec import Live, decode_live, encode_live
 from ..model.run import Announcement, Ending, Lifetime, Snapshot
 from .command import RUN
 from .folder import PREFIX, usual_places
@@ -41,7 +41,7 @@ def read_announcement(folder: Path) -> Announcement | None:
     return _read(folder / NAME, Announcement, BYTES_AT_MOST) if is_ours(folder) else None
 
 
-def _read(path: Path, kind: type[Told], bytes_at_most: int) -> Told | None:
+def _read(path: Path, kind: type[Live], bytes_at_most: int) -> Live | None:
     """The file's contents, decoded; None without a file of this user's."""
     with suppress(OSError, ValueError), _open(path, "rb", os.O_RDONLY) as file:
         return decode_live(file.read(bytes_at_most), kind)

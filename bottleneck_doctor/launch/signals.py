@@ -76,7 +76,8 @@ def held() -> Iterator[Held]:
     try:
         yield taken
     finally:
-        _drop_waiting()
+        while signal.sigtimedwait(HELD, 0) is not None:
+            pass
         signal.signal(signal.SIGCHLD, children)
         _restore(replaced)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -147,11 +148,6 @@ def _restore(replaced: dict[int, Any]) -> None:
         signal.signal(number, handler)
 
 
-def _drop_waiting() -> None:
-    while signal.sigtimedwait(HELD, 0) is not None:
-        pass
-
-
 def _leave(number: int, _: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
@@ -172,9 +168,9 @@ def doorbell(child_pid: int, numbers: Iterable[int], stop_fd: int | None = None)
         bells.register(stop_fd, select.POLLIN)
     longest_s = _LOOK_UP_S
     with ExitStack() as opened:
-        for bell in (_of_the_child, _of_signals):
+        for bell in (lambda: os.pidfd_open(child_pid), lambda: _signalfd(numbers)):
             try:
-                descriptor = bell(child_pid, numbers)
+                descriptor = bell()
             except (AttributeError, ImportError, OSError):  # an old system, a bare Python, or a sandbox
                 longest_s = _LOOK_UP_WITHOUT_BELL_S
             else:
@@ -187,12 +183,8 @@ def doorbell(child_pid: int, numbers: Iterable[int], stop_fd: int | None = None)
         yield sleep
 
 
-def _of_the_child(child_pid: int, _: Iterable[int]) -> int:
-    return os.pidfd_open(child_pid)
-
-
-def _of_signals(_: int, numbers: Iterable[int]) -> int:
-    """A signalfd. It only wakes us: the signals, and who sent them, are read elsewhere."""
+def _signalfd(numbers: Iterable[int]) -> int:
+    """It only wakes us: the signals, and who sent them, are read elsewhere."""
     import ctypes  # not every Python has it
 
     libc = ctypes.CDLL(None, use_errno=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ MAY_BE_NEGATIVE = frozenset(
     {"t", "started_s", "start_s", "end_s", "values", "exit_status", "worker", "rank", "thread"}
 )
 Made = TypeVar("Made")
-Told = TypeVar("Told", Announcement, Ending, Snapshot)
+Live = TypeVar("Live", Announcement, Ending, Snapshot)
 AGAIN = "run `bdoc run` again to get a new one"
 
 
@@ -43,10 +44,7 @@ _PROFILE = msgspec.json.Decoder(Profile)
 def encode_profile(profile: Profile) -> bytes:
     """The profile as compact JSON; raises ``BadProfile`` rather than write what it would not read back."""
     _check(profile, "", "")
-    try:
-        return msgspec.json.encode(profile)
-    except UnicodeEncodeError:  # a path that is no Unicode
-        return msgspec.json.encode(_writable(msgspec.to_builtins(profile), "profile"))
+    return _encoded(profile, msgspec.json.encode)
 
 
 def encode_order(order: Order) -> bytes:
@@ -78,14 +76,17 @@ def encode_report(value: Report | Proof | Plan | Fleet) -> bytes:
 
 def encode_live(value: Announcement | Ending | Snapshot) -> bytes:
     """What a run publishes while it goes on: msgpack where it is large, JSON where people may read it."""
-    write = msgspec.msgpack.encode if isinstance(value, Snapshot) else msgspec.json.encode
+    return _encoded(value, msgspec.msgpack.encode if isinstance(value, Snapshot) else msgspec.json.encode)
+
+
+def _encoded(value: Any, encode: Callable[[Any], bytes]) -> bytes:
     try:
-        return write(value)
+        return encode(value)
     except UnicodeEncodeError:  # a path that is no Unicode
-        return write(_writable(msgspec.to_builtins(value), "snapshot"))
+        return encode(_writable(msgspec.to_builtins(value), type(value).__name__.lower()))
 
 
-def decode_live(data: bytes, kind: type[Told]) -> Told | None:
+def decode_live(data: bytes, kind: type[Live]) -> Live | None:
     """Decode that; None if it is truncated, empty, or of another version."""
     decode = msgspec.msgpack.decode if kind is Snapshot else msgspec.json.decode
     try:
@@ -110,10 +111,10 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         raise BadProfile(f"{name}: {problem}") from None
 
 
-def as_type(kind: type[Made], said: Any) -> Made | None:
+def as_type(kind: type[Made], value: Any) -> Made | None:
     """A value that an agent wrote, as the profile's type for it; None if it does not fit that type."""
     try:
-        return msgspec.convert(said, kind)
+        return msgspec.convert(value, kind)
     except (msgspec.ValidationError, UnicodeEncodeError, TypeError):
         return None
 
@@ -132,8 +133,8 @@ def decode_profile(data: bytes) -> Profile:
     except RecursionError:
         raise BadProfile("not a bdoc profile: nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        said = "it ends too early" if "truncated" in str(problem) else _quoted(str(problem), "")
-        raise BadProfile(f"not readable as JSON: {said if data else 'it is empty'}; {AGAIN}") from None
+        why = "it ends too early" if "truncated" in str(problem) else _quoted(str(problem), "")
+        raise BadProfile(f"not readable as JSON: {why if data else 'it is empty'}; {AGAIN}") from None
     _complete(profile)
     for loop in (*profile.loops, *profile.outside):
         if not loop.loader and not loop.table.gap_s:  # of a loop without a loader the analysis reads it

@@ -1,11 +1,11 @@
-"""What is derived from the facts before a verdict: the device's step, hot lines, drift, the whole run."""
+"""What is derived from the facts before a verdict: the device's step, hot lines, the whole run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from .code import Location
-from .device import DeviceFacts
+from .device import DeviceFacts, DeviceWindow
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,6 @@ class DeviceClockStep:
     backward_s: float = 0.0
     optimizer_s: float = 0.0
     heard: bool = False
-
-
-@dataclass(frozen=True)
-class DeviceStepBreakdown:
-    """The device's mean steady step, divided completely; names as in ``DeviceWindow``."""
-
-    steps: int
-    wall_s: float
-    busy_s: float
-    input_s: float = 0.0
-    launch_s: float = 0.0
-    sync_s: float = 0.0
-    transfer_s: float = 0.0
-    memory_s: float = 0.0
-    collective_s: float = 0.0
-    other_s: float = 0.0
-    host_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -86,11 +69,12 @@ class DriverView:
 @dataclass(frozen=True)
 class DeviceView:
     """The accelerator that the training loop uses. ``clock`` is ``None`` where its own clock was not read,
-    ``beat`` also where no profiler's window says what it did between its waits."""
+    ``beat``, its mean steady step divided completely, also where no profiler's window says what it did
+    between its waits."""
 
     facts: DeviceFacts
     driver: DriverView
-    beat: DeviceStepBreakdown | None = None
+    beat: DeviceWindow | None = None
     clock: DeviceClockStep | None = None
 
 

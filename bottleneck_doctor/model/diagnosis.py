@@ -17,11 +17,10 @@ class Step:
     """A row of the steady window, per step, in seconds. ``compute`` is what no other field explains.
 
     The parts ``wait``, ``checkpoint``, ``logging``, ``collect``, ``copy``, ``backward``, ``optimizer``,
-    ``exchange`` (asleep in exchanges with other ranks) and ``compute`` sum to ``wall``.
-    ``cpu``, ``queue`` and ``process_cpu`` describe the loop's thread and
-    its process; ``wait_queue`` is the part of ``queue`` inside ``next``. ``system`` is the kernel's part of
-    ``process_cpu``, ``faults`` are the pages newly mapped. ``freed`` is the part of ``wait`` that stack
-    samples moved there: releasing the last batch.
+    ``exchange`` (asleep in exchanges with other ranks) and ``compute`` sum to ``wall``. ``cpu``, ``queue``
+    and ``process_cpu`` describe the loop's thread and its process; ``wait_queue`` is the part of ``queue``
+    inside ``next``. ``system`` is the kernel's part of ``process_cpu``, ``faults`` are the pages newly
+    mapped. ``freed`` is the part of ``wait`` that stack samples moved there: releasing the last batch.
     """
 
     t: float
@@ -365,11 +364,3 @@ class Finding:
     evidence: list[Evidence]
     proposals: list[Proposal] = field(default_factory=list)
     location: Location | None = None
-
-
-@dataclass(frozen=True)
-class Abstention:
-    """A finding that could not be examined, and what was missing."""
-
-    finding: str
-    missing: str

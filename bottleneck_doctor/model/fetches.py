@@ -63,7 +63,6 @@ class Repeats:
     """The same dataset index seen in several epochs: did it give the same sample?"""
 
     loader: str
-    indices: int
     compared: int
     equal: int
     sample_bytes: float = 0.0

@@ -31,9 +31,8 @@ class Capability:
 class Operation:
     """Calls of one kind from one place in the loop: checkpoint, logging, flush, sync, collection, copy.
 
-    A ``flush`` forces a file to the disk that is neither a checkpoint nor a log.
-    ``module`` is the one for which a sharded model communicated.
-    ``events`` holds [t, duration] of at most 256 calls, the longest kept.
+    A ``flush`` forces a file to the disk that is neither a checkpoint nor a log. ``module`` is the one for
+    which a sharded model communicated. ``events`` holds [t, duration] of at most 256 calls, the longest kept.
     """
 
     kind: str

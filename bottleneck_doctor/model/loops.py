@@ -58,14 +58,13 @@ class StepTable:
     """Steps of one loop. A row covers ``steps`` consecutive steps and ends at ``t``.
 
     All seconds are sums over the covered steps. ``wait_s`` includes building iterators; evaluation is not in
-    ``wall_s``. Of the loop's thread: ``cpu_s`` is its CPU outside ``next``, ``wait_cpu_s`` inside,
-    ``runq_s`` the time it was runnable but not running, ``wait_runq_s`` of that inside ``next``;
-    ``process_cpu_s`` is the CPU of every thread of
-    the process. ``collect_s`` is garbage collection. ``exchange_s`` is time asleep in exchanges with other
-    ranks; ``backward_s`` holds none of it.
-    ``set_aside`` is "" or why the row does not count (instrument, stacks, unfinished).
-    ``system_s`` is the kernel's part of ``process_cpu_s``, ``minor_faults`` the pages that were newly mapped.
-    ``ready`` = batches finished and waiting when the loop asked, None for one process.
+    ``wall_s``. Of the loop's thread: ``cpu_s`` is its CPU outside ``next``, ``wait_cpu_s`` inside, ``runq_s``
+    the time it was runnable but not running, ``wait_runq_s`` of that inside ``next``; ``process_cpu_s`` is
+    the CPU of every thread of the process. ``collect_s`` is garbage collection. ``exchange_s`` is time asleep
+    in exchanges with other ranks; ``backward_s`` holds none of it. ``set_aside`` is "" or why the row does
+    not count (instrument, stacks, unfinished). ``system_s`` is the kernel's part of ``process_cpu_s``,
+    ``minor_faults`` the pages that were newly mapped. ``ready`` = batches finished and waiting when the loop
+    asked, None for one process.
 
     The last five columns are only filled for a loop without a loader, whose ``wait_s`` is 0 and whose
     ``cpu_s`` and ``runq_s`` are those of the whole step until the analysis has found where it gets its batch.
@@ -170,7 +169,6 @@ class Parallel:
     file: str = ""
     line: int = 0
     function: str = ""
-    parameters: int = 0
     gradient_bytes: int = 0
     devices: int = 1
     world_size: int = 1

@@ -183,7 +183,7 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Abstained:
+class Abstention:
     """A finding that could not be examined, and what was missing."""
 
     finding: str
@@ -213,7 +213,7 @@ class Report:
     phases: list[Phase] = field(default_factory=list)
     findings: list[ReportedFinding] = field(default_factory=list)
     remedies: list[Remedy] = field(default_factory=list)
-    abstentions: list[Abstained] = field(default_factory=list)
+    abstentions: list[Abstention] = field(default_factory=list)
     environment: dict[str, str | float | None] = field(default_factory=dict)
     functions: list[HotFunction] = field(default_factory=list)
     operators: list[HotOperator] = field(default_factory=list)

@@ -70,14 +70,10 @@ class Process:
     rank: int | None = None
     world_size: int | None = None
     loader: str | None = None
-    worker: int | None = None
     python: str = ""
     torch: str | None = None
     torch_threads: int | None = None
     device: str | None = None
-    rows: int = 0
-    dropped: int = 0
-    torch_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from .host import Values
 from .proc_files import read_text
 
-PERIOD_NS = 2_000_000_000
 MOST_THREADS = 512  # of one reading; each takes some microseconds
 
 
@@ -18,15 +17,11 @@ class ChildThreads:
 
     def __init__(self, root_pid: int, root: Path = Path("/")) -> None:
         self._root_pid, self._proc = root_pid, root / "proc"
-        self._due_ns = 0
         self._last: dict[tuple[int, int], tuple[int, int]] = {}
         self._main_ns = self._waited_ns = self._others_ns = 0
 
-    def read(self, now_ns: int, pids: Iterable[int]) -> Values:
-        """One reading, nothing while the last one is fresh or where there was never a child."""
-        if now_ns < self._due_ns:
-            return {}
-        self._due_ns = now_ns + PERIOD_NS
+    def read(self, pids: Iterable[int]) -> Values:
+        """One reading, nothing where there was never a child."""
         threads = [(pid, tid) for pid in sorted(pids) if pid != self._root_pid for tid in self._threads(pid)]
         seen = {
             (pid, tid): used

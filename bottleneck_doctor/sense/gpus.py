@@ -248,7 +248,7 @@ class GpuReader:
         """Collects a finished reading, and begins the next one when it is due."""
         self._take()
         self._asked_ns = now_ns
-        if self._thread is None and self._failures < MOST_FAILURES and self._track.is_due(now_ns):
+        if self._thread is None and self._failures < MOST_FAILURES and now_ns >= self._track.next_ns:
             self._due_ns = now_ns
             self._thread = _start(lambda: self._read(now_ns, job))
 

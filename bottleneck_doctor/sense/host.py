@@ -92,7 +92,6 @@ class HostSensor:
         sums = [sum(column) for column in zip(*rows, strict=True)]  # columns of the kernel's iostats.rst
         return {
             "disk_read_bytes": sums[2] * SECTOR_BYTES,
-            "disk_write_bytes": sums[6] * SECTOR_BYTES,
             "disk_busy_s": sums[9] / 1e3,
             "disk_queue_s": sums[10] / 1e3,
         }

@@ -30,13 +30,7 @@ class Usage:
 
 
 # Name, and how many of the kernel's unit make one.
-COUNTERS = {
-    "job_cpu_s": TICKS_PER_S,
-    "job_system_s": TICKS_PER_S,
-    "job_major_faults": 1,
-    "job_read_bytes": 1,
-    "job_write_bytes": 1,
-}
+COUNTERS = {"job_cpu_s": TICKS_PER_S, "job_system_s": TICKS_PER_S, "job_major_faults": 1, "job_read_bytes": 1}
 
 
 class Tree:
@@ -86,7 +80,7 @@ class Tree:
             **{
                 name: self._most[name] / unit
                 for name, unit in COUNTERS.items()
-                if not (self.io_refused and name in ("job_read_bytes", "job_write_bytes"))
+                if not (self.io_refused and name == "job_read_bytes")
             },
         }
 
@@ -137,7 +131,6 @@ class Tree:
                 "job_system_s": number[12] + number[14],
                 "job_major_faults": number[9] + number[10],
                 "job_read_bytes": counts.get("read_bytes", 0),
-                "job_write_bytes": counts.get("write_bytes", 0),
             },
         )
 
@@ -213,7 +206,6 @@ def _ancestors(proc: Path, pid: int) -> list[int]:
     return found
 
 
-PERIOD_NS = 2_000_000_000
 MOST_MEASURED = 16
 MOST_WALKED = 2  # a walk over a process's page tables takes 14 ms a gigabyte, and holds up its page faults
 MAPPED_AT = 3  # that reading, some seconds into the run: by then data sets are open
@@ -226,14 +218,10 @@ class Holdings:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = root / "proc"
-        self._due_ns = 0
         self._readings = 0
 
-    def read(self, now_ns: int, pids: Iterable[int]) -> Values:
-        """One reading, nothing while the last one is fresh."""
-        if now_ns < self._due_ns:
-            return {}
-        self._due_ns = now_ns + PERIOD_NS
+    def read(self, pids: Iterable[int]) -> Values:
+        """One reading."""
         chosen = sorted(pids)[:MOST_MEASURED]
         self._readings += 1
         values = {**self._memory(chosen), **self._descriptors(chosen)}

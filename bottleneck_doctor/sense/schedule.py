@@ -61,10 +61,6 @@ class Track:
         self._roaming = roaming
         self._phase = 0.0
 
-    def is_due(self, now_ns: int) -> bool:
-        """Whether the next reading is wanted by now."""
-        return now_ns >= self.next_ns
-
     def period_ns(self, now_ns: int) -> int:
         """The time to the next reading, the cost of reading considered."""
         wanted_ns = PERIOD_NS if now_ns < self._calm_ns else CALM_PERIOD_NS

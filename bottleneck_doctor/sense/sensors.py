@@ -32,6 +32,7 @@ from .wait_sampler import Threads, WaitSampler
 
 MOST_FAILURES = 5  # in a row, after which a sensor is left alone
 NOTHING_DUE_NS = 1_000_000_000
+HOLDINGS_PERIOD_NS = 2_000_000_000
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Sensors:
         self._host = HostSensor(root_pid, root)
         self._holdings = Holdings(root)
         self._children = ChildThreads(root_pid, root)
+        self._holdings_due_ns = 0
         self._gpus = GpuReader(now_ns)
         self._sensors = [
             _Sensor("blocked", self._read_waits, None, now_ns),
@@ -141,6 +143,9 @@ class Sensors:
         return [Sample(now_ns, "job", used | self._other_ranks.read(now_ns))] if used else []
 
     def _read_holdings(self, now_ns: int) -> Sequence[Sample]:
+        if now_ns < self._holdings_due_ns:
+            return []
+        self._holdings_due_ns = now_ns + HOLDINGS_PERIOD_NS
         pids = self._tree.pids
-        values = self._holdings.read(now_ns, pids) | self._children.read(now_ns, pids)
+        values = self._holdings.read(pids) | self._children.read(pids)
         return [Sample(now_ns, "holdings", values)] if values else []

@@ -293,7 +293,8 @@ def loaders(tmp_path_factory: pytest.TempPathFactory) -> dict[int | None, Loader
     told = watched(folder, SCRIPT_LOADER_FACTS.replace("LIBRARY", repr(str(library))))
     assert told.status == 0, told.stderr
     run = Run(["train.py"], "train.py", str(folder), "", 1.0, 0)
-    left = Remains(told.folder, run, Machine("box", "6", "cpu", 2, 2.0), told.origin_ns, mask=mask)
+    machine = Machine("box", "6", "cpu", 2, 2.0)
+    left = Remains(run, machine, told.origin_ns, folder=told.folder, mask=mask)
     return {loader.batch_size: loader for loader in assemble(left).loaders}
 
 

@@ -138,7 +138,7 @@ def first(log: ProcessLog, name: str) -> dict[str, Any]:
 def profile_of(told: Told) -> Profile:
     """The facts about the run, put together as ``bdoc run`` does it."""
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 1.0, told.status)
-    return assemble(Remains(told.folder, run, Machine("box", "6", "cpu", 2, 2.0), told.origin_ns))
+    return assemble(Remains(run, Machine("box", "6", "cpu", 2, 2.0), told.origin_ns, folder=told.folder))
 
 
 def loader_of(profile: Profile, dataset: str) -> Loader:

@@ -13,8 +13,16 @@ from bottleneck_doctor.analyse.device import clock_loss, look_aside, runs_ahead,
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import measure, operations, utilisation
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView
-from bottleneck_doctor.model.device import Convolution, DeviceCopy, DeviceFacts, DeviceSync, Kernels, Product
+from bottleneck_doctor.model.derived import DeviceView, DriverView
+from bottleneck_doctor.model.device import (
+    Convolution,
+    DeviceCopy,
+    DeviceFacts,
+    DeviceSync,
+    DeviceWindow,
+    Kernels,
+    Product,
+)
 from bottleneck_doctor.model.diagnosis import BatchCost
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
@@ -171,7 +179,7 @@ LARGE = Product(8192, 8192, 8192, "bfloat16", 10, 0.015)  # 11 TFLOP: 11.1 ms at
 
 def view(*kernels: Kernels, name: str = "NVIDIA H200", product: Product = LARGE) -> DeviceView:
     facts = DeviceFacts(name=name, products=[product], kernels=[Kernels("matmul", 0.015, 10, 1e-3), *kernels])
-    return DeviceView(facts, DriverView(), DeviceStepBreakdown(100, 0.0222, 0.0215))
+    return DeviceView(facts, DriverView(), DeviceWindow(100, 0.0222, 0.0215))
 
 
 @pytest.mark.parametrize("backward", [False, True])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import EventWriter
-from bottleneck_doctor.assemble.profile import Remains, assemble
+from bottleneck_doctor.assemble.profile import assemble
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.run import Machine, Run
-from tests.assemble.test_profile import writer
+from tests.assemble.test_profile import remains, writer
 
 MS, SECOND = 1_000_000, 1_000_000_000
 DEVICE = {"kind": "cuda", "index": 0, "name": "Simulated", "uuid": "5ca1ab1e-0000", "capability": [9, 0],
@@ -67,6 +66,4 @@ def profile_of(
     folder: Path, samples: list[Sample] | None = None, windows: list[InstrumentWindow] | None = None
 ) -> Profile:
     """What is assembled of all rows in the folder."""
-    run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 60.0, 0)
-    machine = Machine("box", "6", "cpu", 8, 8.0)
-    return assemble(Remains(folder, run, machine, 0, samples or [], windows=windows or []))
+    return assemble(replace(remains(folder, samples), windows=windows or []))

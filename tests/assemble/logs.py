@@ -51,13 +51,8 @@ def asks(
     script.waited[iterator] += int(wait_ms * MS) * (skipped + 1)
     script.arrived[iterator] += skipped + 1
     cpu = int(0.1 * t_ms * MS)
-    first = (
-        script.arrived[iterator],
-        int(0.1 * MS),
-        script.waited[iterator],
-        script.backwards,
-        script.optimizer_steps,
-    )
+    counts = (script.waited[iterator], script.backwards, script.optimizer_steps)
+    first = (script.arrived[iterator], int(0.1 * MS), *counts)
     second = (cpu, 2 * cpu, 0, wire.NOTHING, 0)
     script.rows.append(row(wire.NEXT, t_ms, wait_ms, *first, thing=loader, thread=thread))
     script.rows.append(row(wire.CLOCKS, t_ms, iterator / MS, *second, thing=loader, thread=thread))
@@ -83,11 +78,5 @@ def log(rows: Iterable[Row], pid: int = PID, facts: list[dict[str, object]] | No
 
 def loader_fact(thing: int = 1, **more: object) -> dict[str, object]:
     """The construction of a loader."""
-    return {
-        "fact": "loader",
-        "thing": thing,
-        "dataset": f"Data{thing}",
-        "file": "train.py",
-        "line": thing,
-        **more,
-    }
+    place = {"file": "train.py", "line": thing}
+    return {"fact": "loader", "thing": thing, "dataset": f"Data{thing}", **place, **more}

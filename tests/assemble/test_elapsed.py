@@ -39,7 +39,7 @@ DURATIONS = [one.name for one in fields(Elapsed) if one.name.endswith("_s") and 
              ("first", "last_", "exit_")]  # fmt: skip
 
 
-def told(script: Script, fetchers: dict[str, LoaderWorkers] | None = None,
+def read(script: Script, fetchers: dict[str, LoaderWorkers] | None = None,
          facts: list[dict[str, object]] | None = None, end_ms: float = 1000.0) -> Elapsed | None:  # fmt: skip
     """What is read of the process; it began at nearly 0."""
     seen = log(script.rows, facts=[loader_fact(1), loader_fact(2), *(facts or [])])
@@ -48,7 +48,7 @@ def told(script: Script, fetchers: dict[str, LoaderWorkers] | None = None,
 
 def lived(script: Script, *given: Any, **more: Any) -> Elapsed:
     """The same of one that trained."""
-    life = told(script, *given, **more)
+    life = read(script, *given, **more)
     assert life is not None
     return life
 
@@ -68,8 +68,8 @@ def epoch(script: Script, number: int, t_ms: float, steps: int = 10, loader: int
     return t
 
 
-def exit_at(t_ms: float, arrivals: int = 0, steps: int = 0) -> dict[str, object]:
-    return {"fact": "exit", "at_ns": int(t_ms * MS), "arrivals": arrivals, "optimizer_steps": steps}
+def exit_at(t_ms: float, arrivals: int = 0) -> dict[str, object]:
+    return {"fact": "exit", "at_ns": int(t_ms * MS), "arrivals": arrivals}
 
 
 def test_two_epochs_with_evaluation_and_a_checkpoint_between() -> None:
@@ -143,7 +143,7 @@ def test_a_loop_without_a_loader_begins_at_its_first_backward_pass() -> None:
 
 
 def test_where_nothing_was_trained_nothing_is_said() -> None:
-    assert told(Script()) is None
+    assert read(Script()) is None
     assert read_elapsed(ProcessLog(1, 0, 1, []), [], {}, 0, 10) is None
 
 
@@ -187,13 +187,11 @@ def test_a_process_is_what_it_did(rows: list[Row], facts: list[dict[str, Any]], 
     assert process.role == role
 
 
-def test_trainers_come_first_and_a_worker_knows_its_loader_and_number() -> None:
+def test_trainers_come_first_and_a_worker_knows_its_loader() -> None:
     parent = log([row(wire.WORKER, 1, 0, 200, 3, thing=1), row(wire.BACKWARD, 5, 2)])
     worker = log([], pid=200, facts=[{"fact": "worker", "worker": 3}])
     found = read_processes([log([], pid=1), worker, parent], {(100, 1): "100:1"}, 10**9)
-    assert [(one.pid, one.loader, one.worker) for one in found] == [
-        (100, None, None), (200, "100:1", 3), (1, None, None)
-    ]  # fmt: skip
+    assert [(one.pid, one.loader) for one in found] == [(100, None), (200, "100:1"), (1, None)]
     assert found[0].started_s == 0.0, "it began before the run"
 
 
@@ -290,7 +288,7 @@ def test_passes_that_an_optimizer_calls_for_itself_are_counted(closes: bool) -> 
 
 
 def test_a_wrapped_model_knows_its_buckets_by_its_newest_books() -> None:
-    built = {"fact": "parallel", "kind": "ddp", "world_size": 2, "parameters": 3, "gradient_bytes": 12}
+    built = {"fact": "parallel", "kind": "ddp", "world_size": 2, "gradient_bytes": 12}
     single = {**built, "kind": "dp", "devices": 4}
     books = {"fact": "ddp_books", "model": 2, "bucket_sizes": "12", "unused_parameter_size": 0}
     rebuilt = {**books, "rebuilt_bucket_sizes": "4, 8"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,33 +14,83 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble import trace_file
 from bottleneck_doctor.assemble.excerpts import STEPS_AIMED_AT, ExcerptRange, choose
 from bottleneck_doctor.assemble.loaders import SampledArrival
-from bottleneck_doctor.assemble.profile import Remains, assemble
+from bottleneck_doctor.assemble.profile import assemble
 from bottleneck_doctor.assemble.steps import ArrivalPoint
 from bottleneck_doctor.assemble.stretches import Sums
 from bottleneck_doctor.assemble.trace import read_window
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.picture import Excerpt
 from bottleneck_doctor.model.profile import Profile
-from bottleneck_doctor.model.run import Machine, Run
-from tests.assemble import long_run
 from tests.assemble.logs import MS, row
-from tests.assemble.long_run import ORIGIN, WORKERS, Course
-from tests.assemble.test_profile import writer
+from tests.assemble.test_profile import remains, writer
 from tests.assemble.traces import Pen, pages
 
 A_TICK_S = 1e-8
+STEPS, WORKERS, PREFETCH = 3000, 16, 2
+TRAINER, FIRST_WORKER = 100, 200
+ORIGIN = 10**12
+BEGIN, BUILT = ORIGIN + 3000 * MS, ORIGIN + 3060 * MS  # of the iterator
+COST, FETCH, HAND_OVER = 20 * MS, 470 * MS, MS  # the loop waits for a third of its time
+
+
+@dataclass
+class Course:
+    """What happened, in nanoseconds, batch by batch: when it was asked for, got, begun and fetched."""
+
+    asked: list[int] = field(default_factory=list)
+    got: list[int] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)
+    fetched: list[int] = field(default_factory=list)
+
+
+def simulated(chance: random.Random) -> Course:
+    """The loop asks, the workers make batches in turn, never more than so many ahead."""
+    course, t = Course(), BUILT
+    for batch in range(STEPS):
+        before, ahead = batch - WORKERS, batch - PREFETCH * WORKERS
+        free = course.fetched[before] if before >= 0 else BUILT
+        ordered = course.got[ahead] if ahead >= 0 else BUILT
+        course.begun.append(max(free, ordered) + MS // 10)
+        slow = 3.0 if chance.random() < 0.01 else 1.0
+        course.fetched.append(course.begun[-1] + int(FETCH * slow * chance.uniform(0.8, 1.2)))
+        course.asked.append(t)
+        course.got.append(max(t + MS // 5, course.fetched[-1] + HAND_OVER))
+        t = course.got[-1] + int(COST * chance.uniform(0.95, 1.05))
+    return course
+
+
+def write(folder: Path, course: Course) -> None:
+    """The rows and facts of the loop and of its workers."""
+    loop, waited = writer(folder, TRAINER), BUILT - BEGIN
+    loop.fact(fact="loader", thing=1, dataset="Photos", num_workers=WORKERS, file="train.py", line=41)
+    loop.row(wire.EPOCH, BEGIN, BUILT - BEGIN, 1, thing=1)
+    for worker in range(WORKERS):
+        loop.row(wire.WORKER, BEGIN, 0, FIRST_WORKER + worker, worker, thing=1)
+    for batch, (asked, got) in enumerate(zip(course.asked, course.got, strict=True)):
+        waited += got - asked
+        loop.row(wire.NEXT, asked, got - asked, batch + 1, MS // 5, waited, batch, batch, 1)
+        loop.row(wire.CLOCKS, asked, 1, batch * 25 * MS, batch * 30 * MS, batch * MS // 3, 0, MS // 9, 1)
+        loop.row(wire.BACKWARD, got + 12 * MS, 11 * MS)
+    for worker in range(WORKERS):
+        file = writer(folder, FIRST_WORKER + worker)
+        file.fact(fact="worker", worker=worker)
+        for count, batch in enumerate(range(worker, STEPS, WORKERS), 1):
+            begin, took = course.begun[batch], course.fetched[batch] - course.begun[batch]
+            file.row(wire.FETCH, begin, took, took // 3, took // 20, took // 3, 5_000_000)
+            file.row(wire.BATCH, begin, 6 * MS, 5 * MS, 32, 5_100_000)
+            file.row(wire.COUNT, begin, 0, count, 32, 64)
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, Course]:
-    folder = tmp_path_factory.mktemp("run")
-    course = long_run.write(folder, steps=3000)
-    return assemble(long_run.remains(folder, course)), course
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, Course]:
+    folder, course = tmp_path_factory.mktemp("run"), simulated(random.Random(11))
+    write(folder, course)
+    return assemble(replace(remains(folder), origin_ns=ORIGIN)), course
 
 
 @pytest.fixture
-def kept(told: tuple[Profile, Course]) -> Excerpt:
-    (found,) = told[0].excerpts
+def kept(trained: tuple[Profile, Course]) -> Excerpt:
+    (found,) = trained[0].excerpts
     return found
 
 
@@ -48,37 +99,37 @@ def seconds(instant: int) -> float:
 
 
 def test_some_forty_steps_of_the_training_loop_are_kept_that_are_like_the_run(
-    told: tuple[Profile, Course], kept: Excerpt
+    trained: tuple[Profile, Course], kept: Excerpt
 ) -> None:
-    assert (kept.pid, kept.steps, kept.looks) == (long_run.TRAINER, 40, 40)
-    loop = max(told[0].loops, key=lambda one: one.steps)
+    assert (kept.pid, kept.steps, kept.looks) == (TRAINER, 40, 40)
+    loop = max(trained[0].loops, key=lambda one: one.steps)
     assert (kept.end_s - kept.start_s) / kept.steps == pytest.approx(loop.wall_s / loop.steps, rel=0.25)
     assert kept.wait_s / (kept.end_s - kept.start_s) == pytest.approx(loop.wait_s / loop.wall_s, abs=0.1)
-    assert decode_profile(encode_profile(told[0])).excerpts == [kept]
+    assert decode_profile(encode_profile(trained[0])).excerpts == [kept]
 
 
-def test_each_wait_is_that_of_its_batch(told: tuple[Profile, Course], kept: Excerpt) -> None:
+def test_each_wait_is_that_of_its_batch(trained: tuple[Profile, Course], kept: Excerpt) -> None:
     columns = zip(kept.spans.t, kept.spans.length_s, kept.spans.what, kept.spans.batch, strict=True)
     waits = [(t, length, batch) for t, length, what, batch in columns if what == "wait"]
     assert len(waits) == 41
     assert kept.wait_s == pytest.approx(sum(length for t, length, _ in waits if t >= kept.start_s))
     for t, length, batch in waits:
         assert batch is not None
-        assert t == pytest.approx(seconds(told[1].asked[batch]), abs=A_TICK_S)
-        assert t + length == pytest.approx(seconds(told[1].got[batch]), abs=A_TICK_S)
+        assert t == pytest.approx(seconds(trained[1].asked[batch]), abs=A_TICK_S)
+        assert t + length == pytest.approx(seconds(trained[1].got[batch]), abs=A_TICK_S)
 
 
 def test_each_fetch_under_way_is_kept_with_its_batch_and_worker(
-    told: tuple[Profile, Course], kept: Excerpt
+    trained: tuple[Profile, Course], kept: Excerpt
 ) -> None:
     rows = kept.fetches
     assert set(rows.worker) == set(range(WORKERS))
     for t, wall, worker, batch in zip(rows.t, rows.wall_s, rows.worker, rows.batch, strict=True):
         assert batch is not None
-        assert batch % long_run.LENGTH % WORKERS == worker
-        assert t == pytest.approx(seconds(told[1].begun[batch]), abs=A_TICK_S)
-        assert t + wall == pytest.approx(seconds(told[1].fetched[batch]), abs=A_TICK_S)
-    spans = zip(told[1].begun, told[1].fetched, strict=True)
+        assert batch % WORKERS == worker
+        assert t == pytest.approx(seconds(trained[1].begun[batch]), abs=A_TICK_S)
+        assert t + wall == pytest.approx(seconds(trained[1].fetched[batch]), abs=A_TICK_S)
+    spans = zip(trained[1].begun, trained[1].fetched, strict=True)
     under_way = {
         batch
         for batch, (begin, end) in enumerate(spans)
@@ -103,12 +154,9 @@ def test_everything_that_the_loops_thread_was_seen_in_is_kept_with_its_name(tmp_
         file.row(wire.DEVICE_WAIT, t + 62 * MS, 3 * MS, thing=2)
         file.row(wire.COLLECTION, t + 66 * MS, MS, 2)
         file.row(wire.OPERATION, t + 70 * MS, 4 * MS, MS, 0, 0, 1, thing=3)
-        file.row(
-            wire.OPERATION, t + 80 * MS, 4 * MS, MS, 0, 1, 5, thing=4
-        )  # five calls, of which one ended here
+        file.row(wire.OPERATION, t + 80 * MS, 4 * MS, MS, 0, 1, 5, thing=4)  # the last of five calls
         file.row(wire.BACKWARD, t + 20 * MS, 30 * MS, thread=1)  # somebody else's
-    run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 4.2, 0)
-    (kept,) = assemble(Remains(tmp_path, run, Machine("box", "6", "cpu", 2, 2.0), 0)).excerpts
+    (kept,) = assemble(remains(tmp_path)).excerpts
     of_a_step = [
         (round(1e3 * (t - kept.start_s)), round(1e3 * length), what)
         for t, length, what in zip(kept.spans.t, kept.spans.length_s, kept.spans.what, strict=True)
@@ -132,8 +180,7 @@ def test_all_ranks_together_keep_no_more_than_a_profile_has_room_for(tmp_path: P
             for call in range(6):  # a loop that logs six times a step
                 file.row(wire.OPERATION, t + (2 + call) * MS, MS // 2, 0, 0, 1, 1, thing=1)
             file.row(wire.BACKWARD, t + 8 * MS, MS)
-    run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 3.1, 0)
-    found = assemble(Remains(tmp_path, run, Machine("box", "6", "cpu", 2, 2.0), 0)).excerpts
+    found = assemble(remains(tmp_path)).excerpts
     assert len(found) == 8
     assert sum(len(one.spans.t) for one in found) <= 800
     assert all(one.steps >= 8 and one.looks == one.steps for one in found)

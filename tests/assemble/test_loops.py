@@ -194,10 +194,8 @@ def test_a_loop_that_gathers_many_batches_for_each_pass_trains(script: Script) -
         asks(script, 2, 1020 + 10 * step, loader=2)
     ends(script, 2, 1300, loader=2)
     found = read_arrivals(script)
-    assert [(found[number].role, found[number].backwards) for number in (1, 2)] == [
-        ("train", 4),
-        ("evaluation", 0),
-    ]
+    assert (found[1].role, found[1].backwards) == ("train", 4)
+    assert (found[2].role, found[2].backwards) == ("evaluation", 0)
 
 
 def test_an_evaluation_that_was_broken_off_in_mid_epoch_gets_none(script: Script) -> None:

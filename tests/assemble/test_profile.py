@@ -24,7 +24,7 @@ from bottleneck_doctor.assemble.samples import (
     read_series,
 )
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
-from bottleneck_doctor.model.computing import Computing, Padding
+from bottleneck_doctor.model.computing import Padding
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
@@ -38,7 +38,7 @@ WORKERS = 63
 
 def remains(folder: Path | None, samples: list[Sample] | None = None) -> Remains:
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 1.0, 0)
-    return Remains(folder, run, Machine("box", "6", "cpu", 2, 2.0), 0, samples or [])
+    return Remains(run, Machine("box", "6", "cpu", 2, 2.0), 0, samples or [], folder=folder)
 
 
 def writer(folder: Path, pid: int) -> EventWriter:
@@ -161,8 +161,8 @@ def test_all_chunks_are_read_but_for_a_row_that_was_not_finished(file: Path) -> 
         handle.write(b"\0\0")
     (log,) = read_logs(file.parent)
     assert [row.t for row in log.rows] == [t for t in range(1, PER_CHUNK + 4) if t != 6]
-    assert log.told(ProcessFact) == [ProcessFact(rank=0)]
-    assert (log.told(TorchFact), log.first(TorchFact)) == ([], TorchFact())
+    assert log.facts_of(ProcessFact) == [ProcessFact(rank=0)]
+    assert (log.facts_of(TorchFact), log.first(TorchFact)) == ([], TorchFact())
 
 
 @pytest.mark.parametrize("size", [0, 1, wire.HEADER_BYTES - 1, wire.HEADER_BYTES, wire.HEADER_BYTES + 70])
@@ -281,10 +281,6 @@ def test_files_from_inside_and_outside_are_one_list() -> None:
 
 
 SWITCHES = {"fact": "switches", "anomaly": False, "autocast": False, "invented_later": 3}
-
-
-def test_a_run_of_an_older_agent_says_nothing() -> None:
-    assert read_computing([log([])], {}, 0) == Computing()
 
 
 def test_switches_noticed_later_join_those_read_at_first() -> None:

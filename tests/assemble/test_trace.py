@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import pytest
 
 from bottleneck_doctor.assemble import device
 from bottleneck_doctor.assemble.rows import ProcessLog
-from bottleneck_doctor.assemble.stretches import gaps, joined, length, shared
 from bottleneck_doctor.assemble.trace import TraceTable, read_window
 from bottleneck_doctor.model.device import Convolution, Product
 from bottleneck_doctor.model.profile import Profile
@@ -186,7 +183,7 @@ def test_of_many_ranks_traces_so_many_bytes_are_read(tmp_path: Path, monkeypatch
     assert list(device.read_traces(logs, tmp_path)) == [1, 2]
 
 
-def told(folder: Path, **fact: Any) -> Profile:
+def assembled(folder: Path, **fact: Any) -> Profile:
     """What is assembled of a process that wrote this fact about its trace, and trained on a device."""
     training = train(folder)
     training.file.fact(**fact)
@@ -195,7 +192,7 @@ def told(folder: Path, **fact: Any) -> Profile:
 
 def test_a_trace_in_the_run_folder_becomes_facts_of_the_device(tmp_path: Path) -> None:
     (tmp_path / "100-1.trace.json").write_text(pages().text())
-    profile = told(tmp_path, fact="trace", file="100-1.trace.json", loader=1, steps=4)
+    profile = assembled(tmp_path, fact="trace", file="100-1.trace.json", loader=1, steps=4)
     assert profile.device is not None
     assert profile.device.window is not None
     assert profile.device.window.steps == 3
@@ -214,27 +211,9 @@ def test_a_trace_in_the_run_folder_becomes_facts_of_the_device(tmp_path: Path) -
     ],
 )
 def test_what_is_missing_is_said(tmp_path: Path, fact: dict[str, Any], why: str, do: str) -> None:
-    profile = told(tmp_path, **fact)
+    profile = assembled(tmp_path, **fact)
     (gap,) = (gap for gap in profile.gaps if gap.what == "kernels")
     assert why in gap.why
     assert do in gap.do
     assert profile.device is not None
     assert profile.device.window is None
-
-
-def counted(stretches: list[tuple[float, float]]) -> set[int]:
-    return {one for begin, end in stretches for one in range(int(begin), int(end))}
-
-
-def test_they_agree_with_counting() -> None:
-    luck = random.Random(3)
-    for _ in range(300):
-        raw = [(float(one), float(one + luck.randrange(6))) for one in luck.choices(range(60), k=12)]
-        begin, end = sorted(luck.choices(range(70), k=2))
-        whole, window = joined(raw), counted([(begin, end)])
-        assert counted(whole) == counted(raw)
-        assert all(first[1] < last[0] for first, last in pairwise(whole))
-        assert counted(shared(whole, begin, end)) == counted(raw) & window
-        assert counted(gaps(whole, begin, end)) == window - counted(raw)
-        assert length(whole) == len(counted(raw))
-    assert (joined([(3.0, 3.0)]), gaps([], 1.0, 2.0)) == ([], [(1.0, 2.0)])

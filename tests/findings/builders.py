@@ -11,8 +11,8 @@ from bottleneck_doctor.analyse.step_costs import device_cost
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.computing import Computing, DispatchBreakdown
-from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView
-from bottleneck_doctor.model.device import DeviceFacts, Kernels
+from bottleneck_doctor.model.derived import DeviceView, DriverView
+from bottleneck_doctor.model.device import DeviceFacts, DeviceWindow, Kernels
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, Scenario, Step, StepCost
 from bottleneck_doctor.model.instruments import Operation, Operator
 from bottleneck_doctor.model.loops import Epochs, Loader, Loop, Parallel, Passes, Ranks, StepTable
@@ -114,7 +114,7 @@ def loop_of(steps: int, epochs: int = 3) -> Loop:
 
 
 def accelerator_run(
-    beat: DeviceStepBreakdown | None,
+    beat: DeviceWindow | None,
     facts: DeviceFacts | None = None,
     driver: DriverView | None = None,
     wait_s: float = 0.0,
@@ -126,7 +126,7 @@ def accelerator_run(
     Without a beat the device was seen by the driver only, and the loop's 20 ms belong to nobody known.
     """
     view = DeviceView(facts or DeviceFacts(), driver or DriverView(), beat)
-    cost = device_cost(beat or DeviceStepBreakdown(0, 0.0, 0.0))
+    cost = device_cost(beat or DeviceWindow(0, 0.0, 0.0))
     cost = cost if beat is not None else replace(cost, idle=0.02)
     batch = work or BatchCost(1e-3)
     ahead = runs_ahead(view, wait_s)
@@ -148,11 +148,11 @@ def kernels(kind: str, share: float, precision: str = "", median_s: float = 1e-4
 
 
 # Simulated steps, in seconds: what the device's clock would say of each.
-SATURATED = DeviceStepBreakdown(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.008)
-STARVED = DeviceStepBreakdown(400, 0.02, 0.004, input_s=0.0155, launch_s=0.0005, host_s=0.003)
-LAUNCHING = DeviceStepBreakdown(400, 0.02, 0.006, launch_s=0.014, host_s=0.02)
-SYNCING = DeviceStepBreakdown(400, 0.02, 0.013, launch_s=0.001, sync_s=0.006, host_s=0.012)
-COPYING = DeviceStepBreakdown(400, 0.02, 0.011, transfer_s=0.009, host_s=0.006)
+SATURATED = DeviceWindow(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.008)
+STARVED = DeviceWindow(400, 0.02, 0.004, input_s=0.0155, launch_s=0.0005, host_s=0.003)
+LAUNCHING = DeviceWindow(400, 0.02, 0.006, launch_s=0.014, host_s=0.02)
+SYNCING = DeviceWindow(400, 0.02, 0.013, launch_s=0.001, sync_s=0.006, host_s=0.012)
+COPYING = DeviceWindow(400, 0.02, 0.011, transfer_s=0.009, host_s=0.006)
 
 
 def cpu_run(

@@ -7,8 +7,8 @@ from dataclasses import replace
 from bottleneck_doctor.findings.parts.facts import place_of
 from bottleneck_doctor.findings.registry import entries
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.diagnosis import Abstention, Diagnosis, Finding
-from bottleneck_doctor.model.report import Fix
+from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
+from bottleneck_doctor.model.report import Abstention, Fix
 from tests.findings.cases import cases_of
 
 

@@ -18,15 +18,8 @@ from bottleneck_doctor.analyse.predict import WORTH
 from bottleneck_doctor.findings.parts.entry import Entry
 from bottleneck_doctor.findings.ranking import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
 from bottleneck_doctor.findings.registry import entries, families, pages
-from bottleneck_doctor.model.diagnosis import (
-    Abstention,
-    Change,
-    Diagnosis,
-    Finding,
-    HostLoad,
-    Inputs,
-    Proposal,
-)
+from bottleneck_doctor.model.diagnosis import Change, Diagnosis, Finding, HostLoad, Inputs, Proposal
+from bottleneck_doctor.model.report import Abstention
 from bottleneck_doctor.model.run import ENVIRONMENT
 from bottleneck_doctor.render.glossary import CAUSES
 from tests.findings.builders import Case

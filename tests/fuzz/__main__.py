@@ -239,7 +239,7 @@ def examine_rows(seed: int, used: bool = True) -> str:
     with tempfile.TemporaryDirectory(prefix="bdoc-fuzz-") as name:
         rows(seed, Path(name))
         run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 1.0, 0)
-        found = assemble(Remains(Path(name), run, Machine("box", "6", "cpu", 2, 2.0), 0))
+        found = assemble(Remains(run, Machine("box", "6", "cpu", 2, 2.0), 0, folder=Path(name)))
     from bottleneck_doctor.model.codec import encode_profile
 
     became = examine(encode_profile(found), used)

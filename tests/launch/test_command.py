@@ -20,23 +20,21 @@ ARGS = ["--output", "x", "-m", "--", "", "ü", "a b"]
 
 
 @pytest.mark.parametrize(
-    ("forms", "argv", "script", "kind"),
+    ("forms", "argv", "script"),
     [
-        (("train.py", None, None), ("/py", "train.py"), "train.py", "script"),
-        (("package", None, None), ("/py", "package"), "package", "script"),
-        (("-", None, None), ("/py", "-"), "-", "script"),  # as Python's own: from stdin
-        ((None, "no.such", None), ("/py", "-m", "no.such"), "no.such", "module"),
-        ((None, None, ["sh", "-c", "exit 3"]), ("sh", "-c", "exit 3"), None, "launcher"),
+        (("train.py", None, None), ("/py", "train.py"), "train.py"),
+        (("package", None, None), ("/py", "package"), "package"),
+        (("-", None, None), ("/py", "-"), "-"),  # as Python's own: from stdin
+        ((None, "no.such", None), ("/py", "-m", "no.such"), "no.such"),
+        ((None, None, ["sh", "-c", "exit 3"]), ("sh", "-c", "exit 3"), None),
     ],
 )
-def test_a_command_is_run_as_typed_with_its_arguments_untouched(
-    forms, argv, script, kind, tmp_path, monkeypatch
-):
+def test_a_command_is_run_as_typed_with_its_arguments_untouched(forms, argv, script, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_bytes(b"\xff\xfe\x00")  # not text: that is Python's problem
     Path("package").mkdir()
     Path("package", "__main__.py").touch()
-    assert plan(*forms, ARGS, "/py") == Command((*argv, *ARGS), script, kind)
+    assert plan(*forms, ARGS, "/py") == Command((*argv, *ARGS), script)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +193,7 @@ def test_a_program_that_cannot_start_has_the_status_of_a_shell(text, mode, statu
         program.write_text(text)
         program.chmod(mode)
     with pytest.raises(CannotStart) as caught:
-        spawn(Command((str(program),), None, "launcher"), os.environ, [])
+        spawn(Command((str(program),), None), os.environ, [])
     assert (caught.value.slug, caught.value.status) == (slug, status)
     assert words in str(caught.value)
     if mode == 0o755 and status == 126:

@@ -172,21 +172,14 @@ image@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 def test_everything_else_stays() -> None:
     lines = [
         "python -u train.py --lr 0.1 --epochs 3 data/train",
-        "train.py --tokenizer bert-base --tokenizer_name=gpt2 --tokenize yes",
-        "train.py --max-tokens 512 --num_tokens=5 --tokens-per-batch 4096 --vocab_tokens 50257",
-        "train.py --pad-token 0 --eos_token=2 --token-dim 64",
-        "train.py --author me --authors us --keypoints 17 --key-frames 5",
         "train.py token password key",
+        "train.py --use-auth-token --lr 0.1",
         "-m pkg.auth.train --sort-by key",
         "train.py --data=/mnt/keys/imagenet http://host:8080/api",
         "torchrun --nproc_per_node=2 --rdzv-endpoint host:29400 train.py",
         *(f"train.py {one}" for one in ORDINARY),
     ]
     assert [line for line in lines if mask(shlex.split(line)) != shlex.split(line)] == []
-
-
-def test_the_option_after_a_bare_flag_stays() -> None:
-    assert mask(["--use-auth-token", "--lr", "0.1"]) == ["--use-auth-token", "--lr", "0.1"]
 
 
 @pytest.mark.parametrize(

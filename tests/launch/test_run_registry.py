@@ -105,17 +105,9 @@ def run(at: Path, name: str, **changes: object) -> Path:
     """The folder of a run that lives, unless it is said otherwise."""
     folder = at / f"{PREFIX}{name}"
     folder.mkdir()
-    announced = Announcement(
-        ourselves(),
-        run_registry.machine_here(),
-        ["python", f"{name}.py"],
-        f"{name}.py",
-        "/",
-        "now",
-        5,
-        "/p.json",
-    )
-    run_registry.announce(folder, replace(announced, **changes))  # type: ignore[arg-type]
+    given = {"supervisor": ourselves(), "place": run_registry.machine_here(), **changes}
+    announced = replace(ANNOUNCED, command=["python", f"{name}.py"], script=f"{name}.py", **given)  # type: ignore[arg-type]
+    run_registry.announce(folder, announced)
     return folder
 
 

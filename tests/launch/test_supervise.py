@@ -27,7 +27,7 @@ PATIENCE_S = 30
 
 
 def run(*argv: str, tick=lambda pid: 1.0) -> Ended:
-    return supervise(Command(argv, None, "launcher"), os.environ, tick)
+    return supervise(Command(argv, None), os.environ, tick)
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 255])

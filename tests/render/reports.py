@@ -7,7 +7,7 @@ from dataclasses import replace
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.derived import HotFunction, HotOperator
 from bottleneck_doctor.model.report import (
-    Abstained,
+    Abstention,
     BudgetPart,
     Evidence,
     Fix,
@@ -138,7 +138,7 @@ TYPICAL = Report(
     verdict=VERDICT,
     findings=FINDINGS,
     remedies=REMEDIES,
-    abstentions=[Abstained("gpu-throttled", "GPU clocks"), Abstained("comm-bound", "more than one rank")],
+    abstentions=[Abstention("gpu-throttled", "GPU clocks"), Abstention("comm-bound", "more than one rank")],
     ledger=LEDGER,
 )
 PHASED = replace(

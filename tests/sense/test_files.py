@@ -21,7 +21,6 @@ from bottleneck_doctor.sense.files import (
     rotational,
 )
 from bottleneck_doctor.sense.host import HostSensor
-from bottleneck_doctor.sense.proc_files import read_number, read_pairs, read_text
 from tests.sense.conftest import Plant
 
 ME = os.getpid()
@@ -202,19 +201,6 @@ def test_disks_are_summed_without_partitions_and_mapped_devices(plant: Plant, bl
     values = HostSensor(1, plant({"proc/diskstats": DISKS, **blocks})).read()
     assert {name: value for name, value in values.items() if name.startswith("disk")} == {
         "disk_read_bytes": 202 * 512,
-        "disk_write_bytes": 505 * 512,
         "disk_busy_s": 0.077,
         "disk_queue_s": 0.088,
     }
-
-
-def test_what_cannot_be_read_is_none(plant: Plant) -> None:
-    root = plant({"folder/": "", "max": "max\n", "seven": "7\n"})
-    assert read_text(root / "folder") is None
-    assert [read_number(root / name) for name in ("missing", "max", "seven")] == [None, None, 7]
-    assert read_pairs(root / "missing") == {}
-
-
-def test_pairs_come_with_or_without_colons_and_units(plant: Plant) -> None:
-    root = plant({"pairs": "MemTotal:  12 kB\nnr_periods 3\nnode -1\nlonely\nname text\n"})
-    assert read_pairs(root / "pairs") == {"MemTotal": 12, "nr_periods": 3, "node": -1}

@@ -69,6 +69,7 @@ def test_system_job_and_blocked_are_sampled_under_names_of_their_own(start: Star
     assert set().union(*owners.values()) >= {"system", "job", "holdings", "blocked"}
     assert {name: by for name, by in owners.items() if len(by) > 1} == {}
     assert 5 <= sum(sample.sensor == "job" for sample in sensors.samples) <= 7
+    assert sum(sample.sensor == "holdings" for sample in sensors.samples) == 2, "every two seconds"
     assert sum(float(s.values["sleep"]) for s in sensors.samples if s.sensor == "blocked") > 50
 
 

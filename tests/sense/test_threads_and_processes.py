@@ -9,10 +9,9 @@ import pytest
 
 from bottleneck_doctor.agent.process import LAUNCHERS
 from bottleneck_doctor.sense import process_tree as tree_module
-from bottleneck_doctor.sense.child_threads import PERIOD_NS, ChildThreads
+from bottleneck_doctor.sense.child_threads import ChildThreads
 from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S
 from bottleneck_doctor.sense.process_tree import MAPPED_AT, RANKS, Holdings, OtherRanks, Tree
-from bottleneck_doctor.sense.process_tree import PERIOD_NS as PERIOD_NS_HOLDINGS
 from bottleneck_doctor.sense.wait_channels import Thread, Wait, call_numbers
 from tests.sense.conftest import Plant, Start
 
@@ -26,7 +25,7 @@ def process(
     fields = [parent, 1, 1, 0, -1, 0, 0, 0, 2, 3, cpu, 0, dead_cpu, 0, 20, 0, 4, 0, born, 9, 100, *[0] * 20]
     return {
         f"proc/{pid}/stat": f"{pid} (a) b) S {' '.join(map(str, fields))}\n",
-        f"proc/{pid}/io": f"rchar: 8\nsyscr: 2\nread_bytes: {read}\nwrite_bytes: 1\n",
+        f"proc/{pid}/io": f"rchar: 8\nsyscr: 2\nread_bytes: {read}\n",
         f"proc/{pid}/task/{pid}/children": children,
     }
 
@@ -46,8 +45,7 @@ def test_a_tree_is_summed_through_the_lists_of_children(plant: Plant) -> None:
     }  # fmt: skip
     assert tree.io_refused
     plant(process(3, 2, 3, read=7))
-    other = Tree(1, root).read(0)
-    assert (other["job_read_bytes"], other["job_write_bytes"]) == (7, 3)
+    assert Tree(1, root).read(0)["job_read_bytes"] == 7
 
 
 def test_a_child_that_was_waited_for_counts_once(plant: Plant) -> None:
@@ -128,13 +126,8 @@ def test_a_daemon_that_left_the_tree_unseen_is_still_the_jobs(plant: Plant) -> N
     tree = Tree(8, root)
     assert tree.read(0)["job_cpu_s"] == 80 / TICKS_PER_S
     assert tree.pids == {8, 40, 43}
-    plant(
-        {
-            "proc/1/task/1/children": "7 40 41 42 44",
-            **process(44, 1, 5),
-            "proc/44/environ": "BDOC_RUN=/run/mine",
-        }
-    )
+    children = {"proc/1/task/1/children": "7 40 41 42 44"}
+    plant({**children, **process(44, 1, 5), "proc/44/environ": "BDOC_RUN=/run/mine"})
     tree.read(2 * S)
     assert tree.pids == {8, 40, 43, 44}
 
@@ -202,22 +195,12 @@ def thread(plant: Plant, state: str, channel: str, call: str) -> Thread:
     ("state", "channel", "call", "seen"),
     [
         ("R", "0", "running\n", None),
-        (
-            "D",
-            "folio_wait_bit",
-            "17 0x5 0x0 0x1 0x7f\n",
-            (Wait("", "folio_wait_bit", "descriptor", "pread64"), 5),
-        ),
+        ("D", "folio_wait_bit", "17 0x5 0x0\n", (Wait("", "folio_wait_bit", "descriptor", "pread64"), 5)),
         ("D", "a_new_name", "0 0x3 0x0\n", (Wait("D", "a_new_name", "descriptor", "read"), 3)),
         ("S", "0", "202 0x7f 0x80\n", (Wait("S", "", "lock", "futex"), 0x7F)),
         ("D", "folio_wait_bit", "-1 0x7ff 0x55\n", (Wait("D", "folio_wait_bit", "fault", ""), 0x7FF)),
         ("S", "do_wait", "61 0xff\n", (Wait("S", "do_wait", "other", ""), 0xFF)),
-        (
-            "S",
-            "poll_schedule_timeout",
-            "7 0x7f 0x2 0x5\n",
-            (Wait("", "poll_schedule_timeout", "poll", "poll"), 0x7F),
-        ),
+        ("S", "do_poll", "7 0x7f 0x2 0x5\n", (Wait("", "do_poll", "poll", "poll"), 0x7F)),
     ],
 )
 def test_a_look_gives_call_channel_and_state(
@@ -262,7 +245,7 @@ def stats(main: str, other: str = "", pid: int = 8) -> dict[str, str]:
 
 def test_main_threads_and_others_are_summed_apart_and_the_watched_process_left_out(plant: Plant) -> None:
     root = plant(stats(f"{3 * SECOND} {SECOND} 9", f"{2 * SECOND} {5 * SECOND} 9"))
-    assert ChildThreads(7, root).read(1, [7, 8]) == {
+    assert ChildThreads(7, root).read([7, 8]) == {
         "children_main_cpu_s": 3.0, "children_main_queue_s": 1.0, "children_beside_cpu_s": 2.0,
     }  # fmt: skip
 
@@ -270,33 +253,22 @@ def test_main_threads_and_others_are_summed_apart_and_the_watched_process_left_o
 def test_what_an_ended_process_used_stays_in(plant: Plant) -> None:
     root = plant(stats(f"{3 * SECOND} 0 9") | stats(f"{SECOND} 0 9", pid=9))
     children = ChildThreads(7, root)
-    assert children.read(1, [7, 8, 9])["children_main_cpu_s"] == 4.0
-    assert not children.read(PERIOD_NS, [7, 9])  # fresh
+    assert children.read([7, 8, 9])["children_main_cpu_s"] == 4.0
     plant(stats(f"{2 * SECOND} 0 9", pid=9))
-    assert children.read(PERIOD_NS + 1, [7, 9])["children_main_cpu_s"] == 5.0
+    assert children.read([7, 9])["children_main_cpu_s"] == 5.0
 
 
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
 STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\n"
-LIMITS = (
-    "Limit  Soft Limit  Hard Limit  Units\nMax open files            {soft}                4096      files\n"
-)
-
-
-def planted(plant: Plant) -> Holdings:
-    files = {"proc/7/fd/0": "", "proc/7/fd/1": "", "proc/8/fd/0": ""}
-    files |= {"proc/7/limits": LIMITS.format(soft=1024), "proc/8/limits": LIMITS.format(soft=2)}
-    files |= {
-        "proc/7/status": STATUS.format(parent=1, own=100),
-        "proc/8/status": STATUS.format(parent=7, own=50),
-    }
-    return Holdings(plant(files))
+LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax open files       {soft}       4096      files\n"
 
 
 def test_private_memory_is_summed_and_the_fullest_process_named(plant: Plant) -> None:
-    holdings = planted(plant)
-    values = holdings.read(1, [7, 8, 9])
-    assert not holdings.read(PERIOD_NS_HOLDINGS, [7]), "a fresh one is not repeated"
+    files = {"proc/7/fd/0": "", "proc/7/fd/1": "", "proc/8/fd/0": ""}
+    files |= {"proc/7/limits": LIMITS.format(soft=1024), "proc/8/limits": LIMITS.format(soft=2)}
+    files |= {"proc/7/status": STATUS.format(parent=1, own=100)}
+    files |= {"proc/8/status": STATUS.format(parent=7, own=50)}
+    values = Holdings(plant(files)).read([7, 8, 9])
     assert values["job_private_bytes"] == 150 * 1024
     assert (values["descriptors"], values["descriptor_limit"]) == (1, 2)
 
@@ -307,7 +279,7 @@ def test_of_forked_workers_some_are_walked_and_stand_for_all(plant: Plant) -> No
     files |= {"proc/8/smaps_rollup": ROLLUP.format(dirty=10), "proc/9/smaps_rollup": ROLLUP.format(dirty=30)}
     files["proc/12/status"] = STATUS.format(parent=7, own=5)  # another program: it shares nothing
     files["proc/12/cmdline"] = "ffmpeg\0"
-    values = Holdings(plant(files)).read(1, range(7, 13))
+    values = Holdings(plant(files)).read(range(7, 13))
     assert values["job_private_bytes"] == (900 + 4 * 20 + 5) * 1024
 
 
@@ -327,7 +299,7 @@ a000-b000 rw-p 00000000 00:00 0 [heap]
 def test_data_files_that_a_process_maps_are_summed_once(plant: Plant) -> None:
     """Code, shared memory and anonymous memory are no data files."""
     holdings = Holdings(plant({"proc/7/maps": MAPS}))
-    read = [holdings.read(1 + turn * PERIOD_NS_HOLDINGS, [7, 8]) for turn in range(MAPPED_AT + 1)]
+    read = [holdings.read([7, 8]) for _ in range(MAPPED_AT + 1)]
     assert [values.get("mapped_data_bytes") for values in read] == [None] * (MAPPED_AT - 1) + [0x4000, None]
 
 
@@ -336,13 +308,13 @@ def test_a_real_process_that_fills_its_memory_is_seen(start: Start) -> None:
         "import sys\nheld = bytearray(1 << 20)\nprint('ready', flush=True)\n"
         "sys.stdin.readline()\nheld = b'x' * (64 << 20)\nprint('full', flush=True)\nsys.stdin.read()"
     )
-    before = Holdings().read(1, [child.pid])
+    before = Holdings().read([child.pid])
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write("\n")
     child.stdin.flush()
     assert child.stdout.readline() == "full\n"
-    after = Holdings().read(1, [child.pid])
+    after = Holdings().read([child.pid])
     assert float(after["job_private_bytes"]) - float(before["job_private_bytes"]) > 60 << 20
     assert float(after["descriptors"]) >= 3
     assert os.path.exists(f"/proc/{child.pid}")

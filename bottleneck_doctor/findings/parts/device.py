@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...model.derived import DeviceStepBreakdown, DeviceView
+from ...model.derived import DeviceView
+from ...model.device import DeviceWindow
 from ...model.diagnosis import Diagnosis
 from .entry import given
 
@@ -16,7 +17,7 @@ TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cor
 BANDWIDTH_KINDS = ("elementwise", "reduction")  # kernels that wait for the device's memory
 
 
-def beat_of(diagnosis: Diagnosis) -> DeviceStepBreakdown:
+def beat_of(diagnosis: Diagnosis) -> DeviceWindow:
     """The device's mean step, for findings that need ``device_step``."""
     return given(given(diagnosis.device).beat)
 

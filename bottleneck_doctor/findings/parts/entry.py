@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...analyse.loop_cpu import anatomy_of
-from ...model.diagnosis import Abstention, Diagnosis, Finding, Proposal
+from ...model.diagnosis import Diagnosis, Finding, Proposal
+from ...model.report import Abstention
 
 Known = TypeVar("Known")
 Need = Callable[[Diagnosis], "str | None"]  # what a run lacks, None if nothing

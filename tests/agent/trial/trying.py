@@ -234,7 +234,7 @@ def _tried(folder: Path) -> Tried:
 def _treated(told: Told) -> list[Treated]:
     run = Run(["train.py"], "train.py", "/", "2026-01-01T00:00:00+00:00", 1.0, told.status)
     machine = Machine("box", "6", "cpu", 2, 2.0)
-    remains = Remains(told.folder, run, machine, told.origin_ns, order=Order())
+    remains = Remains(run, machine, told.origin_ns, folder=told.folder, order=Order())
     trial = assemble(remains).trial
     assert trial is not None
     return trial.treated

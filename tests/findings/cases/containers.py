@@ -33,7 +33,7 @@ def _unpacked() -> Diagnosis:
         "Rows.__getitem__ (/data/train.py:31)",
         "__getitem__ (/x/site-packages/h5py/_hl/dataset.py:9)",
     ]
-    maker = Process(7, 1, "worker", 0.0, loader="1:1", worker=0)
+    maker = Process(7, 1, "worker", 0.0, loader="1:1")
     stacks = [Stack(7, "worker", "MainThread", path, 90, 90)]
     return replace(sick, profile=replace(sick.profile, stacks=stacks, processes=[maker]))
 

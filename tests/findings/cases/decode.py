@@ -20,7 +20,7 @@ def _decode_case(suffix: str, inputs: Inputs = PHOTOS, memory: int | None = None
     """Photos of 224 x 224 from larger files; two workers decode for 24 of 30 ms a batch."""
     base = steady_run(DECODE_WORK, DECODE_COST, workers=2, inputs=inputs)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
-    hot, repeats = [HotFiles("1:1", 60, 0, {suffix: 60})], [Repeats("1:1", 64, 32, 0, 150_528.0)]
+    hot, repeats = [HotFiles("1:1", 60, 0, {suffix: 60})], [Repeats("1:1", 32, 0, 150_528.0)]
     return replace(base, profile=replace(base.profile, hot_files=hot, repeats=repeats, machine=machine))
 
 
@@ -57,7 +57,7 @@ def _augment_case(
     """Two workers, 20 ms of CPU a batch, ``colour_s`` in one transform; half of 64 samples were compared."""
     base = steady_run(BatchCost(0.02), StepCost(0.0, own_s), workers=2)
     makings = [Making("1:1", 400, transforms={"ColorJitter": colour_s, "RandomCrop": 0.0004})]
-    facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 64, 32, equal, 6144.0)])
+    facts = replace(base.profile, makings=makings, repeats=[Repeats("1:1", 32, equal, 6144.0)])
     return replace(base, profile=facts, host=replace(base.host, accelerated=accelerated))
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.model.derived import DeviceStepBreakdown
-from bottleneck_doctor.model.device import Allocator, DeviceFacts, DeviceSync, Kernels, TorchSettings
+from bottleneck_doctor.model.device import (
+    Allocator,
+    DeviceFacts,
+    DeviceSync,
+    DeviceWindow,
+    Kernels,
+    TorchSettings,
+)
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from tests.findings.builders import (
     LAUNCHING,
@@ -21,11 +27,11 @@ from tests.findings.builders import (
 # launch-bound
 SHORT = [Kernels("elementwise", 0.003, 600.0, 4e-6), Kernels("matmul", 0.003, 200.0, 1.2e-5)]
 LONG = [Kernels("matmul", 0.006, 12.0, 5e-4)]
-STALLED = DeviceStepBreakdown(400, 0.02, 0.012, launch_s=0.001, input_s=0.007, host_s=0.005)
+STALLED = DeviceWindow(400, 0.02, 0.012, launch_s=0.001, input_s=0.007, host_s=0.005)
 
 
 def _kernels_case(
-    beat: DeviceStepBreakdown, found: list[Kernels] | None, compiled: bool | None = False
+    beat: DeviceWindow, found: list[Kernels] | None, compiled: bool | None = False
 ) -> Diagnosis:
     return accelerator_run(beat, DeviceFacts(kernels=found, switches=TorchSettings(compiled=compiled)))
 
@@ -57,7 +63,7 @@ def pointwise_unfused() -> tuple[Case, ...]:
 
 # batch-too-small
 GIB = 2**30  # bytes, for the cases
-SMALL_KERNELS = DeviceStepBreakdown(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.006)
+SMALL_KERNELS = DeviceWindow(400, 0.02, 0.0195, launch_s=0.0005, host_s=0.006)
 
 
 def _batch_facts(peak: int = 10 * GIB, filled: float | None = 0.2) -> DeviceFacts:
@@ -83,7 +89,7 @@ CONVOLVING = [kernels("convolution", 0.8), kernels("elementwise", 0.2)]
 
 
 def _cudnn_case(
-    beat: DeviceStepBreakdown | None, tuned: bool | None, shapes: float, convolutions: bool = True
+    beat: DeviceWindow | None, tuned: bool | None, shapes: float, convolutions: bool = True
 ) -> Diagnosis:
     found = CONVOLVING if convolutions else [kernels("matmul", 0.9)]
     switches = TorchSettings(cudnn_benchmark=tuned, convolution_shapes=shapes)
@@ -106,7 +112,7 @@ def _sync_facts(idle_s: float = 0.006, file: str = "train.py") -> DeviceFacts:
 
 
 SCALER = "torch/amp/grad_scaler.py"
-ENDING = DeviceStepBreakdown(400, 0.02, 0.0195, sync_s=0.0003, host_s=0.008)
+ENDING = DeviceWindow(400, 0.02, 0.0195, sync_s=0.0003, host_s=0.008)
 
 
 def sync_points() -> tuple[Case, ...]:

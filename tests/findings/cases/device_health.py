@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.model.derived import DeviceStepBreakdown, DriverView
+from bottleneck_doctor.model.derived import DriverView
+from bottleneck_doctor.model.device import DeviceWindow
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from tests.findings.builders import COPYING, SATURATED, Case, abstains, accelerator_run, fires, silent
 
@@ -34,7 +35,7 @@ GIB = 2.0**30  # bytes, for the cases
 
 
 def _shared_case(
-    beat: DeviceStepBreakdown | None, ours: float | None, processes: float | None, held: float = 0.0
+    beat: DeviceWindow | None, ours: float | None, processes: float | None, held: float = 0.0
 ) -> Diagnosis:
     driver = DriverView(100, 0.99, foreign_processes=processes, foreign_bytes=held, memory_bytes=80 * GIB,
                         our_share=ours)  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.derived import DeviceStepBreakdown, DeviceView, DriverView
-from bottleneck_doctor.model.device import Allocator, DeviceCopy, DeviceFacts, DeviceSync
+from bottleneck_doctor.model.derived import DeviceView, DriverView
+from bottleneck_doctor.model.device import Allocator, DeviceCopy, DeviceFacts, DeviceSync, DeviceWindow
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis
 from bottleneck_doctor.model.fetches import Payload
 from bottleneck_doctor.model.loops import Loader
@@ -28,7 +28,7 @@ def _copies(dtype: str = "float32", engine_s: float = 0.009, aside: bool = False
     return DeviceFacts(copies=[copy])
 
 
-FLOODED = DeviceStepBreakdown(400, 0.02, 0.004, transfer_s=0.016, host_s=0.003)
+FLOODED = DeviceWindow(400, 0.02, 0.004, transfer_s=0.016, host_s=0.003)
 
 
 def transfer_not_overlapped() -> tuple[Case, ...]:
@@ -49,9 +49,7 @@ def _copy(pinned: bool = False, blocking: bool = True, host_s: float = 0.009) ->
 
 
 MADE = [DeviceCopy(4e7, 2.0, 0.009, 0.006, False, True, "float32", "train.py", 31, made=True)]
-EMPTIED = DeviceStepBreakdown(
-    400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009
-)  # idle after each copy
+EMPTIED = DeviceWindow(400, 0.02, 0.011, sync_s=0.005, transfer_s=0.004, host_s=0.009)  # idle after each copy
 READS = [DeviceSync("item", 1.0, 0.01, 0.0, "train.py", 40)]
 PLAIN = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000)
 
@@ -80,7 +78,7 @@ SLOW_ROWS = BatchCost(0.035, 0.003)  # that two workers pick for 256 samples, on
 
 
 def _case(
-    beat: DeviceStepBreakdown | None, work: BatchCost, loader: Loader = ROWS, batch_bytes: float = 8e5
+    beat: DeviceWindow | None, work: BatchCost, loader: Loader = ROWS, batch_bytes: float = 8e5
 ) -> Diagnosis:
     facts = DeviceFacts(memory_bytes=24 * GIB, allocator=Allocator(400, peak_bytes=4 * GIB))
     base = accelerator_run(beat, facts, loader=loader, work=work)

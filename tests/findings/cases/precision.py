@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from bottleneck_doctor.findings.precision import PLAIN
 from bottleneck_doctor.model.computing import Computing, Optimizer, ScriptSettings
-from bottleneck_doctor.model.derived import DeviceStepBreakdown
-from bottleneck_doctor.model.device import DeviceFacts, Kernels, TorchSettings
+from bottleneck_doctor.model.device import DeviceFacts, DeviceWindow, Kernels, TorchSettings
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operator
 from tests.findings.builders import (
@@ -81,7 +80,7 @@ TENSORS = [replace(one, tensor_core_share=1.0) for one in FLOAT32]
 
 
 def _fp32_case(
-    beat: DeviceStepBreakdown | None, found: list[Kernels] | None, capability: tuple[int, int] = (8, 0)
+    beat: DeviceWindow | None, found: list[Kernels] | None, capability: tuple[int, int] = (8, 0)
 ) -> Diagnosis:
     return accelerator_run(beat, DeviceFacts(capability=capability, kernels=found, switches=TorchSettings()))
 

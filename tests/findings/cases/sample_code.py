@@ -37,7 +37,7 @@ def _code_case(
         Stack(7, "worker", "MainThread", path, *hot),
         Stack(7, "worker", "MainThread", TAKING, seen - hot[0], awake),
     ]
-    workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1", worker=0)]
+    workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1")]
     sources = [
         FunctionSource("/data/train.py", "__getitem__", 30, LOGS),
         FunctionSource("/data/train.py", "smooth", 40, SMOOTH),
@@ -59,7 +59,7 @@ def _flipped(first: str, last: str) -> Diagnosis:
         *sick.profile.sources,
         FunctionSource("/data/train.py", "cells", 40, "def cells(x): unique(x)"),
     ]
-    repeats = [Repeats("1:1", 64, 64, 20, 6144.0)]
+    repeats = [Repeats("1:1", 64, 20, 6144.0)]
     return replace(sick, profile=replace(sick.profile, sources=sources, repeats=repeats))
 
 
@@ -128,7 +128,7 @@ def _repeats_case(
     """Two workers make batches of 32 samples of 6 KB at a cost of ``work``; the loop takes 1 ms."""
     base = steady_run(work, StepCost(0.0, 0.001), workers=2)
     machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
-    repeats = [Repeats("1:1", 64, compared, equal, 6144.0)] if compared else []
+    repeats = [Repeats("1:1", compared, equal, 6144.0)] if compared else []
     return replace(base, profile=replace(base.profile, repeats=repeats, machine=machine))
 
 

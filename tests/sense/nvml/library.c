@@ -4,14 +4,13 @@
  *
  *   init CODE                    nvmlInit fails with CODE
  *   gpu KEY=VALUE ...            a GPU; name and uuid are texts, everything else a number (see READS below)
- *   part KEY=VALUE ...           a MIG slice of the GPU above: uuid, name, slices, instance, used, total
+ *   part KEY=VALUE ...           a MIG slice of the GPU above: uuid, name, instance, used, total
  *   process KEY=VALUE ...        a process on the GPU (or slice) above: pid, memory, sm
  *   fail CALL CODE [AFTER [GPU]] CALL, or * for each that takes a GPU, fails from its AFTER-th time on
  *   slow CALL MILLISECONDS       CALL takes that long
  *
- * A GPU with wave=MILLISECONDS works half of each wave and rests for the other; it reports the mean over its
- * last sample=MILLISECONDS, as NVML does. At its end it writes how often each call was made to
- * $NVML_SCENARIO.end. -DOLD leaves out what a driver of 2021 lacks.
+ * At its end it writes how often each call was made to $NVML_SCENARIO.end. -DOLD leaves out what a driver of
+ * 2021 lacks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,14 +200,6 @@ int nvmlDeviceGetGpuInstanceId(struct device *part, unsigned *instance) {
     return part->whole ? (*instance = number(part, "instance", 1), OK) : INVALID;
 }
 
-struct attributes { unsigned multiprocessors, unused[5], slices, compute_slices; unsigned long long megabytes; };
-
-int nvmlDeviceGetAttributes_v2(struct device *part, struct attributes *found) {
-    if (!part->whole) return INVALID;
-    *found = (struct attributes){.slices = number(part, "slices", 1)};
-    return enter("nvmlDeviceGetAttributes", part);
-}
-
 /* Numbers of a GPU, by the key that sets them. */
 
 #define READS(call, key, otherwise)                                                      \
@@ -223,21 +214,14 @@ READS(nvmlDeviceGetCurrPcieLinkGeneration, "gen", 5)
 READS(nvmlDeviceGetMaxPcieLinkGeneration, "gen_max", 5)
 READS(nvmlDeviceGetCurrPcieLinkWidth, "width", 16)
 READS(nvmlDeviceGetMaxPcieLinkWidth, "width_max", 16)
-READS(nvmlDeviceGetPcieReplayCounter, "replays", 0)
 
-#define CHOOSES(call, none, one)                                                         \
+#define READS_CLOCK(call, key, otherwise)                                                \
     int call(struct device *device, unsigned which, unsigned *value) {                   \
         int code = enter(#call, device);                                                 \
-        return code ? code : (*value = (unsigned)(which == 1 ? one : none), OK);         \
+        return code ? code : which != 1 ? NOT_SUPPORTED : (*value = (unsigned)number(device, key, otherwise), OK); \
     }
-CHOOSES(nvmlDeviceGetClockInfo, number(device, "memory_clock", 2600), number(device, "sm_clock", 1900))
-CHOOSES(nvmlDeviceGetMaxClockInfo, number(device, "memory_clock_max", 2619), number(device, "sm_clock_max", 1980))
-CHOOSES(nvmlDeviceGetTemperature, number(device, "temperature", 60), 0)
-
-int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor) {
-    *major = 9, *minor = 0;
-    return enter("nvmlDeviceGetCudaComputeCapability", device);
-}
+READS_CLOCK(nvmlDeviceGetClockInfo, "sm_clock", 1900)
+READS_CLOCK(nvmlDeviceGetMaxClockInfo, "sm_clock_max", 1980)
 
 int nvmlDeviceGetMemoryInfo(struct device *device, unsigned long long total_free_used[3]) {
     double total = number(device, "total", 80e9), used = number(device, "used", 20e9);
@@ -245,18 +229,10 @@ int nvmlDeviceGetMemoryInfo(struct device *device, unsigned long long total_free
     return enter("nvmlDeviceGetMemoryInfo", device);
 }
 
-static double busy_percent(const struct device *device) {
-    double wave = number(device, "wave", 0), sample = number(device, "sample", 167), worked = 0;
-    if (!wave) return number(device, "busy", 50);
-    for (double at = now_ms() - sample, end = at + sample; at < end; at++)
-        worked += (long long)(2 * at / wave) % 2;
-    return 100 * worked / sample;
-}
-
 int nvmlDeviceGetUtilizationRates(struct device *device, unsigned gpu_memory[2]) {
     int code = enter("nvmlDeviceGetUtilizationRates", device);
     if (code || device->parts) return code ? code : NOT_SUPPORTED;
-    gpu_memory[0] = busy_percent(device), gpu_memory[1] = number(device, "memory_busy", 10);
+    gpu_memory[0] = number(device, "busy", 50), gpu_memory[1] = 10;
     return OK;
 }
 
@@ -346,14 +322,13 @@ int nvmlGpmMigSampleGet(struct device *device, unsigned instance, struct sample 
 }
 
 int nvmlGpmMetricsGet(struct metrics *wanted) {
-    static const char *const key[] = {[2] = "sm", [5] = "tensor", [10] = "dram"};
     int code = enter("nvmlGpmMetricsGet", wanted->first->of);
     if (code || wanted->version != 1 || wanted->first->of != wanted->last->of) return code ? code : INVALID;
     for (struct metric *one = wanted->metric; one < wanted->metric + wanted->count; one++) {
-        int known = one->id < sizeof key / sizeof *key && key[one->id];
+        int known = one->id == 2; /* multiprocessors with work */
         int apart = wanted->last->at_ms - wanted->first->at_ms >= 100; /* NVML asks for 100 ms */
         one->code = known && apart ? OK : NOT_SUPPORTED;
-        one->value = known ? number(wanted->last->of, key[one->id], 0.0 / 0.0) : 0;
+        one->value = known ? number(wanted->last->of, "sm", 0.0 / 0.0) : 0;
     }
     return OK;
 }

@@ -10,7 +10,7 @@ from bottleneck_doctor.sense.gpus import MOST_FAILURES
 from bottleneck_doctor.sense.schedule import MOST_CORE_SHARE, PERIOD_NS
 from tests.sense.nvml.conftest import ONE, Ask
 
-THROTTLED = "busy=99 sm_clock=990 temperature=92 reasons=68 power=250000 limit=250000 default_limit=700000"
+THROTTLED = "busy=99 sm_clock=990 reasons=68 power=250000 limit=250000 default_limit=700000"
 NARROW = "gen=3 gen_max=5 width=8 width_max=16"
 TWO = ("gpu name=H100 uuid=GPU-aa busy=80 total=80e9", "gpu name=T4 uuid=GPU-bb busy=5 total=16e9")
 
@@ -79,11 +79,7 @@ def test_two_unlike_gpus_are_numbered_as_asked(ask: Ask) -> None:
     ],
 )
 def test_the_variable_is_read_as_cuda_reads_it(ask: Ask, wanted: str, uuids: list[str]) -> None:
-    lines = (
-        "gpu name=H100 uuid=GPU-aa1",
-        "gpu name=H100 uuid=GPU-bb1",
-        "part name=H100 uuid=MIG-b1 slices=3",
-    )
+    lines = "gpu name=H100 uuid=GPU-aa1", "gpu name=H100 uuid=GPU-bb1", "part name=H100 uuid=MIG-b1"
     found = ask("gpus", *lines, "gpu name=H100 uuid=GPU-cc1", environment={"CUDA_VISIBLE_DEVICES": wanted})
     assert [
         value for name, value in found.static.items() if name.endswith("_uuid") and "whole" not in name
@@ -196,10 +192,10 @@ def test_env_names_the_gpus_or_why_there_are_none(ask: Ask) -> None:
 
 
 CUT = (
-    "gpu name=A100 uuid=GPU-aa used=30e9 gpm=1 fan=1",
-    "part name=A100-3g uuid=MIG-one slices=3 instance=1 used=1e9 total=20e9 sm=10",
+    "gpu name=A100 uuid=GPU-aa used=30e9 gpm=1",
+    "part name=A100-3g uuid=MIG-one instance=1 used=1e9 total=20e9 sm=10",
     "process pid=1000 memory=1e9",
-    "part name=A100-4g uuid=MIG-two slices=4 instance=2 used=2e9 total=40e9 sm=20",
+    "part name=A100-4g uuid=MIG-two instance=2 used=2e9 total=40e9 sm=20",
     "process pid=2000 memory=2e9",
 )
 
