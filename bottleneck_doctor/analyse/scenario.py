@@ -50,9 +50,13 @@ def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario
     batches are many tensors, or many bytes through a pipe."""
     if base.workers == 0:
         return base
-    if bulky:
-        base = _moved(base, measured)
-    return _woken(_sped(_turned(base, own), measured), measured)
+    base = _turned(_moved(base, measured) if bulky else base, own)
+    if base.threads > 1.0 and step_seconds(base) > measured:  # threads that spin, as in ``_turned``
+        turned = base
+        base = _slowed(_scaled(base, PART), measured, lambda left: _scaled(turned, left), PART, 1.0)
+    # What the replay lacks is waiting for a busy core at each wake-up.
+    waking = base.transport.waking
+    return _slowed(base, measured, lambda value: _with_transport(base, waking=value), waking, SLICES * waking)
 
 
 def _moved(base: Scenario, measured: float) -> Scenario:
@@ -75,14 +79,6 @@ def _transferred(base: Scenario, measured: float) -> Scenario:
     return _slowed(base, measured, lambda value: _with_transport(base, transfer=value), 0.0, measured)
 
 
-def _woken(base: Scenario, measured: float) -> Scenario:
-    """Attributes what the replay lacks to waiting for a busy core at each wake-up."""
-    most = SLICES * base.transport.waking
-    return _slowed(
-        base, measured, lambda value: _with_transport(base, waking=value), base.transport.waking, most
-    )
-
-
 def _turned(base: Scenario, own: float) -> Scenario:
     """Scales the turns' computing so that their replay gives the measured time: threads of a loop that shares
     cores with workers spin for each other, which the replay adds."""
@@ -90,13 +86,6 @@ def _turned(base: Scenario, own: float) -> Scenario:
     if base.threads <= 1.0 or cost_seconds(base) <= longest:
         return base
     return _scaled(base, _halved(PART, 1.0, lambda left: cost_seconds(_scaled(base, left)) > longest))
-
-
-def _sped(base: Scenario, measured: float) -> Scenario:
-    """The same where the replayed step is longer than the measured one."""
-    if base.threads <= 1.0 or step_seconds(base) <= measured:
-        return base
-    return _slowed(_scaled(base, PART), measured, lambda value: _scaled(base, value), PART, 1.0)
 
 
 def _scaled(base: Scenario, left: float) -> Scenario:

@@ -24,7 +24,6 @@ STARTING, SAVING = "input.worker_startup", "host.checkpoint"
 THREADS = "model.threads"  # set for the process: evaluation computes with the same
 COMPUTING = ("model.", "device.", "host.launch")  # causes of an evaluation's steps that are its computation
 TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving checkpoints"}
-TAKES = "evaluation takes more of the run than anything that could be saved in training"
 
 
 def evaluations_of(profile: Profile, loop: Loop | None) -> list[Loop]:
@@ -121,7 +120,7 @@ def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
         bound = own.bound if own.bound != "balanced" else main.verdict.bound
         bound = bound if bound != "inconclusive" else _most(main)
         return replace(own, bound=bound, cause=CAUSE, summary=SENTENCES[CAUSE])
-    return replace(own, summary=f"{TAKES}; in its own loop {SENTENCES[own.cause]}")
+    return replace(own, summary=f"{SENTENCES[CAUSE]}; in its own loop {SENTENCES[own.cause]}")
 
 
 def _most(diagnosis: Diagnosis) -> str:

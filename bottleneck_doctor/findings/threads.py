@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
-from ..analyse.causes import helper_threads, too_many_feeders, without_feeders
+from ..analyse.causes import gain, helper_threads, too_many_feeders, without_feeders
 from ..analyse.host import pool_cpu
-from ..analyse.predict import WORTH, best_setting, doubled
+from ..analyse.predict import WORTH, best_setting
+from ..analyse.scenario import held_share
 from ..analyse.shares import MOST, NOTICED, PART
-from ..analyse.steps import seconds_in
 from ..analyse.threads import judge_threads
 from ..analyse.verdict import CROWDED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
@@ -39,7 +39,7 @@ SET_THREADS = Proposal(
 @finding("model.threads", SET_THREADS, needs=(cpu_loop,))
 def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when another number of threads would likely be faster."""
-    scenario, held = given(diagnosis.scenario), held_share(diagnosis)
+    scenario, held = given(diagnosis.scenario), held_share(diagnosis.steps)
     judged = judge_threads(diagnosis.profile, diagnosis.loop, scenario, diagnosis.host, held)
     if judged.count is None:
         return "how many threads torch computes with"
@@ -65,14 +65,6 @@ def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
         treatments=threads_set_to(count),
     )
     return Finding("cpu-threads-misset", "model.threads", evidence, [proposal])
-
-
-def held_share(diagnosis: Diagnosis) -> float:
-    """Share of the steady window in which the loop, outside of ``next``, was ready and had no core."""
-    steps = diagnosis.steps
-    walls = seconds_in(steps)
-    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
-    return held / walls if walls > 0 else 0.0
 
 
 # host-cpu-saturated
@@ -114,7 +106,8 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
     loader, scenario, host = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.host
     if not loader.num_workers or not waits(diagnosis) or crowded(diagnosis):
         return None
-    more = doubled(scenario)
+    twice = 2 * scenario.workers  # the usual advice
+    more = gain(scenario, Change(workers=twice))
     if more >= WORTH:
         return None
     if host.job_cores is None:
@@ -131,9 +124,8 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
     evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
-    twice, stay = 2 * scenario.workers, loader_call(loader, num_workers=loader.num_workers)
-    cores = 2 * scenario.cores  # with the number of workers that suits them
-    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
+    stay, cores = loader_call(loader, num_workers=loader.num_workers), 2 * scenario.cores
+    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)  # that suit these
     command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"
     proposals = [
         priced(CHEAPER.at(place_of(diagnosis)), scenario, *each(cpu=PARTLY)),
