@@ -13,7 +13,7 @@ from ..model.report import Overhead, Quality
 from ..model.run import Gap
 from .attribution import attribute
 from .between_epochs import epoch_ends
-from .device import find_gaps, is_accelerated, look_aside, view_device
+from .device import find_gaps, is_accelerated, view_device
 from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NO_FEEDERS, find_feeders
 from .inputs import (
@@ -90,7 +90,7 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
         split = with_feeders(split_waits(profile, loop, begin, end), min(1.0, feeders.cores), processes)
         read = rate(profile.series, "job_read_bytes", begin, end) or 0.0
         works, inputs = own_works(steps, split, read), own_inputs(steps, split, read)
-    device = view_device(profile, begin, end, loop, look_aside(steps))
+    device = view_device(profile, begin, end, loop, steps)
     host = measure_host(profile, begin, end, device)
     scenario = (
         build_scenario(profile, loop, loader, steps, works, inputs, host, device, feeders) if steps else None
