@@ -185,19 +185,19 @@ def build_scenario(
             delay=DELAY_S,
         ),
         epoch=_epoch(loop, inputs, workers, epoch_draws_s(making, loop)),
-        shares=CostShares(stored=stored, exchanging=exchanging),
+        shares=CostShares(
+            stored=stored,
+            exchanging=exchanging,
+            asleep=0.0 if host.accelerated else asleep_share(profile, loop),
+            resting=0.0 if host.accelerated else resting_share(profile, loop),
+        ),
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
         feeders=FeederLoad(feeders.count, sending=feeders.sending),
+        ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
+        undivided=device is not None and device.clock is not None and device.beat is None,
     )
-    if device is not None:
-        ahead = runs_ahead(device, fmean([step.wait for step in steps]))
-        base = replace(base, ahead=ahead, undivided=device.clock is not None and device.beat is None)
-    base = held_by_lock(profile, loop, base)
-    if not host.accelerated:  # what the loop sleeps for other threads of the model, and in lines of its own
-        asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
-        base = replace(base, shares=replace(base.shares, asleep=asleep, resting=resting))
     bulky = payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
-    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), bulky)
+    base = fitted(held_by_lock(profile, loop, base), step_s, step_s - mean_in(steps, "wait"), bulky)
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
     if not feeders.count:
         return base

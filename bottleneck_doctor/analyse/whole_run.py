@@ -165,7 +165,7 @@ def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
 def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
     """Seconds by name, in the order of time."""
     profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
-    started = min(run_s, _started_s(profile, life.pid))
+    started = min(run_s, next((one.started_s for one in profile.processes if one.pid == life.pid), 0.0))
     alone = profile.run.pid == life.pid  # no launcher goes on after it
     warmup = min(life.training_s, _warmup_s(diagnosis))
     exit_s = min(run_s, life.exit_s) if life.exit_s is not None else None
@@ -197,10 +197,6 @@ def life_of(profile: Profile, loop: Loop | None) -> Elapsed | None:
         return None
     moved = attribute(profile, loop).evaluated.share * life.training_s
     return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
-
-
-def _started_s(profile: Profile, pid: int) -> float:
-    return next((one.started_s for one in profile.processes if one.pid == pid), 0.0)
 
 
 def _warmup_s(diagnosis: Diagnosis) -> float:
