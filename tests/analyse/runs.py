@@ -158,12 +158,10 @@ def _series(end: float, cores: float, foreign: float) -> Series:
     )
 
 
-def own_loop(count: int, body: LoopBody | None = None, pid: int = 1, **each: float | None) -> Loop:
+def own_loop(count: int, body: LoopBody | None = None, **each: float | None) -> Loop:
     """A loop of a process without a loader: rows of one step, with these values in each of them."""
     table = StepTable(**{item.name: [each.get(item.name, 0.0)] * count for item in fields(StepTable)})  # type: ignore[arg-type]
     wall_s = each.get("wall_s") or 0.0
     table.steps[:], table.set_aside[:] = [1] * count, [""] * count
     table.t[:] = [3 + wall_s * (place + 1) for place in range(count)]
-    return Loop(
-        "", pid, 0, "train", count, sum(table.wall_s), 0.0, Epochs(), table, backwards=count, body=body
-    )
+    return Loop("", 1, 0, "train", count, sum(table.wall_s), 0.0, Epochs(), table, backwards=count, body=body)

@@ -109,22 +109,6 @@ def test_the_others_wait_for_a_slow_rank_and_it_does_not() -> None:
     assert balance.shares(1) == pytest.approx((0.004 / 0.024, 0.02 / 0.024))
 
 
-@pytest.mark.parametrize(
-    ("own", "exchange", "bound", "cause"),
-    [
-        ((0.01, 0.01), 0.02, "comm", "comm.allreduce"),
-        ((0.01, 0.03), 0.002, "comm", "comm.straggler"),
-        ((0.03, 0.01), 0.002, "comm", "comm.straggler"),
-        ((0.05, 0.05), 0.001, "balanced", "none"),
-    ],
-)
-def test_the_verdict_names_what_ranks_wait_for(
-    own: tuple[float, float], exchange: float, bound: str, cause: str
-) -> None:
-    verdict = diagnose(ranks(*map(even, own), exchange=exchange)).verdict
-    assert (verdict.bound, verdict.cause) == (bound, cause)
-
-
 Files = dict[str, Profile]
 
 

@@ -182,10 +182,8 @@ STEPS = [replace(STEP, t=0.03 * number) for number in range(60)]
 CROWDED = HostLoad(cores=2.0, cores_online=2, job_cores=0.5, foreign_cores=1.5)
 
 
-def left(
-    host: HostLoad, workers: int = 0, inputs: Inputs | None = None, steps: list[Step] | None = None
-) -> float:
-    found = uncontended(STEPS if steps is None else steps, inputs or Inputs(), workers, host)
+def left(host: HostLoad, workers: int = 0, inputs: Inputs | None = None) -> float:
+    found = uncontended(STEPS, inputs or Inputs(), workers, host)
     assert found is not None
     assert found.value is not None
     return found.value

@@ -142,9 +142,9 @@ def accelerator_run(
     return replace(base, profile=profile, host=host, device=view, verdict=verdict, causes=causes)
 
 
-def kernels(kind: str, share: float, precision: str = "", median_s: float = 1e-4) -> Kernels:
+def kernels(kind: str, share: float, precision: str = "") -> Kernels:
     """Simulated kernels that take this share of a step of 20 ms."""
-    return Kernels(kind, share * 0.02, 100.0, median_s, precision)
+    return Kernels(kind, share * 0.02, 100.0, 1e-4, precision)
 
 
 # Simulated steps, in seconds: what the device's clock would say of each.
@@ -155,11 +155,9 @@ SYNCING = DeviceStepBreakdown(400, 0.02, 0.013, launch_s=0.001, sync_s=0.006, ho
 COPYING = DeviceStepBreakdown(400, 0.02, 0.011, transfer_s=0.009, host_s=0.006)
 
 
-def cpu_run(
-    cost: StepCost, computing: Computing, table: list[Operator] | None = None, work: BatchCost | None = None
-) -> Diagnosis:
+def cpu_run(cost: StepCost, computing: Computing, table: list[Operator] | None = None) -> Diagnosis:
     """A run of process 1 whose loop takes ``cost``, with these facts about how it computes."""
-    sick = steady_run(work or BatchCost(2e-4), cost)
+    sick = steady_run(BatchCost(2e-4), cost)
     return replace(sick, profile=replace(sick.profile, computing=computing, operators=table or []))
 
 
