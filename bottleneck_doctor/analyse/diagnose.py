@@ -34,7 +34,7 @@ from .loop_without_loader import judge_gap, with_waits
 from .memory import with_freed
 from .metrics import measure
 from .replay import step_seconds
-from .scenario import build_scenario, held_share
+from .scenario import build_scenario
 from .steady import SteadyWindow, choose_loop, find_window, loader_of, split_at_window, steps_of, tell_apart
 from .steps import budget_of, mean_in, seconds_in, share_in, span_of, steps_in
 from .threads import judge_threads, torch_threads
@@ -97,7 +97,7 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
     )
     step_s = mean_in(steps)
     error = _model_error(scenario, step_s)
-    held = held_share(steps)
+    held = share_in(steps, "held")
     blind = loader is None or (workers > 0 and not works)  # workers that are older than the hooks, too
     trust = Trust(steps_in(steps), seconds_in(steps), error,
                   inputs.blocked_samples, held * _workers_part(profile, loop, scenario),

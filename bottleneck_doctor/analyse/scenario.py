@@ -36,7 +36,7 @@ from .reads import judge_reads
 from .replay import cost_seconds, step_seconds
 from .shares import PART
 from .step_costs import LoopFacts, costs_of
-from .steps import mean_in, seconds_in, span_of, steps_in
+from .steps import mean_in, seconds_in, share_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
@@ -201,7 +201,7 @@ def build_scenario(
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
     if not feeders.count:
         return base
-    taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
+    taken = share_in(steps, "held") * feeders.cores / (feeders.cores + strangers(host))
     load = replace(base.feeders, seconds=step_s * feeders.cores / feeders.count)
     return replace(base, feeders=load, crowded=base.crowded + taken * step_s)
 
@@ -219,13 +219,6 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
-
-
-def held_share(steps: list[Step]) -> float:
-    """Share of the steps' time in which the loop, outside of ``next``, was ready and had no core."""
-    walls = seconds_in(steps)
-    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
-    return held / walls if walls > 0 else 0.0
 
 
 def _copied(profile: Profile, loop: Loop | None) -> float:

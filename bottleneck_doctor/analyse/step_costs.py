@@ -47,8 +47,7 @@ def cost_of(step: Step, known: LoopFacts) -> StepCost:
 
     With an accelerator the thread's CPU clock is not used, since waiting for a device spins.
     """
-    queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
-    collect = step.collect
+    queue, collect = step.held, step.collect
     if step.cpu is not None and step.cpu > 0:  # it never sleeps: it waits for a core like the rest of the CPU
         collect = max(collect - queue, collect * step.cpu / (step.cpu + queue))
     queue = max(0.0, queue - (step.collect - collect))

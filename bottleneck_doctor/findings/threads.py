@@ -8,7 +8,6 @@ from math import sqrt
 from ..analyse.causes import gain, helper_threads, too_many_feeders, without_feeders
 from ..analyse.host import pool_cpu
 from ..analyse.predict import WORTH, best_setting
-from ..analyse.scenario import held_share
 from ..analyse.shares import MOST, NOTICED, PART
 from ..analyse.threads import judge_threads
 from ..analyse.verdict import CROWDED
@@ -17,7 +16,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import PROFILER, threads_set_to
 from .parts.entry import cpu_loop, dataloader_loop, finding, given
-from .parts.facts import place_of
+from .parts.facts import place_of, step_share
 from .parts.lines import crowd_evidence, crowded, hottest_place, line_evidence
 from .parts.loader_remedies import loader_with
 from .parts.pricing import PARTLY, each, priced, spread
@@ -39,7 +38,7 @@ SET_THREADS = Proposal(
 @finding("model.threads", SET_THREADS, needs=(cpu_loop,))
 def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when another number of threads would likely be faster."""
-    scenario, held = given(diagnosis.scenario), held_share(diagnosis.steps)
+    scenario, held = given(diagnosis.scenario), step_share(diagnosis, "held")
     judged = judge_threads(diagnosis.profile, diagnosis.loop, scenario, diagnosis.host, held)
     if judged.count is None:
         return "how many threads torch computes with"

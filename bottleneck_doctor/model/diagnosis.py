@@ -46,6 +46,11 @@ class Step:
     faults: float | None = None
     freed: float = 0.0
 
+    @property
+    def held(self) -> float:
+        """Seconds for which the loop, outside of ``next``, was ready and had no core."""
+        return max(0.0, (self.queue or 0.0) - self.wait_queue)
+
 
 @dataclass(frozen=True)
 class BatchCost:
