@@ -250,7 +250,6 @@ def _step(table: StepTable, place: int) -> Step:
         queue=known(table.runq_s),
         process_cpu=known(table.process_cpu_s),
         wait_cpu=known(table.wait_cpu_s),
-        ready=table.ready[place],
         wait_queue=known(table.wait_runq_s) or 0.0,
         system=known(table.system_s),
         faults=known(table.minor_faults),

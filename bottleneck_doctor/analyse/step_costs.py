@@ -100,7 +100,7 @@ def spaced(steps: list[Step]) -> list[Step]:
 def _average(group: list[tuple[int, Step]]) -> Step:
     """The mean of steps, each with its weight."""
     means: dict[str, Any] = {}
-    for name in (one.name for one in fields(Step) if one.name not in ("t", "steps", "ready")):
+    for name in (one.name for one in fields(Step) if one.name not in ("t", "steps")):
         known = [(weight, value) for weight, step in group if (value := getattr(step, name)) is not None]
         whole = sum(weight for weight, _ in known)
         means[name] = sum(weight * value for weight, value in known) / whole if whole > 0 else None

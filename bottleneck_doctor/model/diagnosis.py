@@ -39,7 +39,6 @@ class Step:
     queue: float | None
     process_cpu: float | None
     wait_cpu: float | None
-    ready: int | None
     wait_queue: float = 0.0
     exchange: float = 0.0
     system: float | None = None

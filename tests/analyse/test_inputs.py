@@ -54,9 +54,7 @@ PAIR, MANY = Payload("1:1", 9, 2.0, serialise_cpu_s=3e-4), Payload("1:1", 9, 200
 
 
 def test_with_workers_the_loop_and_the_pickling_thread_were_measured() -> None:
-    steps = [
-        Step(0.0, 1, 0.01, *[0.0] * 8, None, None, None, seconds, None) for seconds in (1e-3, 2e-3, 9e-3)
-    ]
+    steps = [Step(0.0, 1, 0.01, *[0.0] * 8, None, None, None, seconds) for seconds in (1e-3, 2e-3, 9e-3)]
     served = 2 * HANDED_OUT_S
     assert moving_of(PAIR, steps, 2, HANDED_S * 2) == pytest.approx((2e-3, 3e-4 + served, served))
     assert moving_of(MANY, steps, 1, None) == (2e-3, 0.0, 0.0), "nothing was pickled: a thread made it"

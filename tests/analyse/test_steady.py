@@ -25,7 +25,7 @@ MS = 1e-3
 def steps_of(walls: list[float]) -> list[Step]:
     """Steps of these wall times."""
     ends = accumulate(walls)
-    return [Step(t, 1, wall, *[0.0] * 7, wall, *[None] * 5) for t, wall in zip(ends, walls, strict=True)]
+    return [Step(t, 1, wall, *[0.0] * 7, wall, *[None] * 4) for t, wall in zip(ends, walls, strict=True)]
 
 
 def at_first(row: int) -> Callable[[int], bool]:

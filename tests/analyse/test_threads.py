@@ -176,7 +176,7 @@ def test_by_the_hottest_line(text: str, below: list[str], threads: float) -> Non
 STEP = Step(
     t=0.0, steps=1, wall=0.030, wait=0.020, backward=0.0, optimizer=0.0, checkpoint=0.0, logging=0.0,
     collect=0.0, copy=0.0, compute=0.010, cpu=0.010, queue=0.012, process_cpu=0.010, wait_cpu=None,
-    ready=None, wait_queue=0.008,
+    wait_queue=0.008,
 )  # fmt: skip
 STEPS = [replace(STEP, t=0.03 * number) for number in range(60)]
 CROWDED = HostLoad(cores=2.0, cores_online=2, job_cores=0.5, foreign_cores=1.5)

@@ -73,7 +73,7 @@ def steady_run(
         t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=cost.checkpoint,
         logging=cost.logging, collect=cost.collect, copy=0.0, compute=cpu + cost.idle,
         exchange=cost.comm + cost.straggler,
-        cpu=cpu, queue=0.0, process_cpu=None, wait_cpu=None, ready=None,
+        cpu=cpu, queue=0.0, process_cpu=None, wait_cpu=None,
     )  # fmt: skip
     photos = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000, location=PLACE)
     source = loader or photos
