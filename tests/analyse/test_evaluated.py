@@ -237,26 +237,14 @@ LIFE_LEDGER = Elapsed(
 )  # fmt: skip
 
 
-def run(life: Elapsed | None = LIFE_LEDGER, pid: int | None = 1, duration_s: float = 9.0) -> Profile:
+def test_each_part_is_named_and_nothing_is_left() -> None:
     """Three seconds of training in a process that began after half a second."""
     base = run_of(cpu=1 * MS, compute=9 * MS, steps=300)
-    return replace(
-        base,
-        run=replace(base.run, duration_s=duration_s, pid=pid),
-        processes=[Process(1, 0, "trainer", 0.5)],
-        elapsed=[life] if life is not None else [],
-    )
-
-
-def parts(profile: Profile) -> dict[str, float]:
-    ledger = ledger_of(diagnose(profile))
+    run, trainer = replace(base.run, duration_s=9.0, pid=1), Process(1, 0, "trainer", 0.5)
+    ledger = ledger_of(diagnose(replace(base, run=run, processes=[trainer], elapsed=[LIFE_LEDGER])))
     assert sum(one.share for one in ledger) == pytest.approx(1.0)
-    assert sum(one.s for one in ledger) == pytest.approx(profile.run.duration_s)
-    return {one.part: one.s for one in ledger}
-
-
-def test_each_part_is_named_and_nothing_is_left() -> None:
-    known = parts(run())
+    assert sum(one.s for one in ledger) == pytest.approx(9.0)
+    known = {one.part: one.s for one in ledger}
     assert list(known)[:3] == ["launching", "start-up and imports", "starting workers"], (
         "in the order of time"
     )

@@ -100,6 +100,11 @@ def test_phases_follow_the_warm_up_and_each_other() -> None:
         table.wall_s[place] *= 4
         table.wait_s[place], table.cpu_s[place] = 0.0, table.wall_s[place]
         table.t[place] = table.t[299] + sum(table.wall_s[300 : place + 1])
+    judged = diagnose(profile)
+    assert [phase.label for phase in judged.phases] == ["earlier", "steady"]
+    assert judged.phases[0].to_step == judged.phases[1].from_step == pytest.approx(300, abs=12)
+    assert judged.verdict.cause == judged.phases[1].verdict.cause
+    assert "this holds for steps" in judged.verdict.summary
     found = marks(profile, "phase")
     assert len(found) == 2
     assert found[0].begin_s == pytest.approx(marks(profile, "warm-up")[0].end_s, abs=0.1)

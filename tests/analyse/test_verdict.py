@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -148,47 +147,6 @@ def test_the_side_with_most_samples_is_named(
 ) -> None:
     verdict = diagnose(profile).verdict
     assert (verdict.bound, verdict.cause, verdict.confidence) == (bound, cause, confidence), verdict
-
-
-READING = {"storage": 20 * MS, "cpu": 1 * MS, "compute": 4 * MS}
-DECODING = {"cpu": 8 * MS, "compute": 2 * MS}
-
-
-def after_another(*parts: tuple[dict[str, Any], int]) -> Profile:
-    """One run that goes through several ways of being, each for so many steps."""
-    runs = [run_of(steps=steps, epochs=1, **traits) for traits, steps in parts]
-    whole, t = runs[0], 3.0
-    for run in runs:
-        moved, fetched = run.loops[0].table, run.fetches[0]
-        moved.t[:] = [t + wall for wall in _sums(moved.wall_s)]
-        fetched.t[:] = [end - wall for end, wall in zip(moved.t, moved.wall_s, strict=True)]
-        begin, t = t, moved.t[-1]
-        run.blocked[0].t[:] = [begin + 0.6, t]
-        if run is not whole:
-            for mine, its in ((whole.loops[0].table, moved), (whole.blocked[0], run.blocked[0])):
-                _extend(mine, its)
-            _extend(whole.fetches[0], fetched)
-    return whole
-
-
-def _sums(walls: list[float]) -> list[float]:
-    return [sum(walls[: place + 1]) for place in range(len(walls))]
-
-
-def _extend(mine: object, its: object) -> None:
-    for name, column in vars(mine).items():
-        if isinstance(column, list):
-            column.extend(getattr(its, name))
-
-
-def test_a_change_in_mid_run_gives_two_phases_and_the_last_is_the_verdict() -> None:
-    diagnosis = diagnose(after_another((DECODING, 300), (READING, 300)))
-    assert [phase.label for phase in diagnosis.phases] == ["earlier", "steady"]
-    assert [phase.verdict.cause for phase in diagnosis.phases] == ["input.preprocess", "input.storage"]
-    assert diagnosis.phases[0].to_step == diagnosis.phases[1].from_step == pytest.approx(300, abs=12)
-    assert diagnosis.verdict.bound == "io"
-    assert "this holds for steps" in diagnosis.verdict.summary
-    assert diagnosis.quality.steady_steps == pytest.approx(300, abs=12)
 
 
 def test_the_loader_is_the_one_that_trains() -> None:
