@@ -53,8 +53,6 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, steady: list[Step])
         inside_s=inside_s,
         blocked_s=blocked_s,
         caught_up=sum(table.caught_up[row] for row in rows) / judged if judged else None,
-        backward_s=mean(table.backward_s),
-        optimizer_s=mean(table.optimizer_s),
         heard=any(table.heard[row] for row in rows),
     )
 
