@@ -237,11 +237,11 @@ def per_sample_indexing(diagnosis: Diagnosis) -> Finding | str | None:
         *wait_evidence(diagnosis),
     ]
     workers = loader.num_workers if sampled.workers is None else sampled.workers
+    index = SAMPLER.format(loader.batch_size, workers)
     proposals = [
         _applied(GATHER.at(loader.location, _gather(loader, gathered)), loader, gathered, "getitems"),
-        _applied(INDEX.at(loader.location, SAMPLER.format(loader.batch_size, workers)), loader, sampled,
-                 "sampler"),
-    ]  # fmt: skip
+        _applied(INDEX.at(loader.location, index), loader, sampled, "sampler"),
+    ]
     return Finding("per-sample-indexing", "input.indexing", evidence, proposals, loader.location)
 
 

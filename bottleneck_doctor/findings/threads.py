@@ -123,8 +123,9 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
     evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
-    stay, cores = loader_call(loader, num_workers=loader.num_workers), 2 * scenario.cores
-    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)  # that suit these
+    stay = loader_call(loader, num_workers=loader.num_workers)
+    cores = 2 * scenario.cores  # with the number of workers that suits them
+    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
     command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"
     proposals = [
         priced(CHEAPER.at(place_of(diagnosis)), scenario, *each(cpu=PARTLY)),
