@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 
@@ -24,31 +25,20 @@ EXCHANGE_S = 0.004
 STEPS = 120
 
 
-def ranks(*own_s: list[float], exchange: float = EXCHANGE_S, every: int = 1, wait: float = 0.0) -> Profile:
+def ranks(*own_s: list[float]) -> Profile:
     """Ranks whose own times per step are given; each step ends when the last of them is through. Their clocks
-    begin at different instants. ``every`` = steps to a row; ``wait`` = the last rank's data wait."""
-    base = run_of(compute=0.001, steps=STEPS)
-    steps = [max(times) + exchange for times in zip(*own_s, strict=True)]
+    begin at different instants."""
+    base = run_of(steps=STEPS)
+    walls = [max(times) + EXCHANGE_S for times in zip(*own_s, strict=True)]
     loops, processes = [], []
-    for rank, mine in enumerate(own_s):
-        rows = range(0, len(mine), every)
-        walls = [sum(steps[place : place + every]) for place in rows]
-        own = [sum(mine[place : place + every]) for place in rows]
-        data = [wait * every if rank == len(own_s) - 1 else 0.0 for _ in rows]
-        count = len(walls)
-        table = replace(
-            base.loops[0].table,
-            t=[100.0 * rank + sum(walls[: place + 1]) for place in range(count)], steps=[every] * count,
-            epoch=[0] * count, wall_s=walls, wait_s=data, cpu_s=[0.0] * count, wait_cpu_s=[0.0] * count,
-            process_cpu_s=[0.0] * count, runq_s=[0.0] * count, wait_runq_s=[0.0] * count,
-            backward_s=[0.0] * count, optimizer_s=[0.0] * count, checkpoint_s=[0.0] * count,
-            logging_s=[0.0] * count, collect_s=[0.0] * count, copy_s=[0.0] * count, ready=[None] * count,
-            set_aside=[""] * count,
-            exchange_s=[wall - busy for wall, busy in zip(walls, own, strict=True)],
-        )  # fmt: skip
-        pid = rank + 1
-        loops.append(replace(base.loops[0], pid=pid, table=table, wall_s=sum(walls), wait_s=sum(data)))
-        processes.append(Process(pid, 0, "trainer", 0.0, rank=rank, world_size=len(own_s), torch_threads=1))
+    for rank, own in enumerate(own_s):
+        slept = [wall - busy for wall, busy in zip(walls, own, strict=True)]
+        t = [100.0 * rank + end for end in accumulate(walls)]
+        table = replace(base.loops[0].table, t=t, epoch=[0] * STEPS, wall_s=list(walls), exchange_s=slept)
+        loops.append(replace(base.loops[0], pid=rank + 1, table=table, wall_s=sum(walls), wait_s=0.0))
+        processes.append(
+            Process(rank + 1, 0, "trainer", 0.0, rank=rank, world_size=len(own_s), torch_threads=1)
+        )
     return replace(base, loops=loops, processes=processes)
 
 
