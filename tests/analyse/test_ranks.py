@@ -16,6 +16,7 @@ from bottleneck_doctor.analyse.steady import choose_loop
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.errors import BadProfile, UsageError
+from bottleneck_doctor.model.loops import StepTable
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.devices import device_run
@@ -120,19 +121,18 @@ def apart(profile: Profile, hosts: str) -> Files:
     }
 
 
-def spent(profile: Profile, rank: int, column: str, seconds: float) -> Profile:
-    """What a rank spends so in each step."""
-    loops = list(profile.loops)
-    table = loops[rank].table
-    loops[rank] = replace(loops[rank], table=replace(table, **{column: [seconds] * len(table.t)}))
-    return replace(profile, loops=loops)
-
-
 def merged(files: Files) -> Profile:
     return merge(list(files), files.__getitem__)
 
 
 ONE_LATE = ranks(*(noisy(0.035 if rank == 3 else 0.02, rank) for rank in range(4)))
+
+
+def spent_in(column: str) -> Profile:
+    """The late rank spends 14 ms of each step so."""
+    *others, late = ONE_LATE.loops
+    table: StepTable = replace(late.table, **{column: [0.014] * STEPS})
+    return replace(ONE_LATE, loops=[*others, replace(late, table=table)])
 
 
 def test_ranks_of_many_files_are_compared_as_those_of_one() -> None:
@@ -147,7 +147,7 @@ def test_ranks_of_many_files_are_compared_as_those_of_one() -> None:
 
 @pytest.mark.parametrize(("column", "cause"), [("", "work"), ("wait_s", "data"), ("runq_s", "cores")])
 def test_the_late_rank_is_named_with_what_it_spends_its_time_in(column: str, cause: str) -> None:
-    profile = spent(ONE_LATE, 3, column, 0.014) if column else ONE_LATE
+    profile = spent_in(column) if column else ONE_LATE
     found = merged(apart(profile, "aabb"))
     (late,) = slow_ranks(all_ranks(found)) or ()
     assert (late.rank.rank, late.rank.host, late.cause) == (3, "b", cause)
@@ -155,7 +155,7 @@ def test_the_late_rank_is_named_with_what_it_spends_its_time_in(column: str, cau
 
 
 def test_the_report_is_about_the_rank_whose_machine_shows_the_cause() -> None:
-    files = apart(spent(ONE_LATE, 3, "wait_s", 0.014), "aabb")
+    files = apart(spent_in("wait_s"), "aabb")
     assert [one.rank for one in merged(files).processes] == [3]
     own_work = merged(apart(ONE_LATE, "aabb"))
     assert [one.rank for one in own_work.processes] != [3], "those who wait know how long"
@@ -165,7 +165,7 @@ def test_the_report_is_about_the_rank_whose_machine_shows_the_cause() -> None:
 
 
 def test_a_quota_that_is_used_up_is_why_there_was_no_core() -> None:
-    files = apart(spent(ONE_LATE, 3, "runq_s", 0.014), "aabb")
+    files = apart(spent_in("runq_s"), "aabb")
     late = files["profile.b.3.json"]
     t = [float(second) for second in range(int(late.loops[0].table.t[-1]) + 1)]
     counted = {"quota_periods": [10 * one for one in t], "throttled_periods": [5 * one for one in t]}

@@ -49,8 +49,9 @@ def test_a_change_of_level_is_found_where_it_is(seed: int, before: float, after:
     assert cut == pytest.approx(at, abs=4)
 
 
-def healthy(kind: str, chance: random.Random, count: int = 400) -> list[float]:
+def healthy(kind: str, chance: random.Random) -> list[float]:
     """Runs that change in many ways, and yet are all of one level."""
+    count = 400
     plain = noisy(10 * MS, count, chance)
     if kind == "one stall":
         plain[count // 3] = 8.0
@@ -116,12 +117,9 @@ def test_phases_follow_the_warm_up_and_each_other() -> None:
 S = 1_000_000_000
 
 
-def rank(pid: int, steps: int, last_s: float, wait_s: float) -> Progress:
-    return Progress(pid, steps, steps, int(wait_s * S), S, int(last_s * S))
-
-
 def test_the_pace_is_what_happened_between_the_looks() -> None:
-    assert pace([rank(1, 100, 10, 5)], [rank(1, 120, 14, 6)]) == (0.2, 0.25)
+    before, after = Progress(1, 100, 100, 5 * S, S, 10 * S), Progress(1, 120, 120, 6 * S, S, 14 * S)
+    assert pace([before], [after]) == (0.2, 0.25)
 
 
 @pytest.mark.parametrize(

@@ -182,17 +182,17 @@ STEPS = [replace(STEP, t=0.03 * number) for number in range(60)]
 CROWDED = HostLoad(cores=2.0, cores_online=2, job_cores=0.5, foreign_cores=1.5)
 
 
-def left(host: HostLoad, workers: int = 0, inputs: Inputs | None = None) -> float:
-    found = uncontended(STEPS, inputs or Inputs(), workers, host)
+def left(workers: int = 0, inputs: Inputs | None = None) -> float:
+    found = uncontended(STEPS, inputs or Inputs(), workers, CROWDED)
     assert found is not None
     assert found.value is not None
     return found.value
 
 
 def test_a_job_that_one_core_would_do_loses_its_whole_queue_to_others() -> None:
-    assert left(CROWDED) == pytest.approx(0.030 - 0.012)
+    assert left() == pytest.approx(0.030 - 0.012)
 
 
 def test_with_workers_the_wait_is_stretched_as_their_fetches_are() -> None:
     inputs = Inputs(batches=60, wall=0.040, cpu=0.03, queue=0.010)
-    assert left(CROWDED, workers=2, inputs=inputs) == pytest.approx(0.030 - 0.004 - 0.020 * 0.25)
+    assert left(workers=2, inputs=inputs) == pytest.approx(0.030 - 0.004 - 0.020 * 0.25)

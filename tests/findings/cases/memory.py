@@ -106,21 +106,18 @@ def alloc_churn() -> tuple[Case, ...]:
 GIB = 2**30  # bytes, for the cases
 
 
-def _tradeoff_case(
-    beat: DeviceStepBreakdown | None, repeated: float | None, peak: int | None = 24
-) -> Diagnosis:
+def _tradeoff_case(repeated: float | None, peak: int | None = 24) -> Diagnosis:
     """``peak`` in GiB of 80."""
     allocator = None if peak is None else Allocator(400, peak_bytes=peak * GIB)
-    return accelerator_run(
-        beat, DeviceFacts(memory_bytes=80 * GIB, allocator=allocator, recompute_s=repeated)
-    )
+    facts = DeviceFacts(memory_bytes=80 * GIB, allocator=allocator, recompute_s=repeated)
+    return accelerator_run(SATURATED, facts)
 
 
 def gpu_memory_tradeoff() -> tuple[Case, ...]:
     return (
-        fires("every block is computed twice", _tradeoff_case(SATURATED, 0.005), "checkpointing-off"),
-        silent("memory is needed", _tradeoff_case(SATURATED, 0.005, 70)),
-        silent("nothing is repeated", _tradeoff_case(SATURATED, 0.0)),
-        abstains("the allocator was not asked", _tradeoff_case(SATURATED, 0.005, None)),
-        abstains("checkpointing was not watched", _tradeoff_case(SATURATED, None)),
+        fires("every block is computed twice", _tradeoff_case(0.005), "checkpointing-off"),
+        silent("memory is needed", _tradeoff_case(0.005, 70)),
+        silent("nothing is repeated", _tradeoff_case(0.0)),
+        abstains("the allocator was not asked", _tradeoff_case(0.005, None)),
+        abstains("checkpointing was not watched", _tradeoff_case(None)),
     )
