@@ -53,7 +53,8 @@ def attribute(profile: Profile, loop: Loop | None) -> Attribution:
             return one
     samples = training_samples(profile, loop.pid, loop.body)
     evaluated = find_evaluated(profile, loop, samples)
-    data = set() if loop.loader else {id(one) for one in data_samples(evaluated.without(samples), loop.body)}
+    training = () if loop.loader else [one for one in samples if one.call not in evaluated.calls]
+    data = {id(one) for one in data_samples(training, loop.body)}
     between = {id(one) for one in stacks_between(profile, loop)}
 
     def elsewhere(one: LoopSample) -> str:

@@ -82,7 +82,6 @@ def cause_gains(
         "input.storage": Change(storage=0),
         "input.network": Change(network=0),
         "input.wait": Change(wait=0),
-        "input.ipc": Change(ipc=0),
         "input.worker_startup": Change(startup=0),
         "model.compute": Change(compute=0, idle=_idle_without_model(base)),
         "host.python": Change(python=0, idle=1 - base.shares.resting),
@@ -94,8 +93,7 @@ def cause_gains(
         "host.logging": Change(logging=0),
         "host.gc": Change(collect=0),
     }
-    found = {cause: gain(base, change) for cause, change in changes.items()}
-    found["input.ipc"] = unmoved(base)
+    found = {cause: gain(base, change) for cause, change in changes.items()} | {"input.ipc": unmoved(base)}
     if host.accelerated:
         found |= device_gains(base, host, device)
     pools = gain(base, Change(cpu=1 / helper_threads(base, inputs, host)))

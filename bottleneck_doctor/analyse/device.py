@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import hypot
 from statistics import multimode
 
@@ -21,32 +21,12 @@ PAIR_AT_MOST_S = 5e-6  # for two adjacent events [CUDA Runtime API: events resol
 DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
 
 
-@dataclass(frozen=True)
-class Aside:
-    """The loop's clocks over all steady steps, in seconds per step; unlike sampled steps, they miss no rare
-    event. ``step_s`` and, of it, ``wait_s`` for data, ``other_s`` saving and logging, ``collect_s`` garbage
-    collection. ``low`` and ``high`` bound the share of ``wait_s``."""
-
-    step_s: float
-    wait_s: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-    other_s: float = 0.0
-    collect_s: float = 0.0
-
-
-def look_aside(steps: list[Step]) -> Aside:
-    """The means of the steady steps."""
-    share, low, high = share_interval(steps, "wait")
-    step_s, other_s = mean_in(steps), mean_in(steps, "checkpoint") + mean_in(steps, "logging")
-    return Aside(step_s, share * step_s, low, high, other_s, mean_in(steps, "collect"))
-
-
-def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> DeviceClockStep | None:
-    """The mean step, from the steps sampled between two instants; None where there are too few."""
-    table = facts.table
+def read_clock(facts: DeviceFacts, begin: float, end: float, steady: list[Step]) -> DeviceClockStep | None:
+    """The mean step, from the steps sampled between two instants; None where there are too few. The loop's
+    clocks over all ``steady`` steps, unlike the sampled ones, miss no rare event."""
+    table, step_s = facts.table, mean_in(steady)
     rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
-    if sum(table.looks[row] for row in rows) < FEW_SAMPLES or aside.step_s <= 0:
+    if sum(table.looks[row] for row in rows) < FEW_SAMPLES or step_s <= 0:
         return None
     steps, heard = (max(1, sum(column[row] for row in rows)) for column in (table.steps, table.heard))
 
@@ -56,25 +36,23 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, aside: Aside) -> De
     pair_s, copies = _pair_s(facts), sum(table.copies[row] for row in rows) / heard
     transfer_s = max(0.0, mean(table.copy_s, heard) - pair_s * copies)
     inside_s, blocked_s = mean(table.inside_s, heard), mean(table.blocked_s, heard)
-    elsewhere_s = mean(table.host_wait_s) + mean(table.host_other_s) + inside_s + blocked_s + aside.collect_s
-    share, low, high = _exposed(facts, rows, mean(table.fetched_s, heard), aside)
-    input_s, other_s = share * aside.step_s, _other_s(table, rows, aside)
+    elsewhere_s = mean(table.host_wait_s) + mean(table.host_other_s) + inside_s + blocked_s
+    share, low, high = _exposed(facts, rows, mean(table.fetched_s, heard), steady)
+    input_s, other_s = share * step_s, _other_s(table, rows, steady)
     judged = sum(table.judged[row] for row in rows)
     return DeviceClockStep(
         looks=sum(table.looks[row] for row in rows),
-        wall_s=aside.step_s,
+        wall_s=step_s,
         input_s=input_s,
-        rest_s=max(0.0, aside.step_s - input_s - transfer_s - other_s),
+        rest_s=max(0.0, step_s - input_s - transfer_s - other_s),
         low=low,
         high=high,
         transfer_s=transfer_s,
         other_s=other_s,
-        issue_s=max(0.0, mean(table.host_s) - elsewhere_s),
+        issue_s=max(0.0, mean(table.host_s) - elsewhere_s - mean_in(steady, "collect")),
         inside_s=inside_s,
         blocked_s=blocked_s,
         caught_up=sum(table.caught_up[row] for row in rows) / judged if judged else None,
-        backward_s=mean(table.backward_s),
-        optimizer_s=mean(table.optimizer_s),
         heard=any(table.heard[row] for row in rows),
     )
 
@@ -84,7 +62,7 @@ def _pair_s(facts: DeviceFacts) -> float:
 
 
 def _exposed(
-    facts: DeviceFacts, rows: list[int], fetched_s: float, aside: Aside
+    facts: DeviceFacts, rows: list[int], fetched_s: float, steady: list[Step]
 ) -> tuple[float, float, float]:
     """The exposed wait as a share of the step, with its interval (90 %).
 
@@ -95,21 +73,22 @@ def _exposed(
     idle = [max(0.0, table.wait_s[row] - (fetched_s + pair_s) * table.steps[row]) for row in rows]
     waited, walls = ([column[row] for row in rows] for column in (table.host_wait_s, table.wall_s))
     hidden = [max(0.0, wait - seen) for wait, seen in zip(waited, idle, strict=True)]
-    whole = aside.wait_s / aside.step_s
+    whole, least, most = share_interval(steady, "wait")
     if not facts.loader and sum(waited) > 0:  # only a part of what precedes the forward pass gets a batch
-        part = min(1.0, aside.wait_s * sum(table.steps[row] for row in rows) / sum(waited))
+        part = min(1.0, mean_in(steady, "wait") * sum(table.steps[row] for row in rows) / sum(waited))
         hidden = [part * one for one in hidden]
     share, low, high = ratio_interval(hidden, walls)
     exposed = min(max(0.0, whole - share), whole)
-    below, above = hypot(whole - aside.low, high - share), hypot(aside.high - whole, share - low)
-    return exposed, max(0.0, exposed - below), min(max(exposed, aside.high), exposed + above)
+    below, above = hypot(whole - least, high - share), hypot(most - whole, share - low)
+    return exposed, max(0.0, exposed - below), min(max(exposed, most), exposed + above)
 
 
-def _other_s(table: DeviceTable, rows: list[int], aside: Aside) -> float:
+def _other_s(table: DeviceTable, rows: list[int], steady: list[Step]) -> float:
     """The device's idle time while the loop saves and logs: the loop's time in them times the idle share in
     sampled steps. Where none was sampled, all of it: a rare one is long, and nothing hides it."""
     host, device = (sum(column[row] for row in rows) for column in (table.host_other_s, table.other_s))
-    return aside.other_s * (min(1.0, device / host) if host > 0 else 1.0)
+    other_s = mean_in(steady, "checkpoint") + mean_in(steady, "logging")
+    return other_s * (min(1.0, device / host) if host > 0 else 1.0)
 
 
 def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceWindow | None:
@@ -192,7 +171,7 @@ def facts_of(profile: Profile, loop: Loop | None) -> DeviceFacts:
 
 
 def view_device(
-    profile: Profile, begin: float, end: float, loop: Loop | None, aside: Aside
+    profile: Profile, begin: float, end: float, loop: Loop | None, steady: list[Step]
 ) -> DeviceView | None:
     """The accelerator of a loop between two instants; None where no process of the run uses one."""
     if not is_accelerated(profile):
@@ -201,7 +180,7 @@ def view_device(
     driver = DriverView()
     if facts.driver is not None:
         driver = view_driver(profile.series, f"gpu{facts.driver}_", begin, end)
-    clock = read_clock(facts, begin, end, aside)
+    clock = read_clock(facts, begin, end, steady)
     beat = divide(clock, facts.window) if clock is not None else None
     facts = replace(_settled(facts, beat), sm_active_share=_filled(facts, driver, beat))
     return DeviceView(facts, driver, beat, clock)

@@ -13,7 +13,7 @@ from ..model.report import Overhead, Quality
 from ..model.run import Gap
 from .attribution import attribute
 from .between_epochs import epoch_ends
-from .device import find_gaps, is_accelerated, look_aside, view_device
+from .device import find_gaps, is_accelerated, view_device
 from .host import busy_workers, measure_host, rate, uncontended
 from .hot_lines import NO_FEEDERS, find_feeders
 from .inputs import (
@@ -34,7 +34,7 @@ from .loop_without_loader import judge_gap, with_waits
 from .memory import with_freed
 from .metrics import measure
 from .replay import step_seconds
-from .scenario import build_scenario, held_share
+from .scenario import build_scenario
 from .steady import SteadyWindow, choose_loop, find_window, loader_of, split_at_window, steps_of, tell_apart
 from .steps import budget_of, mean_in, seconds_in, share_in, span_of, steps_in
 from .threads import judge_threads, torch_threads
@@ -90,14 +90,14 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
         split = with_feeders(split_waits(profile, loop, begin, end), min(1.0, feeders.cores), processes)
         read = rate(profile.series, "job_read_bytes", begin, end) or 0.0
         works, inputs = own_works(steps, split, read), own_inputs(steps, split, read)
-    device = view_device(profile, begin, end, loop, look_aside(steps))
+    device = view_device(profile, begin, end, loop, steps)
     host = measure_host(profile, begin, end, device)
     scenario = (
         build_scenario(profile, loop, loader, steps, works, inputs, host, device, feeders) if steps else None
     )
     step_s = mean_in(steps)
     error = _model_error(scenario, step_s)
-    held = held_share(steps)
+    held = share_in(steps, "held")
     blind = loader is None or (workers > 0 and not works)  # workers that are older than the hooks, too
     trust = Trust(steps_in(steps), seconds_in(steps), error,
                   inputs.blocked_samples, held * _workers_part(profile, loop, scenario),

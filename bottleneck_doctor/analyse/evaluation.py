@@ -32,10 +32,6 @@ class Evaluated:
     place: Location | None = None
     calls: frozenset[Call] = frozenset()
 
-    def without(self, samples: list[LoopSample]) -> list[LoopSample]:
-        """The samples of the training itself."""
-        return [one for one in samples if one.call not in self.calls]
-
     def set_aside(self, loop: Loop) -> Loop:
         """The loop with steps that hold no evaluation: its time is taken off the rows that are longer than
         usual, as evaluations are rare, and what is left of it off all alike."""

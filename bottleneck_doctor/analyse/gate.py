@@ -243,10 +243,7 @@ def _measured(report: Report, what: str, fair: bool) -> Measured:
 
 def known_metrics(reports: Iterable[Report]) -> list[str]:
     """The names that a condition may use: those always present, and what these reports hold."""
-    names = dict.fromkeys(METRIC_NAMES)
-    for report in reports:
-        names.update(dict.fromkeys(report.metrics))
-    return list(names)
+    return list(dict.fromkeys([*METRIC_NAMES, *(name for report in reports for name in report.metrics)]))
 
 
 def check(

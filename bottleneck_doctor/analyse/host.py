@@ -31,7 +31,7 @@ def uncontended(steps: list[Step], inputs: Inputs, workers: int, host: HostLoad)
     stretched = inputs.queue / inputs.wall if workers and inputs.wall > 0 else 0.0
     queues = [step.queue or 0.0 for step in steps]  # seconds in which it wanted to go on, and had no core
     if workers:
-        queues = [max(0.0, (one.queue or 0.0) - one.wait_queue) + one.wait * stretched for one in steps]
+        queues = [one.held + one.wait * stretched for one in steps]
     lost = min(1.0, sum(queue * step.steps for queue, step in zip(queues, steps, strict=True)) / walls)
     theirs = _theirs(lost, host)
     # A row's queue may belong to the step before it: no single row is held to be above zero.

@@ -207,14 +207,12 @@ class LineShare:
 
 @dataclass(frozen=True)
 class HotLines:
-    """``samples`` of threads that were making batches, waiting included; the lines, largest share first.
+    """The lines of threads that were making batches, waiting included, largest share first.
 
     ``hottest`` is the deepest line that holds half of them, else the one that holds most; ``library`` is
     what that line was mostly inside of, "" for the line itself.
     """
 
-    samples: int = 0
-    running: int = 0
     lines: list[LineShare] = field(default_factory=list)
     hottest: LineShare | None = None
     library: str = ""
@@ -266,7 +264,7 @@ def _judge(stacks: list[Stack]) -> HotLines:
         lines[frame] = LineShare(location, count / total, running)
         depths[frame] = sum(place * stack.count for place, stack in paths) / max(1, count)
     if not lines:
-        return HotLines(total, awake)
+        return HotLines()
     chosen = max((one for one in lines if lines[one].share >= MOST), key=depths.__getitem__, default="")
     chosen = chosen or max(lines, key=lambda frame: lines[frame].share)
     ranked = sorted(lines.values(), key=lambda line: -line.share)
@@ -274,7 +272,7 @@ def _judge(stacks: list[Stack]) -> HotLines:
     for place, stack in seen[chosen]:
         inside[_library(stack.frames[place + 1 :])] += stack.count
     library = inside.most_common(1)[0][0]
-    return HotLines(total, awake, ranked, lines[chosen], KNOWN_AS.get(library, library))
+    return HotLines(ranked, lines[chosen], KNOWN_AS.get(library, library))
 
 
 def users_line(stack: Stack) -> Location | None:

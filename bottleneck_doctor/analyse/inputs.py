@@ -53,21 +53,19 @@ class BlockedSplit:
 UNSEEN = BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
 
 
-def fetches_of(profile: Profile, key: str | None, background: float = 0.0) -> FetchTable | None:
-    """The fetch table of one loader. ``background`` is the cores that other threads of its process always
-    use: they are no part of a fetch."""
-    table = next((table for table in profile.fetches if table.loader == key), None)
-    if table is None or not background:
-        return table
-    pairs = zip(table.other_cpu_s, table.wall_s, strict=True)
-    return replace(table, other_cpu_s=[max(0.0, other - background * wall) for other, wall in pairs])
+def fetches_of(profile: Profile, key: str) -> FetchTable | None:
+    """The fetch table of one loader."""
+    return next((table for table in profile.fetches if table.loader == key), None)
 
 
 def steady_fetches(profile: Profile, loop: Loop | None, loader: Loader | None) -> FetchTable | None:
-    """The loader's fetches, without the CPU of unrelated threads of the process."""
-    if loader is None:
-        return None
-    return fetches_of(profile, loader.key, background(profile, loop, loader.num_workers))
+    """The loader's fetches, without the cores that unrelated threads of the process always use."""
+    table = fetches_of(profile, loader.key) if loader is not None else None
+    cores = background(profile, loop, loader.num_workers) if loader is not None else 0.0
+    if table is None or not cores:
+        return table
+    pairs = zip(table.other_cpu_s, table.wall_s, strict=True)
+    return replace(table, other_cpu_s=[max(0.0, other - cores * wall) for other, wall in pairs])
 
 
 def rows_within(table: FetchTable, begin: float, end: float) -> list[int]:

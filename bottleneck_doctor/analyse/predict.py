@@ -78,12 +78,6 @@ def split_change(scenario: Scenario, workers: int, threads: int, longer: float) 
     return Change(workers=workers, threads=float(threads), compute=compute, startup=0.0)
 
 
-def doubled(scenario: Scenario) -> float:
-    """Speedup that twice the workers would bring, which is the usual advice."""
-    more = max(2, 2 * scenario.workers)
-    return step_seconds(scenario) / max(step_after(scenario, Change(workers=more)), 1e-12)
-
-
 # The error that even a prediction keeps whose replay fits: what intervals needed in docs/accuracy.md.
 FLOORS = {"replay": 0.2, "amdahl": 0.2, "bound": 0.4}
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import accumulate
 from statistics import fmean, median_low
 
-from ..model.loops import Loop, RankSteps
+from ..model.loops import RankSteps
 from ..model.picture import RankMap
 from ..model.profile import Profile
 from .ranks import aligned, all_ranks, exchanging, longest_loops, sleep_in_exchanges, sums_of, without
@@ -45,8 +45,7 @@ def _ends_s(profile: Profile, ranks: list[RankSteps], edges: list[int]) -> list[
     """When those steps ended, by a rank of this machine, in seconds since the run began."""
     here = longest_loops(profile).values() if profile.elsewhere else exchanging(profile)  # as all_ranks
     pids = {rank.pid for rank in ranks}
-    one = next(loop for loop in here if loop.pid in pids)
-    table = one.table if isinstance(one, Loop) else one
+    table = next(loop.table for loop in here if loop.pid in pids)
     ends = dict(zip(accumulate(table.steps), table.t, strict=True))
     return [ends[edge] for edge in edges]
 

@@ -275,7 +275,7 @@ def slow_ranks(ranks: Sequence[RankSteps]) -> list[SlowRank] | None:
         part = min(parts[cause], beyond)
         if cause == "cores" and (rank.throttled or 0.0) >= LITTLE:
             cause = "quota"
-        found.append(SlowRank(rank, sum(own) / steps, beyond / steps, cause, part / steps))
+        found.append(SlowRank(rank, beyond / steps, cause, part / steps))
     return sorted(found, key=lambda one: -one.beyond_s)
 
 

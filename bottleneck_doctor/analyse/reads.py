@@ -33,7 +33,8 @@ def judge_reads(
     profile: Profile, key: str, workers: int, inputs: Inputs, host: HostLoad, step_s: float
 ) -> Reads:
     """How storage serves the loader ``key``."""
-    readers = readers_of(workers, inputs)
+    making_s = max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
+    readers = max(1, workers) * inputs.storage / making_s  # their makers being busy
     # Reads per batch that memory did not answer; a page fault is a read that no call shows.
     stored, delivered = inputs.storage_bytes, inputs.read_bytes
     cold = min(1.0, stored / delivered) if stored and delivered else 1.0
@@ -59,12 +60,6 @@ def _pace_of_disks(each_bytes: float | None, host: HostLoad, spins: bool) -> str
     if host.disk_busy >= NEARLY_ALL and crowded:
         return "device"
     return "unsure" if large else "latency"
-
-
-def readers_of(workers: int, inputs: Inputs) -> float:
-    """The mean number of reads under way at once, the makers of batches being busy."""
-    making_s = max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
-    return max(1, workers) * inputs.storage / making_s
 
 
 def is_mapped(inputs: Inputs) -> bool:

@@ -193,7 +193,6 @@ class _Job:
     and what its wake-ups cost where no core is free."""
 
     batch: int
-    left: float
     cpu: float
     stored: float
     rest: float
@@ -201,7 +200,7 @@ class _Job:
     waking: float = 0.0
 
     def __post_init__(self) -> None:
-        alone = self.cpu + self.stored + self.rest
+        alone, self.left = self.cpu + self.stored + self.rest, 1.0
         self.computing, self.reading = self.cpu / alone, self.stored / alone  # shares of its time, alone
 
     def whole(self, load: _Load) -> float:
@@ -269,7 +268,7 @@ class _Pipeline:
                 work = self.scenario.works[batch % len(self.scenario.works)]
                 cpu = work.on_core + self.scenario.transport.serialise - self.scenario.transport.serving
                 rest = work.network + work.wait + self.scenario.transport.delay
-                self.workers[place] = _Job(batch, 1.0, cpu, work.storage, rest + LITTLE)
+                self.workers[place] = _Job(batch, cpu, work.storage, rest + LITTLE)
 
     def _receive(self) -> None:
         """The loop takes the next batch when it is free and the batch is there."""
@@ -280,7 +279,7 @@ class _Pipeline:
             return
         self.given[self.ready.pop(wanted)] -= 1
         if self.scenario.transport.serving > 0:
-            self.serving.append(_Job(wanted, 1.0, self.scenario.transport.serving, 0.0, LITTLE))
+            self.serving.append(_Job(wanted, self.scenario.transport.serving, 0.0, LITTLE))
         cost = self.scenario.costs[self.received % len(self.scenario.costs)]
         self.received += 1
         self.began = self.now
@@ -292,7 +291,7 @@ class _Pipeline:
         cpu = cost.compute + alone
         blocked = scenario.transport.transfer + _asleep(scenario, cost) + written * scenario.shares.stored
         width = (cost.compute * scenario.threads + alone) / cpu if cpu > 0 else 1.0
-        self.cost = _Job(wanted, 1.0, cpu, 0.0, blocked + LITTLE, width, scenario.transport.waking)
+        self.cost = _Job(wanted, cpu, 0.0, blocked + LITTLE, width, scenario.transport.waking)
         self.device = max(self.device, self.now + cost.lead_in + cost.allocating) + _accelerated(cost)
         self.hold = self.device - scenario.ahead * _accelerated(cost)
 
@@ -319,7 +318,7 @@ class _Pipeline:
     def _finish(self, cost: _Job) -> None:
         """The loop ends its turn; it may have to wait for the accelerator."""
         if self.hold > self.now + 1e-9:
-            self.cost = _Job(cost.batch, 1.0, 0.0, 0.0, self.hold - self.now)
+            self.cost = _Job(cost.batch, 0.0, 0.0, self.hold - self.now)
         else:
             self.arrivals.append(self.now)
             self.turned += self.now - self.began

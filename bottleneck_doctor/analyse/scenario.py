@@ -36,7 +36,7 @@ from .reads import judge_reads
 from .replay import cost_seconds, step_seconds
 from .shares import PART
 from .step_costs import LoopFacts, costs_of
-from .steps import mean_in, seconds_in, span_of, steps_in
+from .steps import mean_in, seconds_in, share_in, span_of, steps_in
 from .threads import asleep_share, making_threads, operator_s, resting_share
 
 ROUNDS = 12  # of halving: to a four-thousandth of the range
@@ -50,9 +50,13 @@ def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario
     batches are many tensors, or many bytes through a pipe."""
     if base.workers == 0:
         return base
-    if bulky:
-        base = _moved(base, measured)
-    return _woken(_sped(_turned(base, own), measured), measured)
+    base = _turned(_moved(base, measured) if bulky else base, own)
+    if base.threads > 1.0 and step_seconds(base) > measured:  # threads that spin, as in ``_turned``
+        turned = base
+        base = _slowed(_scaled(base, PART), measured, lambda left: _scaled(turned, left), PART, 1.0)
+    # What the replay lacks is waiting for a busy core at each wake-up.
+    waking = base.transport.waking
+    return _slowed(base, measured, lambda value: _with_transport(base, waking=value), waking, SLICES * waking)
 
 
 def _moved(base: Scenario, measured: float) -> Scenario:
@@ -75,14 +79,6 @@ def _transferred(base: Scenario, measured: float) -> Scenario:
     return _slowed(base, measured, lambda value: _with_transport(base, transfer=value), 0.0, measured)
 
 
-def _woken(base: Scenario, measured: float) -> Scenario:
-    """Attributes what the replay lacks to waiting for a busy core at each wake-up."""
-    most = SLICES * base.transport.waking
-    return _slowed(
-        base, measured, lambda value: _with_transport(base, waking=value), base.transport.waking, most
-    )
-
-
 def _turned(base: Scenario, own: float) -> Scenario:
     """Scales the turns' computing so that their replay gives the measured time: threads of a loop that shares
     cores with workers spin for each other, which the replay adds."""
@@ -90,13 +86,6 @@ def _turned(base: Scenario, own: float) -> Scenario:
     if base.threads <= 1.0 or cost_seconds(base) <= longest:
         return base
     return _scaled(base, _halved(PART, 1.0, lambda left: cost_seconds(_scaled(base, left)) > longest))
-
-
-def _sped(base: Scenario, measured: float) -> Scenario:
-    """The same where the replayed step is longer than the measured one."""
-    if base.threads <= 1.0 or step_seconds(base) <= measured:
-        return base
-    return _slowed(_scaled(base, PART), measured, lambda value: _scaled(base, value), PART, 1.0)
 
 
 def _scaled(base: Scenario, left: float) -> Scenario:
@@ -196,23 +185,23 @@ def build_scenario(
             delay=DELAY_S,
         ),
         epoch=_epoch(loop, inputs, workers, epoch_draws_s(making, loop)),
-        shares=CostShares(stored=stored, exchanging=exchanging),
+        shares=CostShares(
+            stored=stored,
+            exchanging=exchanging,
+            asleep=0.0 if host.accelerated else asleep_share(profile, loop),
+            resting=0.0 if host.accelerated else resting_share(profile, loop),
+        ),
         streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
         feeders=FeederLoad(feeders.count, sending=feeders.sending),
+        ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
+        undivided=device is not None and device.clock is not None and device.beat is None,
     )
-    if device is not None:
-        ahead = runs_ahead(device, fmean([step.wait for step in steps]))
-        base = replace(base, ahead=ahead, undivided=device.clock is not None and device.beat is None)
-    base = held_by_lock(profile, loop, base)
-    if not host.accelerated:  # what the loop sleeps for other threads of the model, and in lines of its own
-        asleep, resting = asleep_share(profile, loop), resting_share(profile, loop)
-        base = replace(base, shares=replace(base.shares, asleep=asleep, resting=resting))
     bulky = payload.tensors > MANY_TENSORS or payload.pipe_bytes > BULKY_PIPE_BYTES
-    base = fitted(base, step_s, step_s - mean_in(steps, "wait"), bulky)
+    base = fitted(held_by_lock(profile, loop, base), step_s, step_s - mean_in(steps, "wait"), bulky)
     base = replace(base, limited=step_s if reads is not None and reads.pace == "limit" else 0.0)
     if not feeders.count:
         return base
-    taken = held_share(steps) * feeders.cores / (feeders.cores + strangers(host))
+    taken = share_in(steps, "held") * feeders.cores / (feeders.cores + strangers(host))
     load = replace(base.feeders, seconds=step_s * feeders.cores / feeders.count)
     return replace(base, feeders=load, crowded=base.crowded + taken * step_s)
 
@@ -230,13 +219,6 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
-
-
-def held_share(steps: list[Step]) -> float:
-    """Share of the steps' time in which the loop, outside of ``next``, was ready and had no core."""
-    walls = seconds_in(steps)
-    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
-    return held / walls if walls > 0 else 0.0
 
 
 def _copied(profile: Profile, loop: Loop | None) -> float:

@@ -48,8 +48,7 @@ def cost_of(step: Step, known: LoopFacts) -> StepCost:
 
     With an accelerator the thread's CPU clock is not used, since waiting for a device spins.
     """
-    queue = max(0.0, (step.queue or 0.0) - step.wait_queue)
-    collect = step.collect
+    queue, collect = step.held, step.collect
     if step.cpu is not None and step.cpu > 0:  # it never sleeps: it waits for a core like the rest of the CPU
         collect = max(collect - queue, collect * step.cpu / (step.cpu + queue))
     queue = max(0.0, queue - (step.collect - collect))
@@ -102,7 +101,7 @@ def spaced(steps: list[Step]) -> list[Step]:
 def _average(group: list[tuple[int, Step]]) -> Step:
     """The mean of steps, each with its weight."""
     means: dict[str, Any] = {}
-    for name in (one.name for one in fields(Step) if one.name not in ("t", "steps", "ready")):
+    for name in (one.name for one in fields(Step) if one.name not in ("t", "steps")):
         known = [(weight, value) for weight, step in group if (value := getattr(step, name)) is not None]
         whole = sum(weight for weight, _ in known)
         means[name] = sum(weight * value for weight, value in known) / whole if whole > 0 else None

@@ -24,7 +24,6 @@ STARTING, SAVING = "input.worker_startup", "host.checkpoint"
 THREADS = "model.threads"  # set for the process: evaluation computes with the same
 COMPUTING = ("model.", "device.", "host.launch")  # causes of an evaluation's steps that are its computation
 TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving checkpoints"}
-TAKES = "evaluation takes more of the run than anything that could be saved in training"
 
 
 def evaluations_of(profile: Profile, loop: Loop | None) -> list[Loop]:
@@ -121,7 +120,7 @@ def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:
         bound = own.bound if own.bound != "balanced" else main.verdict.bound
         bound = bound if bound != "inconclusive" else _most(main)
         return replace(own, bound=bound, cause=CAUSE, summary=SENTENCES[CAUSE])
-    return replace(own, summary=f"{TAKES}; in its own loop {SENTENCES[own.cause]}")
+    return replace(own, summary=f"{SENTENCES[CAUSE]}; in its own loop {SENTENCES[own.cause]}")
 
 
 def _most(diagnosis: Diagnosis) -> str:
@@ -166,7 +165,7 @@ def ledger_of(diagnosis: Diagnosis) -> list[LedgerPart]:
 def _parts(diagnosis: Diagnosis, life: Elapsed) -> dict[str, float]:
     """Seconds by name, in the order of time."""
     profile, run_s = diagnosis.profile, diagnosis.profile.run.duration_s
-    started = min(run_s, _started_s(profile, life.pid))
+    started = min(run_s, next((one.started_s for one in profile.processes if one.pid == life.pid), 0.0))
     alone = profile.run.pid == life.pid  # no launcher goes on after it
     warmup = min(life.training_s, _warmup_s(diagnosis))
     exit_s = min(run_s, life.exit_s) if life.exit_s is not None else None
@@ -198,10 +197,6 @@ def life_of(profile: Profile, loop: Loop | None) -> Elapsed | None:
         return None
     moved = attribute(profile, loop).evaluated.share * life.training_s
     return replace(life, training_s=life.training_s - moved, evaluation_s=life.evaluation_s + moved)
-
-
-def _started_s(profile: Profile, pid: int) -> float:
-    return next((one.started_s for one in profile.processes if one.pid == pid), 0.0)
 
 
 def _warmup_s(diagnosis: Diagnosis) -> float:

@@ -20,7 +20,7 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from ..source.frames import parse_frame
+from ..source.frames import users_path
 from ..source.purpose import LOG, MEASURE, TRAINING, UNNEEDED, Purpose, purpose_of
 from .parts.computing import PROFILER, SETTINGS, operators, own_s, share_of, spared, switches
 from .parts.entry import cpu_loop, dataloader_loop, finding, given, loader_loop, profiled_cpu_step
@@ -30,7 +30,6 @@ from .parts.pricing import MOSTLY, WHOLLY, Factor, each, left_of, priced, spread
 
 # host-python-hot
 ENDS = "hooks on the loader"
-INSTALLED = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/bottleneck_doctor/agent/")
 COUNTED = """\
 right = (logits.argmax(1) == target).sum()     # one operator for the whole batch, no .tolist(), no loop
 total += right                                 # a tensor: read it with .item() once per epoch"""
@@ -113,23 +112,22 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
     loop = diagnosis.loop
     stacks = [one.stack for one in attribute(diagnosis.profile, loop).own]
     stacks += stacks_between(diagnosis.profile, loop)
-    below: dict[str, list[tuple[str, Stack]]] = {}
+    below: dict[tuple[str, str], list[tuple[Location, Stack]]] = {}
     for stack in stacks:
-        mine = [frame for frame in stack.frames if not any(mark in frame for mark in INSTALLED)]
+        mine = users_path(stack.frames)
         if mine and not is_library(stack.frames[-1]):
-            below.setdefault(mine[-1].rpartition(":")[0], []).append((mine[-1], stack))
+            below.setdefault((mine[-1].file, mine[-1].function), []).append((mine[-1], stack))
     if not below:
         return None
     most = max(below.values(), key=lambda seen: sum(stack.count for _, stack in seen))
-    lines: Counter[str] = Counter()
-    for frame, stack in most:
-        lines[frame] += stack.count
+    lines: Counter[Location] = Counter()
+    for line, stack in most:
+        lines[line] += stack.count
     purpose = purpose_of(diagnosis.profile.sources, [stack for _, stack in most])
     total, seen = sum(stack.count for stack in stacks), sum(lines.values())
     if seen < NOTICED * total:
         return None
-    frame = lines.most_common(1)[0][0]
-    return Hot(parse_frame(frame) or Location("", 0, frame), seen, total, purpose)
+    return Hot(lines.most_common(1)[0][0], seen, total, purpose)
 
 
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Proposal]:

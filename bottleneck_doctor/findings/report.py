@@ -104,11 +104,15 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
     ranked = without_trifles_first([offer for offer in every if worth_saying(diagnosis, offer)])
     told = remedies(diagnosis, ranked)
     kept = _kept([*others, *found], ranked)
+    failures = [
+        Gap(f"the finding {one.finding}", one.missing, "please report it")
+        for one in abstained
+        if one.missing.startswith(FAILED)
+    ]
+    own_steps = about is not diagnosis or diagnosis.subject != "evaluation"  # else it lies within the loop
     return Report(
         run=_run(profile),
-        quality=replace(
-            diagnosis.quality, gaps=[*diagnosis.quality.gaps, *map(_gap, filter(_failed, abstained))]
-        ),
+        quality=replace(diagnosis.quality, gaps=[*diagnosis.quality.gaps, *failures]),
         metrics=diagnosis.metrics | evaluation_metrics(diagnosis),
         budget=about.budget,
         verdict=diagnosis.verdict,
@@ -121,13 +125,8 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         operators=hot_operators(profile),
         device=summarise(diagnosis.device, diagnosis.metrics),
         ledger=ledger_of(diagnosis),
-        budget_of=_budget_of(diagnosis, about),
+        budget_of=diagnosis.subject if own_steps else "training",
     )
-
-
-def _budget_of(diagnosis: Diagnosis, about: Diagnosis) -> str:
-    """An evaluation within the training loop has no steps of its own."""
-    return "training" if about is diagnosis and diagnosis.subject == "evaluation" else diagnosis.subject
 
 
 def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
@@ -146,15 +145,6 @@ def _ask(entry: Entry, diagnosis: Diagnosis) -> Finding | Abstention | None:
         return entry.ask(diagnosis)
     except Exception as mistake:
         return Abstention(entry.id, f"{FAILED}: {type(mistake).__name__}: {mistake}")
-
-
-def _failed(abstained: Abstention) -> bool:
-    return abstained.missing.startswith(FAILED)
-
-
-def _gap(failed: Abstention) -> Gap:
-    """The failure as an entry of the report's list of gaps."""
-    return Gap(f"the finding {failed.finding}", failed.missing, "please report it")
 
 
 def _kept(found: list[Finding], ranked: list[Offer]) -> list[Finding]:

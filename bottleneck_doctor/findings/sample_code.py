@@ -236,9 +236,11 @@ def per_sample_indexing(diagnosis: Diagnosis) -> Finding | str | None:
         Evidence("samples in a batch", "batch_samples", inputs.samples, "hooks on fetch"),
         *wait_evidence(diagnosis),
     ]
+    workers = loader.num_workers if sampled.workers is None else sampled.workers
+    index = SAMPLER.format(loader.batch_size, workers)
     proposals = [
         _applied(GATHER.at(loader.location, _gather(loader, gathered)), loader, gathered, "getitems"),
-        _applied(INDEX.at(loader.location, _sampler(loader, sampled)), loader, sampled, "sampler"),
+        _applied(INDEX.at(loader.location, index), loader, sampled, "sampler"),
     ]
     return Finding("per-sample-indexing", "input.indexing", evidence, proposals, loader.location)
 
@@ -263,10 +265,6 @@ def _gather(loader: Loader, change: Change) -> str:
     if change.workers == 0:
         changed["num_workers"] = 0
     return (FAST_TENSORS if loader.tensor_dataset else METHOD) + loader_call(loader, **changed)
-
-
-def _sampler(loader: Loader, change: Change) -> str:
-    return SAMPLER.format(loader.batch_size, loader.num_workers if change.workers is None else change.workers)
 
 
 def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Proposal:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
-from ..analyse.causes import helper_threads, too_many_feeders, without_feeders
+from ..analyse.causes import gain, helper_threads, too_many_feeders, without_feeders
 from ..analyse.host import pool_cpu
-from ..analyse.predict import WORTH, best_setting, doubled
+from ..analyse.predict import WORTH, best_setting
 from ..analyse.shares import MOST, NOTICED, PART
-from ..analyse.steps import seconds_in
 from ..analyse.threads import judge_threads
 from ..analyse.verdict import CROWDED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
@@ -17,7 +16,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .parts.computing import PROFILER, threads_set_to
 from .parts.entry import cpu_loop, dataloader_loop, finding, given
-from .parts.facts import place_of
+from .parts.facts import place_of, step_share
 from .parts.lines import crowd_evidence, crowded, hottest_place, line_evidence
 from .parts.loader_remedies import loader_with
 from .parts.pricing import PARTLY, each, priced, spread
@@ -39,7 +38,7 @@ SET_THREADS = Proposal(
 @finding("model.threads", SET_THREADS, needs=(cpu_loop,))
 def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when another number of threads would likely be faster."""
-    scenario, held = given(diagnosis.scenario), held_share(diagnosis)
+    scenario, held = given(diagnosis.scenario), step_share(diagnosis, "held")
     judged = judge_threads(diagnosis.profile, diagnosis.loop, scenario, diagnosis.host, held)
     if judged.count is None:
         return "how many threads torch computes with"
@@ -65,14 +64,6 @@ def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
         treatments=threads_set_to(count),
     )
     return Finding("cpu-threads-misset", "model.threads", evidence, [proposal])
-
-
-def held_share(diagnosis: Diagnosis) -> float:
-    """Share of the steady window in which the loop, outside of ``next``, was ready and had no core."""
-    steps = diagnosis.steps
-    walls = seconds_in(steps)
-    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
-    return held / walls if walls > 0 else 0.0
 
 
 # host-cpu-saturated
@@ -114,7 +105,8 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
     loader, scenario, host = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.host
     if not loader.num_workers or not waits(diagnosis) or crowded(diagnosis):
         return None
-    more = doubled(scenario)
+    twice = 2 * scenario.workers  # the usual advice
+    more = gain(scenario, Change(workers=twice))
     if more >= WORTH:
         return None
     if host.job_cores is None:
@@ -131,7 +123,7 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
     evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
-    twice, stay = 2 * scenario.workers, loader_call(loader, num_workers=loader.num_workers)
+    stay = loader_call(loader, num_workers=loader.num_workers)
     cores = 2 * scenario.cores  # with the number of workers that suits them
     workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
     command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"

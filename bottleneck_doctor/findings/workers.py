@@ -7,7 +7,7 @@ from math import floor
 
 from ..analyse.causes import fewer_workers, gain
 from ..analyse.inputs import making_of
-from ..analyse.predict import TRIFLE, WORTH, best_setting, doubled
+from ..analyse.predict import TRIFLE, WORTH, best_setting
 from ..analyse.scenario import THREADS_MARK
 from ..analyse.shares import ALL_BUT_NOISE, MOST, NOTICED
 from ..analyse.steps import seconds_in
@@ -49,11 +49,11 @@ def workers_too_few(diagnosis: Diagnosis) -> Finding | str | None:
         return "how busy the workers are: fewer than two fetches were timed"
     if busy < BUSY or takes_turns(diagnosis) or crowded(diagnosis):
         return None
-    count = float(loader.num_workers)
+    count, twice = float(loader.num_workers), gain(scenario, Change(workers=2 * scenario.workers))
     evidence = [
         Evidence("workers that make batches", "num_workers", count, "DataLoader arguments"),
         Evidence("share of the workers' time in fetches", "worker_busy_fraction", busy, "hooks on fetch"),
-        Evidence("what twice the workers would bring", "doubled_speedup", doubled(scenario), "replay"),
+        Evidence("what twice the workers would bring", "doubled_speedup", twice, "replay"),
         *wait_evidence(diagnosis),
     ]
     proposals = more_workers(diagnosis, title=f"make batches in {best.workers} worker processes")

@@ -32,8 +32,6 @@ class DeviceClockStep:
     inside_s: float = 0.0
     blocked_s: float = 0.0
     caught_up: float | None = None
-    backward_s: float = 0.0
-    optimizer_s: float = 0.0
     heard: bool = False
 
 

@@ -38,12 +38,16 @@ class Step:
     queue: float | None
     process_cpu: float | None
     wait_cpu: float | None
-    ready: int | None
     wait_queue: float = 0.0
     exchange: float = 0.0
     system: float | None = None
     faults: float | None = None
     freed: float = 0.0
+
+    @property
+    def held(self) -> float:
+        """Seconds for which the loop, outside of ``next``, was ready and had no core."""
+        return max(0.0, (self.queue or 0.0) - self.wait_queue)
 
 
 @dataclass(frozen=True)

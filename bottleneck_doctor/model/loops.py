@@ -245,11 +245,10 @@ LATE_FOR = {
 
 @dataclass(frozen=True)
 class SlowRank:
-    """A rank that is late step after step. Seconds per step: outside of exchanges, and how much of that is
-    beyond the median rank's. ``cause`` is what most of the latter, ``part_s``, went into (``LATE_FOR``)."""
+    """A rank that is late step after step. ``beyond_s``: seconds per step outside of exchanges, beyond the
+    median rank's. ``cause`` is what most of these, ``part_s``, went into (``LATE_FOR``)."""
 
     rank: RankSteps
-    own_s: float
     beyond_s: float
     cause: str
     part_s: float

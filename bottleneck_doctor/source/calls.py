@@ -18,13 +18,9 @@ def quote(node: ast.Call, source: str, mask: Mask) -> SourceCall | None:
     text = ast.get_source_segment(source, node)
     if text is None or len(text) > LONGEST_CALL:
         return None
-    whole = masked(_bracketed(text), mask)
+    whole = masked(f"({text}\n)", mask)  # in brackets lines may begin anywhere
     call = _only_call(parsed(whole))
     return SourceCall(_text(call.func, whole), list(_arguments(call, whole))) if call else None
-
-
-def _bracketed(text: str) -> str:
-    return f"({text}\n)"  # so that lines within it may begin anywhere
 
 
 def _only_call(tree: ast.Module | None) -> ast.Call | None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from ..model.code import FunctionSource, Location
 from ..model.instruments import Operation, Stack
 from . import code
-from .frames import is_users, parse_frame
+from .frames import users_path
 from .text import INDENTED, Mask, masked, parsed, tree_at
 
 FUNCTIONS_AT_MOST = 24  # with the most samples
@@ -42,18 +42,13 @@ def _places(stacks: list[Stack], operations: list[Operation]) -> list[Location]:
     seen: Counter[Location] = Counter()
     for stack in stacks:
         count = stack.count if "Main" in stack.thread else stack.running or 0
-        for place in {place for frame in stack.frames if count and (place := _users_place(frame))}:
+        for place in set(users_path(stack.frames)) if count else ():
             seen[place] += count
     places = [place for place, _ in seen.most_common()]
     for one in operations:
         if one.kind in KINDS and one.location is not None and one.location.file:
             places.append(one.location)
     return places
-
-
-def _users_place(frame: str) -> Location | None:
-    place = parse_frame(frame)
-    return place if place is not None and is_users(place.file) else None
 
 
 def _is_kept(place: Location, found: dict[tuple[str, int], FunctionSource]) -> bool:

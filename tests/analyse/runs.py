@@ -20,38 +20,32 @@ class Traits:
 
     workers: int = 0
     cpu: float = 0.0
-    collate: float = 0.0
     storage: float = 0.0
-    network: float = 0.0
     sleep: float = 0.0
     compute: float = 0.0
     idle: float = 0.0
     checkpoint: float = 0.0
-    logging: float = 0.0
     start: float = 0.0
     steps: int = 300
     epochs: int = 2
     cores: float = 2.0
-    foreign: float = 0.0
-    samples: int = 32
     noise: float = 0.03
     step: float | None = None
 
     @property
     def fetch(self) -> float:
         """What one batch costs its maker."""
-        return self.cpu + self.collate + self.storage + self.network + self.sleep
+        return self.cpu + self.storage + self.sleep
 
     @property
     def wall(self) -> float:
         """Seconds per step."""
         if self.step is not None:
             return self.step
-        cost = self.compute + self.idle + self.checkpoint + self.logging
+        cost = self.compute + self.idle + self.checkpoint
         if self.workers == 0:
             return self.fetch + cost
-        crowd = (self.cpu + self.collate + self.compute) / self.cores
-        return max(cost, self.fetch / self.workers, crowd)
+        return max(cost, self.fetch / self.workers, (self.cpu + self.compute) / self.cores)
 
 
 def run_of(**given: Any) -> Profile:
@@ -59,7 +53,7 @@ def run_of(**given: Any) -> Profile:
     traits = Traits(**given)
     length = traits.steps // traits.epochs
     loader = Loader(
-        "1:1", "dataloader", 1, "Photos", dataset_length=10_000, batch_size=traits.samples,
+        "1:1", "dataloader", 1, "Photos", dataset_length=10_000, batch_size=32,
         num_workers=traits.workers, prefetch_factor=2 if traits.workers else None,
         location=Location("train.py", 7),
     )  # fmt: skip
@@ -76,11 +70,9 @@ def run_of(**given: Any) -> Profile:
         loaders=[loader],
         loops=[loop],
         fetches=[fetches],
-        blocked=[
-            Blocked("1:1", [3.0, table.t[-1]], [_seen(traits.storage, traits.network, traits.sleep)] * 2)
-        ],
-        operations=_operations(traits.checkpoint, traits.logging, traits.steps),
-        series=_series(table.t[-1], traits.cores, traits.foreign),
+        blocked=[Blocked("1:1", [3.0, table.t[-1]], [_seen(traits.storage, traits.sleep)] * 2)],
+        operations=_operations(traits.checkpoint, traits.steps),
+        series=_series(table.t[-1], traits.cores),
     )
 
 
@@ -107,12 +99,12 @@ def _append(table: StepTable | FetchTable, row: dict[str, Any]) -> None:
 
 def _step_row(traits: Traits, epoch: int, jitter: float, took: float, t: float) -> dict[str, Any]:
     own = (traits.compute + traits.idle) * jitter
-    inside = traits.cpu + traits.collate if traits.workers == 0 else 2e-4
+    inside = traits.cpu if traits.workers == 0 else 2e-4
     return {
         "t": t, "steps": 1, "epoch": epoch, "wall_s": took, "cpu_s": traits.compute * jitter, "runq_s": 0.0,
-        "wait_s": max(0.0, took - own - traits.checkpoint - traits.logging), "wait_runq_s": 0.0,
+        "wait_s": max(0.0, took - own - traits.checkpoint), "wait_runq_s": 0.0,
         "wait_cpu_s": inside, "process_cpu_s": traits.compute * jitter + inside, "backward_s": 0.4 * own,
-        "optimizer_s": 0.0, "checkpoint_s": traits.checkpoint, "logging_s": traits.logging, "collect_s": 0.0,
+        "optimizer_s": 0.0, "checkpoint_s": traits.checkpoint, "logging_s": 0.0, "collect_s": 0.0,
         "copy_s": 0.0, "ready": None, "set_aside": "", "exchange_s": 0.0,
     }  # fmt: skip
 
@@ -121,49 +113,41 @@ def _fetch_row(traits: Traits, place: int, jitter: float, t: float) -> dict[str,
     stored = int(traits.storage * 1e8)
     return {
         "t": t, "worker": place % traits.workers if traits.workers else -1, "wall_s": traits.fetch * jitter,
-        "cpu_s": (traits.cpu + traits.collate) * jitter, "other_cpu_s": 0.0, "system_s": 0.0, "runq_s": 0.0,
+        "cpu_s": traits.cpu * jitter, "other_cpu_s": 0.0, "system_s": 0.0, "runq_s": 0.0,
         "storage_bytes": stored, "read_bytes": stored, "reads": 1, "major_faults": 0,
-        "collate_s": traits.collate, "collate_cpu_s": traits.collate, "decode_s": 0.0, "opens": 0,
-        "samples": traits.samples,
+        "collate_s": 0.0, "collate_cpu_s": 0.0, "decode_s": 0.0, "opens": 0, "samples": 32,
     }  # fmt: skip
 
 
-def _seen(storage: float, network: float, sleep: float) -> dict[str, int]:
-    counts = {"storage": storage, "network": network, "sleep": sleep}
+def _seen(storage: float, sleep: float) -> dict[str, int]:
+    counts = {"storage": storage, "sleep": sleep}
     return {name: max(1, round(1e4 * value)) for name, value in counts.items() if value}
 
 
-def _operations(checkpoint: float, logging: float, steps: int) -> list[Operation]:
-    found = []
-    for kind, each in (("checkpoint", checkpoint), ("logging", logging)):
-        if each:
-            total = each * steps
-            found.append(
-                Operation(kind, 1, 0, "save", steps, total, 0.3 * total, each, Location("train.py", 9))
-            )
-    return found
+def _operations(each: float, steps: int) -> list[Operation]:
+    """A checkpoint of so many seconds at every step."""
+    total, place = each * steps, Location("train.py", 9)
+    return [Operation("checkpoint", 1, 0, "save", steps, total, 0.3 * total, each, place)] if each else []
 
 
-def _series(end: float, cores: float, foreign: float) -> Series:
+def _series(end: float, cores: float) -> Series:
     times = [0.5 * place for place in range(int(2 * end) + 2)]
     job = 0.5
     return Series(
         times,
         {
-            "cpu_busy_s": [(job + foreign) * t for t in times],
-            "cpu_idle_s": [max(0.0, cores - job - foreign) * t for t in times],
+            "cpu_busy_s": [job * t for t in times],
+            "cpu_idle_s": [(cores - job) * t for t in times],
             "cpu_iowait_s": [0.0 for _ in times],
             "job_cpu_s": [job * t for t in times],
         },
     )
 
 
-def own_loop(count: int, body: LoopBody | None = None, pid: int = 1, **each: float | None) -> Loop:
+def own_loop(count: int, body: LoopBody | None = None, **each: float | None) -> Loop:
     """A loop of a process without a loader: rows of one step, with these values in each of them."""
     table = StepTable(**{item.name: [each.get(item.name, 0.0)] * count for item in fields(StepTable)})  # type: ignore[arg-type]
     wall_s = each.get("wall_s") or 0.0
     table.steps[:], table.set_aside[:] = [1] * count, [""] * count
     table.t[:] = [3 + wall_s * (place + 1) for place in range(count)]
-    return Loop(
-        "", pid, 0, "train", count, sum(table.wall_s), 0.0, Epochs(), table, backwards=count, body=body
-    )
+    return Loop("", 1, 0, "train", count, sum(table.wall_s), 0.0, Epochs(), table, backwards=count, body=body)

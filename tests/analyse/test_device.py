@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from bottleneck_doctor.analyse.device import clock_loss, look_aside, runs_ahead, view_device, view_driver
+from bottleneck_doctor.analyse.device import clock_loss, runs_ahead, view_device, view_driver
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import measure, operations, utilisation
 from bottleneck_doctor.analyse.steady import steps_of
@@ -44,19 +44,14 @@ def driver_of(*readings: dict[str, float]):
 
 def seen(profile: Profile):
     """All of the run."""
-    return view_device(profile, 0.0, 1e9, profile.loops[0], aside(profile))
-
-
-def aside(profile: Profile):
-    """What the loop's own steps say."""
-    return look_aside(steps_of(profile.loops[0].table))
+    return view_device(profile, 0.0, 1e9, profile.loops[0], steps_of(profile.loops[0].table))
 
 
 def test_the_beat_is_a_mean_over_the_steady_window_alone():
     profile = device_run(busy_s=10 * MS, launch_s=5 * MS, host_s=12 * MS)
     table = profile.device.table
     table.wall_s[0] = 1000.0  # a warm-up row
-    view = view_device(profile, table.t[1], table.t[-1], profile.loops[0], aside(profile))
+    view = view_device(profile, table.t[1], table.t[-1], profile.loops[0], steps_of(profile.loops[0].table))
     assert view.clock.looks == sum(table.looks) - table.looks[0]
     assert view.beat.busy_s == pytest.approx(10 * MS)
     assert view.beat.launch_s == pytest.approx(5 * MS, rel=0.01)

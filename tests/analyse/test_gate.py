@@ -7,15 +7,10 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.compare import NAMES, between, compare, differences
-from bottleneck_doctor.analyse.conditions import (
-    data_wait_condition,
-    parse_condition,
-    parse_fraction,
-    refuse_contradictions,
-)
+from bottleneck_doctor.analyse.conditions import data_wait_condition, parse_condition, refuse_contradictions
 from bottleneck_doctor.analyse.gate import check, judge
 from bottleneck_doctor.model.errors import UsageError
-from bottleneck_doctor.model.gate import Condition, Difference, Repeat
+from bottleneck_doctor.model.gate import Condition, Repeat
 from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
 from tests.render.reports import TYPICAL
 
@@ -87,24 +82,18 @@ def test_a_regression_that_cannot_be_judged_outweighs_thresholds_that_hold() -> 
     ("text", "said"),
     [
         ("", "is not METRIC OP VALUE: write it like for example 'data_wait_fraction > 0.2'"),
-        ("data_wait_fraction", "is not METRIC OP VALUE"),
         ("data_wait_fraction > 0.2 or step_time_s > 1", "is not METRIC OP VALUE"),
         ("data_wait_fraction > 0.2\n", "can"),
         ("data_wait_fraction = 0.2", "no operator =, did you mean =="),
-        ("data_wait_fraction <> 0.2", "did you mean !="),
         ("data_wait_fraction >> 0.2", "use one of < <= > >= == !="),
         ("data_wait > 0.2", "no metric 'data_wait', did you mean data_wait_fraction"),
-        ("dta_wait_fraction > 0.2", "did you mean data_wait_fraction"),
         ("gpu > 0.2", "did you mean gpu_busy_fraction"),
         ("zzz > 0.2", "known are batch_release_fraction, checkpoint_fraction"),
         ("data_wait_fraction > nan", "'nan' is not a number from 0 to 1"),
-        ("data_wait_fraction > inf", "'inf' is not a number"),
         ("step_time_s > 1e999", "expected a number of at least 0"),
         ("step_time_s > -1", "expected a number of at least 0"),
-        ("data_wait_fraction > -0.1", "expected a number from 0 to 1"),
         ("data_wait_fraction > 20", "expected a number from 0 to 1, write 0.2 for 20 %"),
         ("data_wait_fraction > 20%", "write 0.2 for 20%"),
-        ("data_wait_fraction > 0,2", "'0,2' is not a number"),
         ("data_wait_fraction > ٣", "is not"),
         ("data_wait_fraction > 1", "can never be true of data_wait_fraction, so it would always pass"),
         ("\x1b[31m > 0.2", "'\\x1b[31m > 0.2'"),
@@ -118,14 +107,6 @@ def test_nonsense_is_refused_and_the_nearest_sense_is_named(text: str, said: str
         parse_condition(text)
     assert said in str(caught.value)
     assert str(caught.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    "text", ["", " ", "nan", "-nan", "inf", "-0.1", "1.1", "20", "20%", "a", "0.1.2", "1e999"]
-)
-def test_what_is_no_fraction_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="from 0 to 1"):
-        parse_fraction(text, "--max-data-wait")
 
 
 def test_of_several_limits_on_the_data_wait_the_strictest_wins() -> None:
@@ -155,13 +136,6 @@ def test_conditions_that_nothing_can_satisfy_are_refused(texts: list[str], contr
         refuse_contradictions(conditions)
 
 
-def kind(name: str, before: Metric | None, after: Metric | None) -> str | None:
-    base = replace(TYPICAL, metrics={name: before} if before else {})
-    new = replace(TYPICAL, metrics={name: after} if after else {})
-    moves = compare(base, new).moves
-    return moves[0].kind if moves else None
-
-
 def metric(value: float | None, spread: float | None = 0.01) -> Metric:
     if value is None or spread is None:
         return Metric(value, "x")
@@ -182,23 +156,16 @@ def metric(value: float | None, spread: float | None = 0.01) -> Metric:
     ],
 )
 def test_a_metric_moves_only_beyond_the_noise(
-    name: str, before: Metric | None, after: Metric | None, said: str | None
+    name: str, before: Metric, after: Metric, said: str | None
 ) -> None:
-    assert kind(name, before, after) == said
+    moves = compare(*(replace(TYPICAL, metrics={name: one}) for one in (before, after))).moves
+    assert [one.kind for one in moves] == ([said] if said else [])
 
 
 def test_a_run_compared_with_itself_did_not_move() -> None:
     comparison = compare(TYPICAL, TYPICAL)
     assert {move.kind for move in comparison.moves} <= {"noise", "unknown"}
     assert (comparison.gone, comparison.appeared, comparison.differences) == ([], [], [])
-
-
-def test_runs_on_other_machines_are_compared_with_a_warning() -> None:
-    new = replace(TYPICAL, run=replace(TYPICAL.run, host="other", machine={"cores": 8.0, "gpus": []}))
-    assert compare(TYPICAL, new).differences == [
-        Difference("cores", 4.0, 8.0, refuses=True),
-        Difference("host", "box", "other"),
-    ]
 
 
 ENVIRONMENT = {"device": "cuda:0", "world_size": 2, "num_workers": 4, "torch_threads": 1, "bdoc": "0.1"}

@@ -155,17 +155,14 @@ def milliseconds(found: Lanes, lane: int) -> list[tuple[int, int, str, int | Non
     ]
 
 
-def test_what_no_hook_saw_of_a_step_is_computing() -> None:
-    found = drawn([(-5, 5, "wait", 6), (20, 10, "backward", None), (40, 60, "wait", 7)])
+@pytest.mark.parametrize(
+    ("following", "rest"),
+    [(7, ("compute", 6)), (9, ("unseen", None))],  # the latter where steps followed that were not sampled
+)
+def test_what_no_hook_saw_of_a_step_is_computing(following: int, rest: tuple[str, int | None]) -> None:
+    found = drawn([(-5, 5, "wait", 6), (20, 10, "backward", None), (40, 60, "wait", following)])
     assert milliseconds(found, 0) == [
-        (0, 20, "compute", 6), (20, 30, "backward", 6), (30, 40, "compute", 6), (40, 100, "wait", 7),
-    ]  # fmt: skip
-
-
-def test_steps_that_were_not_looked_at_are_unseen_from_what_was_last_heard() -> None:
-    found = drawn([(-5, 5, "wait", 6), (20, 10, "backward", None), (40, 60, "wait", 9)])
-    assert milliseconds(found, 0) == [
-        (0, 20, "compute", 6), (20, 30, "backward", 6), (30, 40, "unseen", None), (40, 100, "wait", 9),
+        (0, 20, "compute", 6), (20, 30, "backward", 6), (30, 40, *rest), (40, 100, "wait", following),
     ]  # fmt: skip
 
 

@@ -160,10 +160,9 @@ LOOP = with_waits(
 STEPS = steps_of(LOOP.table)
 
 
-def seen(counts: dict[str, int], pid: int = 1, loader: str = "") -> Profile:
+def seen(counts: dict[str, int]) -> Profile:
     """A run in which the loop's thread was looked at from outside, in each half second."""
-    looks = Blocked(loader, [3.1, 3.4], [counts] * 2, pid=pid)
-    return replace(run_of(), blocked=[looks])
+    return replace(run_of(), blocked=[Blocked("", [3.1, 3.4], [counts] * 2, pid=1)])
 
 
 @pytest.mark.parametrize(

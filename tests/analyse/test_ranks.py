@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 
@@ -15,6 +16,7 @@ from bottleneck_doctor.analyse.steady import choose_loop
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.errors import BadProfile, UsageError
+from bottleneck_doctor.model.loops import StepTable
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.devices import device_run
@@ -24,31 +26,20 @@ EXCHANGE_S = 0.004
 STEPS = 120
 
 
-def ranks(*own_s: list[float], exchange: float = EXCHANGE_S, every: int = 1, wait: float = 0.0) -> Profile:
+def ranks(*own_s: list[float]) -> Profile:
     """Ranks whose own times per step are given; each step ends when the last of them is through. Their clocks
-    begin at different instants. ``every`` = steps to a row; ``wait`` = the last rank's data wait."""
-    base = run_of(compute=0.001, steps=STEPS)
-    steps = [max(times) + exchange for times in zip(*own_s, strict=True)]
+    begin at different instants."""
+    base = run_of(steps=STEPS)
+    walls = [max(times) + EXCHANGE_S for times in zip(*own_s, strict=True)]
     loops, processes = [], []
-    for rank, mine in enumerate(own_s):
-        rows = range(0, len(mine), every)
-        walls = [sum(steps[place : place + every]) for place in rows]
-        own = [sum(mine[place : place + every]) for place in rows]
-        data = [wait * every if rank == len(own_s) - 1 else 0.0 for _ in rows]
-        count = len(walls)
-        table = replace(
-            base.loops[0].table,
-            t=[100.0 * rank + sum(walls[: place + 1]) for place in range(count)], steps=[every] * count,
-            epoch=[0] * count, wall_s=walls, wait_s=data, cpu_s=[0.0] * count, wait_cpu_s=[0.0] * count,
-            process_cpu_s=[0.0] * count, runq_s=[0.0] * count, wait_runq_s=[0.0] * count,
-            backward_s=[0.0] * count, optimizer_s=[0.0] * count, checkpoint_s=[0.0] * count,
-            logging_s=[0.0] * count, collect_s=[0.0] * count, copy_s=[0.0] * count, ready=[None] * count,
-            set_aside=[""] * count,
-            exchange_s=[wall - busy for wall, busy in zip(walls, own, strict=True)],
-        )  # fmt: skip
-        pid = rank + 1
-        loops.append(replace(base.loops[0], pid=pid, table=table, wall_s=sum(walls), wait_s=sum(data)))
-        processes.append(Process(pid, 0, "trainer", 0.0, rank=rank, world_size=len(own_s), torch_threads=1))
+    for rank, own in enumerate(own_s):
+        slept = [wall - busy for wall, busy in zip(walls, own, strict=True)]
+        t = [100.0 * rank + end for end in accumulate(walls)]
+        table = replace(base.loops[0].table, t=t, epoch=[0] * STEPS, wall_s=list(walls), exchange_s=slept)
+        loops.append(replace(base.loops[0], pid=rank + 1, table=table, wall_s=sum(walls), wait_s=0.0))
+        processes.append(
+            Process(rank + 1, 0, "trainer", 0.0, rank=rank, world_size=len(own_s), torch_threads=1)
+        )
     return replace(base, loops=loops, processes=processes)
 
 
@@ -109,22 +100,6 @@ def test_the_others_wait_for_a_slow_rank_and_it_does_not() -> None:
     assert balance.shares(1) == pytest.approx((0.004 / 0.024, 0.02 / 0.024))
 
 
-@pytest.mark.parametrize(
-    ("own", "exchange", "bound", "cause"),
-    [
-        ((0.01, 0.01), 0.02, "comm", "comm.allreduce"),
-        ((0.01, 0.03), 0.002, "comm", "comm.straggler"),
-        ((0.03, 0.01), 0.002, "comm", "comm.straggler"),
-        ((0.05, 0.05), 0.001, "balanced", "none"),
-    ],
-)
-def test_the_verdict_names_what_ranks_wait_for(
-    own: tuple[float, float], exchange: float, bound: str, cause: str
-) -> None:
-    verdict = diagnose(ranks(*map(even, own), exchange=exchange)).verdict
-    assert (verdict.bound, verdict.cause) == (bound, cause)
-
-
 Files = dict[str, Profile]
 
 
@@ -146,19 +121,18 @@ def apart(profile: Profile, hosts: str) -> Files:
     }
 
 
-def spent(profile: Profile, rank: int, column: str, seconds: float) -> Profile:
-    """What a rank spends so in each step."""
-    loops = list(profile.loops)
-    table = loops[rank].table
-    loops[rank] = replace(loops[rank], table=replace(table, **{column: [seconds] * len(table.t)}))
-    return replace(profile, loops=loops)
-
-
 def merged(files: Files) -> Profile:
     return merge(list(files), files.__getitem__)
 
 
 ONE_LATE = ranks(*(noisy(0.035 if rank == 3 else 0.02, rank) for rank in range(4)))
+
+
+def spent_in(column: str) -> Profile:
+    """The late rank spends 14 ms of each step so."""
+    *others, late = ONE_LATE.loops
+    table: StepTable = replace(late.table, **{column: [0.014] * STEPS})
+    return replace(ONE_LATE, loops=[*others, replace(late, table=table)])
 
 
 def test_ranks_of_many_files_are_compared_as_those_of_one() -> None:
@@ -173,7 +147,7 @@ def test_ranks_of_many_files_are_compared_as_those_of_one() -> None:
 
 @pytest.mark.parametrize(("column", "cause"), [("", "work"), ("wait_s", "data"), ("runq_s", "cores")])
 def test_the_late_rank_is_named_with_what_it_spends_its_time_in(column: str, cause: str) -> None:
-    profile = spent(ONE_LATE, 3, column, 0.014) if column else ONE_LATE
+    profile = spent_in(column) if column else ONE_LATE
     found = merged(apart(profile, "aabb"))
     (late,) = slow_ranks(all_ranks(found)) or ()
     assert (late.rank.rank, late.rank.host, late.cause) == (3, "b", cause)
@@ -181,7 +155,7 @@ def test_the_late_rank_is_named_with_what_it_spends_its_time_in(column: str, cau
 
 
 def test_the_report_is_about_the_rank_whose_machine_shows_the_cause() -> None:
-    files = apart(spent(ONE_LATE, 3, "wait_s", 0.014), "aabb")
+    files = apart(spent_in("wait_s"), "aabb")
     assert [one.rank for one in merged(files).processes] == [3]
     own_work = merged(apart(ONE_LATE, "aabb"))
     assert [one.rank for one in own_work.processes] != [3], "those who wait know how long"
@@ -191,7 +165,7 @@ def test_the_report_is_about_the_rank_whose_machine_shows_the_cause() -> None:
 
 
 def test_a_quota_that_is_used_up_is_why_there_was_no_core() -> None:
-    files = apart(spent(ONE_LATE, 3, "runq_s", 0.014), "aabb")
+    files = apart(spent_in("runq_s"), "aabb")
     late = files["profile.b.3.json"]
     t = [float(second) for second in range(int(late.loops[0].table.t[-1]) + 1)]
     counted = {"quota_periods": [10 * one for one in t], "throttled_periods": [5 * one for one in t]}

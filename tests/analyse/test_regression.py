@@ -77,19 +77,17 @@ def test_runs_that_scatter_excuse_more_than_runs_that_agree() -> None:
     assert held(wild, scaled(1.10)).repeats is None
 
 
-def own(step_s: float) -> Metric:
-    return Metric(step_s, "s", step_s * 0.998, step_s * 1.002, 400)
-
-
-def crowded(step_s: float, own_s: float) -> Report:
-    return replace(timed(step_s), quality=replace(FIVE[0].quality, uncontended_step=own(own_s)))
+def crowded(step_s: float) -> Report:
+    """Without other programs a step takes 0.1 s."""
+    own = Metric(0.1, "s", 0.0998, 0.1002, 400)
+    return replace(timed(step_s), quality=replace(FIVE[0].quality, uncontended_step=own))
 
 
 def test_what_other_programs_cost_is_left_out_where_every_run_knows_it() -> None:
-    regression = held([crowded(0.1, 0.1)] * 5, [crowded(0.2, 0.1)] * 5)
+    regression = held([crowded(0.1)] * 5, [crowded(0.2)] * 5)
     assert (regression.status, regression.change) == (0, pytest.approx(0.0))
     assert (regression.base_contended, regression.new_contended) == (0.0, pytest.approx(0.5))
-    blind = held([timed(0.1)] * 5, [crowded(0.2, 0.1)] * 5)
+    blind = held([timed(0.1)] * 5, [crowded(0.2)] * 5)
     assert (blind.status, blind.new_contended) == (1, None)
 
 

@@ -38,15 +38,11 @@ def seen(
     return replace(PROFILE, stacks=[Stack(pid, role, thread, frames, count) for count, frames in stacks])
 
 
-def shares(profile: Profile) -> dict[str, tuple[float, float]]:
-    """(own, total) by function."""
-    return {one.function: (one.own_share, one.total_share) for one in hot_functions(profile)}
-
-
 def test_library_code_counts_for_the_users_function_that_called_it() -> None:
-    profile = seen((60, [MAIN, ITEM, LOAD]), (30, [MAIN, ITEM]), (10, [MAIN]))
-    assert shares(profile) == {"Photos.__getitem__": (0.9, 0.9), "main": (0.1, 1.0), "load": (0.6, 0.6)}
-    assert [one.users for one in hot_functions(profile)] == [True, True, False]
+    found = hot_functions(seen((60, [MAIN, ITEM, LOAD]), (30, [MAIN, ITEM]), (10, [MAIN])))
+    assert [(one.function, one.own_share, one.total_share, one.users) for one in found] == [
+        ("Photos.__getitem__", 0.9, 0.9, True), ("main", 0.1, 1.0, True), ("load", 0.6, 0.6, False),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -61,17 +57,13 @@ def test_library_code_counts_for_the_users_function_that_called_it() -> None:
 def test_only_the_threads_that_train_or_make_batches_count(
     role: str, pid: int, thread: str, counted: bool
 ) -> None:
-    assert bool(shares(seen((10, [MAIN]), role=role, pid=pid, thread=thread))) is counted
-
-
-def states(*stacks: tuple[int, int | None, list[str]]) -> dict[str, float | None]:
-    """on_cpu_share by function, from samples, those of them awake, and frames."""
-    told = [Stack(10, "trainer", "MainThread", frames, count, awake) for count, awake, frames in stacks]
-    return {one.function: one.on_cpu_share for one in hot_functions(replace(PROFILE, stacks=told))}
+    assert bool(hot_functions(seen((10, [MAIN]), role=role, pid=pid, thread=thread))) is counted
 
 
 def test_a_function_is_on_the_cpu_in_the_share_of_its_own_samples_that_were_awake() -> None:
-    found = states((40, 10, [MAIN, ITEM, LOAD]), (40, 40, [MAIN, ITEM]), (20, 0, [MAIN]))
+    seen = ((40, 10, [MAIN, ITEM, LOAD]), (40, 40, [MAIN, ITEM]), (20, 0, [MAIN]))
+    told = [Stack(10, "trainer", "MainThread", frames, count, awake) for count, awake, frames in seen]
+    found = {one.function: one.on_cpu_share for one in hot_functions(replace(PROFILE, stacks=told))}
     assert found == {"Photos.__getitem__": 0.625, "main": 0.0, "load": 0.25}
 
 
@@ -127,17 +119,6 @@ def test_other_samples_name_no_line(stack: Stack) -> None:
 BODY = LoopBody("/data/train.py", "main", 40, 46, [Feed(41, 41), Feed(43, 43, [0]), Feed(45, 45, [1])])
 
 
-def gap(*stacks: tuple[list[str], int, int | None], body: LoopBody | None = BODY) -> list[str]:
-    """The functions of a loop without a loader that are taken for the making of batches."""
-    loop = own_loop(1, body, gap_s=1.0, gap_cpu_s=0.99, wall_s=2.0)
-    seen = [
-        Stack(1, "trainer", "MainThread", ["<module> (/data/train.py:60)", *one[0]], *one[1:])
-        for one in stacks
-    ]
-    lines = hot_lines(profile(*seen), None, loop).lines
-    return [line.location.function for line in lines]
-
-
 BATCH = ["main (/data/train.py:41)", "get_batch (/data/train.py:9)"]
 DEVICE = ["main (/data/train.py:44)", "wait_for_device (/data/train.py:15)"]
 FORWARD = ["main (/data/train.py:43)", "f (/x/site-packages/torch/nn/modules/module.py:1)"]
@@ -145,10 +126,13 @@ BACKWARD = ["main (/data/train.py:45)", "f (/x/site-packages/torch/autograd/grap
 
 
 def test_what_lies_between_forward_and_backward_makes_no_batch() -> None:
-    assert gap((BATCH, 30, None), (DEVICE, 60, None), (FORWARD, 5, None), (BACKWARD, 5, None)) == [
-        "main",
-        "get_batch",
+    stacks = [
+        Stack(1, "trainer", "MainThread", ["<module> (/data/train.py:60)", *frames], count)
+        for frames, count in ((BATCH, 30), (DEVICE, 60), (FORWARD, 5), (BACKWARD, 5))
     ]
+    loop = own_loop(1, BODY, gap_s=1.0, gap_cpu_s=0.99, wall_s=2.0)
+    found = hot_lines(profile(*stacks), None, loop).lines
+    assert [line.location.function for line in found] == ["main", "get_batch"]
 
 
 @pytest.mark.parametrize(
@@ -164,62 +148,47 @@ def test_sleep_of_unknown_place_is_charged_to_the_line(line: LineShare, inputs: 
     assert least_cpu_share(line, inputs) == pytest.approx(least)
 
 
-def seen_call_paths(*stacks: Stack) -> Profile:
-    return replace(PROFILE, stacks=list(stacks))
-
-
-def trainer(frames: list[str], count: int, running: int | None = None) -> Stack:
-    return Stack(10, "trainer", "MainThread", frames, count, running)
-
-
-def worker_call_paths(frames: list[str], count: int, running: int | None = None, pid: int = 78) -> Stack:
-    return Stack(pid, "worker", "MainThread", frames, count, running)
-
-
 def test_equal_paths_of_several_workers_are_joined_and_who_slept_is_known_only_if_it_is_of_all() -> None:
-    known = [worker_call_paths([ITEM], 7, 1, pid=78), worker_call_paths([ITEM], 5, 2, pid=79)]
-    assert call_paths(seen_call_paths(*known))[0].paths == [CallPath([ITEM], 12, 3)]
-    assert call_paths(seen_call_paths(*known, worker_call_paths([ITEM], 1, pid=80)))[0].paths == [
-        CallPath([ITEM], 13, None)
+    seen = [
+        Stack(pid, "worker", "MainThread", [ITEM], *counts)
+        for pid, counts in ((78, (7, 1)), (79, (5, 2)), (80, (1, None)))
     ]
+    assert call_paths(replace(PROFILE, stacks=seen[:2]))[0].paths == [CallPath([ITEM], 12, 3)]
+    assert call_paths(replace(PROFILE, stacks=seen))[0].paths == [CallPath([ITEM], 13, None)]
 
 
 def test_a_deep_recursion_keeps_its_ends() -> None:
     frames = [f"f (/home/ann/a.py:{line})" for line in range(1000)]
-    (found,) = call_paths(seen_call_paths(trainer(frames, 1)))
+    (found,) = call_paths(seen((1, frames)))
     (path,) = found.paths
     assert len(path.frames) == MOST_FRAMES + 1
     assert (path.frames[0], path.frames[-1]) == (frames[0], frames[-1])
     assert f"{1000 - MOST_FRAMES} frames left out (<recursion>:0)" in path.frames
 
 
-LOOP_INTERPRETER_LOCK = loop_of(400)
-BACKWARD_INTERPRETER_LOCK, SLEEP, SAVE = (
-    "run (graph.py:9)",
-    "sleep (train.py:5)",
-    "save (/x/torch/serialization.py:9)",
-)
-COUNT = "count (/data/train.py:20)"
+LOOP = loop_of(400)
+WORK, SLEEP, SAVE = "run (graph.py:9)", "sleep (train.py:5)", "save (/x/torch/serialization.py:9)"
 
 
-def profile_interpreter_lock(main: dict[str, tuple[int, int | None]], other: int | None) -> Profile:
+def beside_a_thread(main: dict[str, tuple[int, int]], other: int) -> Profile:
+    """Samples of the loop's lines, all and running; so many of another thread's 100 were running."""
     stacks = [Stack(1, "trainer", "MainThread", [line], *seen) for line, seen in main.items()]
-    stacks.append(Stack(1, "trainer", "Thread-1", [COUNT], 100, other))
-    return Profile(Run([], None, "/", "", 1.0, 0), Machine("", "", "", 2, 2.0), stacks=stacks)
+    stacks.append(Stack(1, "trainer", "Thread-1", ["count (/data/train.py:20)"], 100, other))
+    return Profile(RUN, Machine("", "", "", 2, 2.0), stacks=stacks)
 
 
 @pytest.mark.parametrize(
     ("main", "other", "share"),
     [
-        ({BACKWARD_INTERPRETER_LOCK: (100, 40)}, 95, 0.6),
-        ({BACKWARD_INTERPRETER_LOCK: (50, 20), SLEEP: (50, 1)}, 95, 0.3),
-        ({BACKWARD_INTERPRETER_LOCK: (100, 40)}, 20, 0.0),
+        ({WORK: (100, 40)}, 95, 0.6),
+        ({WORK: (50, 20), SLEEP: (50, 1)}, 95, 0.3),
+        ({WORK: (100, 40)}, 20, 0.0),
         ({SAVE: (100, 40)}, 95, 0.0),
-        ({BACKWARD_INTERPRETER_LOCK: (100, 110)}, 95, 0.0),
+        ({WORK: (100, 110)}, 95, 0.0),
     ],
 )
-def test_the_share_of_the_wait(main: dict[str, tuple[int, int | None]], other: int, share: float) -> None:
-    seen = lock_wait(profile_interpreter_lock(main, other), LOOP_INTERPRETER_LOCK)
+def test_the_share_of_the_wait(main: dict[str, tuple[int, int]], other: int, share: float) -> None:
+    seen = lock_wait(beside_a_thread(main, other), LOOP)
     assert seen is not None
     assert seen.share == pytest.approx(share)
 
@@ -228,11 +197,9 @@ def test_time_without_the_lock_is_the_interpreters() -> None:
     base = Scenario(
         (BatchCost(0.001),), (StepCost(0.004, 0.006),), threads=2.0, shares=CostShares(stored=0.8)
     )
-    held = held_by_lock(
-        profile_interpreter_lock({BACKWARD_INTERPRETER_LOCK: (100, 70)}, 95), LOOP_INTERPRETER_LOCK, base
-    )
+    held = held_by_lock(beside_a_thread({WORK: (100, 70)}, 95), LOOP, base)
     assert held.shares.stored == pytest.approx(0.04), "a log waits for the thread that writes it"
     assert held.threads == 1.0
     assert held.costs[0].python == pytest.approx(0.006), "nothing else explains why it stood still"
     assert held.costs[0].idle == pytest.approx(0.0)
-    assert held_by_lock(profile_interpreter_lock({SLEEP: (100, 1)}, 95), LOOP_INTERPRETER_LOCK, base) == base
+    assert held_by_lock(beside_a_thread({SLEEP: (100, 1)}, 95), LOOP, base) == base

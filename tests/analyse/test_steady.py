@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import accumulate
 
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.levels import cuts_of, find_cut
 from bottleneck_doctor.analyse.live_diagnosis import is_stalled, pace
+from bottleneck_doctor.analyse.steady import cuts_of, find_cut
 from bottleneck_doctor.analyse.steady import steps_of as steps_of_marks
 from bottleneck_doctor.analyse.timeline import marks_of
 from bottleneck_doctor.model.diagnosis import Step
@@ -21,13 +22,10 @@ from tests.analyse.runs import run_of
 MS = 1e-3
 
 
-def steps_of(walls: list[float], waits: list[float] | None = None) -> list[Step]:
-    """Steps of these wall times; ``waits`` of them for data."""
-    t, steps = 0.0, []
-    for wall, wait in zip(walls, waits or [0.0] * len(walls), strict=True):
-        t += wall
-        steps.append(Step(t, 1, wall, wait, *[0.0] * 6, wall - wait, *[None] * 5))
-    return steps
+def steps_of(walls: list[float]) -> list[Step]:
+    """Steps of these wall times."""
+    ends = accumulate(walls)
+    return [Step(t, 1, wall, *[0.0] * 7, wall, *[None] * 4) for t, wall in zip(ends, walls, strict=True)]
 
 
 def at_first(row: int) -> Callable[[int], bool]:
@@ -35,11 +33,10 @@ def at_first(row: int) -> Callable[[int], bool]:
     return lambda cut: abs(cut - row) <= 3
 
 
-def noisy(level: float, count: int, chance: random.Random, share: float = 0.1) -> list[float]:
+def noisy(level: float, count: int, chance: random.Random) -> list[float]:
     """So many steps around a level, now and then one that takes three times as long."""
     return [
-        level * (1 + chance.uniform(-share, share)) * (3 if chance.random() < 0.02 else 1)
-        for _ in range(count)
+        level * (1 + chance.uniform(-0.1, 0.1)) * (3 if chance.random() < 0.02 else 1) for _ in range(count)
     ]
 
 
@@ -52,8 +49,9 @@ def test_a_change_of_level_is_found_where_it_is(seed: int, before: float, after:
     assert cut == pytest.approx(at, abs=4)
 
 
-def healthy(kind: str, chance: random.Random, count: int = 400) -> list[float]:
+def healthy(kind: str, chance: random.Random) -> list[float]:
     """Runs that change in many ways, and yet are all of one level."""
+    count = 400
     plain = noisy(10 * MS, count, chance)
     if kind == "one stall":
         plain[count // 3] = 8.0
@@ -96,19 +94,18 @@ def marks(profile: Profile, kind: str) -> list[Mark]:
     return [mark for mark in marks_of(diagnosis, steps) if mark.kind == kind]
 
 
-def step_s(profile: Profile) -> float:
-    return profile.loops[0].table.wall_s[0]
-
-
 def test_phases_follow_the_warm_up_and_each_other() -> None:
     profile = run_of(workers=2, cpu=0.03, compute=0.01, noise=0.01, steps=600, epochs=1)
     table = profile.loops[0].table
-    late = sum(table.wall_s[300:])
     for place in range(300, 600):  # the second half waits for nothing, and is slow for another reason
         table.wall_s[place] *= 4
         table.wait_s[place], table.cpu_s[place] = 0.0, table.wall_s[place]
         table.t[place] = table.t[299] + sum(table.wall_s[300 : place + 1])
-    assert late
+    judged = diagnose(profile)
+    assert [phase.label for phase in judged.phases] == ["earlier", "steady"]
+    assert judged.phases[0].to_step == judged.phases[1].from_step == pytest.approx(300, abs=12)
+    assert judged.verdict.cause == judged.phases[1].verdict.cause
+    assert "this holds for steps" in judged.verdict.summary
     found = marks(profile, "phase")
     assert len(found) == 2
     assert found[0].begin_s == pytest.approx(marks(profile, "warm-up")[0].end_s, abs=0.1)
@@ -120,12 +117,9 @@ def test_phases_follow_the_warm_up_and_each_other() -> None:
 S = 1_000_000_000
 
 
-def rank(pid: int, steps: int, last_s: float, wait_s: float) -> Progress:
-    return Progress(pid, steps, steps, int(wait_s * S), S, int(last_s * S))
-
-
 def test_the_pace_is_what_happened_between_the_looks() -> None:
-    assert pace([rank(1, 100, 10, 5)], [rank(1, 120, 14, 6)]) == (0.2, 0.25)
+    before, after = Progress(1, 100, 100, 5 * S, S, 10 * S), Progress(1, 120, 120, 6 * S, S, 14 * S)
+    assert pace([before], [after]) == (0.2, 0.25)
 
 
 @pytest.mark.parametrize(

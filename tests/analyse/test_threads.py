@@ -176,25 +176,23 @@ def test_by_the_hottest_line(text: str, below: list[str], threads: float) -> Non
 STEP = Step(
     t=0.0, steps=1, wall=0.030, wait=0.020, backward=0.0, optimizer=0.0, checkpoint=0.0, logging=0.0,
     collect=0.0, copy=0.0, compute=0.010, cpu=0.010, queue=0.012, process_cpu=0.010, wait_cpu=None,
-    ready=None, wait_queue=0.008,
+    wait_queue=0.008,
 )  # fmt: skip
 STEPS = [replace(STEP, t=0.03 * number) for number in range(60)]
 CROWDED = HostLoad(cores=2.0, cores_online=2, job_cores=0.5, foreign_cores=1.5)
 
 
-def left(
-    host: HostLoad, workers: int = 0, inputs: Inputs | None = None, steps: list[Step] | None = None
-) -> float:
-    found = uncontended(STEPS if steps is None else steps, inputs or Inputs(), workers, host)
+def left(workers: int = 0, inputs: Inputs | None = None) -> float:
+    found = uncontended(STEPS, inputs or Inputs(), workers, CROWDED)
     assert found is not None
     assert found.value is not None
     return found.value
 
 
 def test_a_job_that_one_core_would_do_loses_its_whole_queue_to_others() -> None:
-    assert left(CROWDED) == pytest.approx(0.030 - 0.012)
+    assert left() == pytest.approx(0.030 - 0.012)
 
 
 def test_with_workers_the_wait_is_stretched_as_their_fetches_are() -> None:
     inputs = Inputs(batches=60, wall=0.040, cpu=0.03, queue=0.010)
-    assert left(CROWDED, workers=2, inputs=inputs) == pytest.approx(0.030 - 0.004 - 0.020 * 0.25)
+    assert left(workers=2, inputs=inputs) == pytest.approx(0.030 - 0.004 - 0.020 * 0.25)

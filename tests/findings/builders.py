@@ -73,7 +73,7 @@ def steady_run(
         t=1.0, steps=1, wall=step_s, wait=wait, backward=0.0, optimizer=0.0, checkpoint=cost.checkpoint,
         logging=cost.logging, collect=cost.collect, copy=0.0, compute=cpu + cost.idle,
         exchange=cost.comm + cost.straggler,
-        cpu=cpu, queue=0.0, process_cpu=None, wait_cpu=None, ready=None,
+        cpu=cpu, queue=0.0, process_cpu=None, wait_cpu=None,
     )  # fmt: skip
     photos = Loader("1:1", "dataloader", 1, "Photos", batch_size=32, dataset_length=50_000, location=PLACE)
     source = loader or photos
@@ -142,9 +142,9 @@ def accelerator_run(
     return replace(base, profile=profile, host=host, device=view, verdict=verdict, causes=causes)
 
 
-def kernels(kind: str, share: float, precision: str = "", median_s: float = 1e-4) -> Kernels:
+def kernels(kind: str, share: float, precision: str = "") -> Kernels:
     """Simulated kernels that take this share of a step of 20 ms."""
-    return Kernels(kind, share * 0.02, 100.0, median_s, precision)
+    return Kernels(kind, share * 0.02, 100.0, 1e-4, precision)
 
 
 # Simulated steps, in seconds: what the device's clock would say of each.
@@ -155,11 +155,9 @@ SYNCING = DeviceWindow(400, 0.02, 0.013, launch_s=0.001, sync_s=0.006, host_s=0.
 COPYING = DeviceWindow(400, 0.02, 0.011, transfer_s=0.009, host_s=0.006)
 
 
-def cpu_run(
-    cost: StepCost, computing: Computing, table: list[Operator] | None = None, work: BatchCost | None = None
-) -> Diagnosis:
+def cpu_run(cost: StepCost, computing: Computing, table: list[Operator] | None = None) -> Diagnosis:
     """A run of process 1 whose loop takes ``cost``, with these facts about how it computes."""
-    sick = steady_run(work or BatchCost(2e-4), cost)
+    sick = steady_run(BatchCost(2e-4), cost)
     return replace(sick, profile=replace(sick.profile, computing=computing, operators=table or []))
 
 

@@ -107,13 +107,6 @@ LIGHTNING = """\
         self.confusion.update(x.detach())
         return loss
 """
-WRITES = """\
-def dump(model):
-    table = {}
-    for name, weights in model.named_parameters():
-        table[name] = weights.detach().tolist()
-    out.write(json.dumps(table))
-"""
 SOURCES = [
     FunctionSource("ppo.py", "main", 1, PPO),
     FunctionSource("env.py", "step", 1, ENVIRONMENT),
@@ -124,7 +117,6 @@ SOURCES = [
     FunctionSource("t.py", "accuracy", 401, ACCURACY),
     FunctionSource("t.py", "validate", 501, VALIDATE),
     FunctionSource("pl.py", "training_step", 1, LIGHTNING),
-    FunctionSource("t.py", "dump", 601, WRITES),
 ]
 
 

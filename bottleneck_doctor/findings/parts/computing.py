@@ -72,10 +72,9 @@ def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
     """CPU seconds per step in the optimizer: its wall time, less its part of the time without a core."""
     steps = [step for step in diagnosis.steps if step.cpu is not None]
     wall = seconds_in(steps, "optimizer")
-    cpu = sum((step.cpu or 0.0) * step.steps for step in steps)
-    held = sum(max(0.0, (step.queue or 0.0) - step.wait_queue) * step.steps for step in steps)
-    count = steps_in(steps)
-    return min(own_s(scenario), wall / count * cpu / (cpu + held)) if count and cpu > 0 else 0.0
+    cpu, count = seconds_in(steps, "cpu"), steps_in(steps)
+    wanted = cpu + seconds_in(steps, "held")
+    return min(own_s(scenario), wall / count * cpu / wanted) if count and cpu > 0 else 0.0
 
 
 def spared(scenario: Scenario, seconds: float) -> Change:

@@ -55,7 +55,7 @@ def loader_call(loader: Loader, **changed: object) -> str:
     pairs = zip(loader.call.arguments, names, strict=True)
     pieces = [_piece(one, name, wanted, loader.arguments.get(name, "")) for one, name in pairs]
     missing = {name: value for name, value in wanted.items() if name not in names}
-    if _hides_names(names):
+    if set(names) & set(UNPACKED) or names.count("") > SURELY_OTHER:  # names may be given in there
         return _told(missing, names) + _laid_out(loader.call.function, pieces)
     new = [CallArgument(f"{name}={value}", name, "new") for name, value in missing.items()]
     return _laid_out(loader.call.function, pieces + new)
@@ -67,10 +67,6 @@ def _names(arguments: list[Argument], foreign: bool) -> list[str]:
     if any(one.name == "*" for one in arguments):
         first = ()
     return [one.name or (first[place] if place < len(first) else "") for place, one in enumerate(arguments)]
-
-
-def _hides_names(names: list[str]) -> bool:
-    return any(name in UNPACKED for name in names) or names.count("") > SURELY_OTHER
 
 
 def _piece(one: Argument, name: str, wanted: dict[str, str], known: str) -> CallArgument:

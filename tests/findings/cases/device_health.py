@@ -8,9 +8,6 @@ from bottleneck_doctor.model.diagnosis import Diagnosis
 from tests.findings.builders import COPYING, SATURATED, Case, abstains, accelerator_run, fires, silent
 
 # gpu-hw-degraded
-WELL = DriverView(
-    100, 0.99, 0.93, {"power_cap": 0.9}, power_limit_w=700.0, power_default_w=700.0, link_share=1.0
-)
 HOT = DriverView(100, 0.99, 0.5, {"sw_thermal": 0.8}, link_share=1.0)
 AS_BUILT = DriverView(100, 0.99, 0.75, {"power_cap": 1.0}, power_limit_w=700.0, power_default_w=700.0)
 NARROW = DriverView(100, 0.7, 0.95, link_share=0.25, link_gen=3.0, link_gen_max=4.0, link_width=8.0,
@@ -24,9 +21,7 @@ def gpu_hw_degraded() -> tuple[Case, ...]:
         fires("hot, by the driver's word alone", accelerator_run(None, driver=HOT), "cooling-or-power"),
         fires("eight lanes of an older generation", accelerator_run(COPYING, driver=NARROW), "reseat-pcie"),
         silent("at its power limit as designed", accelerator_run(SATURATED, driver=AS_BUILT)),
-        silent("a healthy device", accelerator_run(SATURATED, driver=WELL)),
         abstains("two seconds of readings", accelerator_run(SATURATED, driver=BRIEF)),
-        abstains("no driver was asked", accelerator_run(SATURATED, driver=DriverView())),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.device import Allocator, DeviceFacts, DeviceWindow
+from bottleneck_doctor.model.derived import DeviceStepBreakdown
+from bottleneck_doctor.model.device import Allocator, DeviceFacts
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
@@ -83,7 +84,7 @@ def pages_mapped_anew() -> tuple[Case, ...]:
 
 
 # alloc-churn
-CHURNING = DeviceWindow(400, 0.02, 0.013, memory_s=0.004, launch_s=0.003, host_s=0.01)
+CHURNING = DeviceStepBreakdown(400, 0.02, 0.013, memory_s=0.004, launch_s=0.003, host_s=0.01)
 CALLED = {"device_allocs": 900, "empty_cache_calls": 400}
 FRAGMENTED = {"device_allocs": 300, "retries": 40}
 
@@ -105,19 +106,18 @@ def alloc_churn() -> tuple[Case, ...]:
 GIB = 2**30  # bytes, for the cases
 
 
-def _tradeoff_case(beat: DeviceWindow | None, repeated: float | None, peak: int | None = 24) -> Diagnosis:
+def _tradeoff_case(repeated: float | None, peak: int | None = 24) -> Diagnosis:
     """``peak`` in GiB of 80."""
     allocator = None if peak is None else Allocator(400, peak_bytes=peak * GIB)
-    return accelerator_run(
-        beat, DeviceFacts(memory_bytes=80 * GIB, allocator=allocator, recompute_s=repeated)
-    )
+    facts = DeviceFacts(memory_bytes=80 * GIB, allocator=allocator, recompute_s=repeated)
+    return accelerator_run(SATURATED, facts)
 
 
 def gpu_memory_tradeoff() -> tuple[Case, ...]:
     return (
-        fires("every block is computed twice", _tradeoff_case(SATURATED, 0.005), "checkpointing-off"),
-        silent("memory is needed", _tradeoff_case(SATURATED, 0.005, 70)),
-        silent("nothing is repeated", _tradeoff_case(SATURATED, 0.0)),
-        abstains("the allocator was not asked", _tradeoff_case(SATURATED, 0.005, None)),
-        abstains("checkpointing was not watched", _tradeoff_case(SATURATED, None)),
+        fires("every block is computed twice", _tradeoff_case(0.005), "checkpointing-off"),
+        silent("memory is needed", _tradeoff_case(0.005, 70)),
+        silent("nothing is repeated", _tradeoff_case(0.0)),
+        abstains("the allocator was not asked", _tradeoff_case(0.005, None)),
+        abstains("checkpointing was not watched", _tradeoff_case(None)),
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bottleneck_doctor.findings.precision import PLAIN
 from bottleneck_doctor.model.computing import Computing, Optimizer, ScriptSettings
-from bottleneck_doctor.model.device import DeviceFacts, DeviceWindow, Kernels, TorchSettings
+from bottleneck_doctor.model.device import DeviceFacts, Kernels, TorchSettings
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operator
 from tests.findings.builders import (
@@ -79,17 +79,16 @@ FLOAT32 = [kernels("matmul", 0.7, PLAIN), kernels("elementwise", 0.3, PLAIN)]
 TENSORS = [replace(one, tensor_core_share=1.0) for one in FLOAT32]
 
 
-def _fp32_case(
-    beat: DeviceWindow | None, found: list[Kernels] | None, capability: tuple[int, int] = (8, 0)
-) -> Diagnosis:
-    return accelerator_run(beat, DeviceFacts(capability=capability, kernels=found, switches=TorchSettings()))
+def _fp32_case(found: list[Kernels] | None, capability: tuple[int, int] = (8, 0)) -> Diagnosis:
+    facts = DeviceFacts(capability=capability, kernels=found, switches=TorchSettings())
+    return accelerator_run(SATURATED, facts)
 
 
 def fp32_tensor_cores_idle() -> tuple[Case, ...]:
     return (
-        fires("matrix products in float32 on an A100", _fp32_case(SATURATED, FLOAT32), "tf32"),
-        fires("the same on a V100", _fp32_case(SATURATED, FLOAT32, (7, 0)), "amp"),
-        silent("no tensor cores", _fp32_case(SATURATED, FLOAT32, (6, 1))),
-        silent("float32 by name, TF32 in fact", _fp32_case(SATURATED, TENSORS)),
-        abstains("no window of the profiler", _fp32_case(SATURATED, None)),
+        fires("matrix products in float32 on an A100", _fp32_case(FLOAT32), "tf32"),
+        fires("the same on a V100", _fp32_case(FLOAT32, (7, 0)), "amp"),
+        silent("no tensor cores", _fp32_case(FLOAT32, (6, 1))),
+        silent("float32 by name, TF32 in fact", _fp32_case(TENSORS)),
+        abstains("no window of the profiler", _fp32_case(None)),
     )

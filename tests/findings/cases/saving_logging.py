@@ -27,7 +27,6 @@ def checkpoint_blocking() -> tuple[Case, ...]:
         fires("a save every ten steps", _checkpoint_case(SAVES), "checkpoint-less checkpoint-async"),
         silent("a save per epoch", _checkpoint_case(SAVES, cost=rare)),
         abstains("one save so far, and its flush", _checkpoint_case(*ONCE)),
-        abstains("one save so far", _checkpoint_case(ONCE[0])),
     )
 
 

@@ -35,7 +35,6 @@ def storage_latency_bound() -> tuple[Case, ...]:
         fires("uncounted", _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)), "workers-auto"),
         silent("a full queue", _latency_case(LATENCY_LARGE, replace(QUIET, disk_queue=20.0))),
         silent("decoding, not reading", steady_run(BatchCost(0.02), StepCost(0.0, 0.002), workers=1)),
-        silent("sleeping", steady_run(BatchCost(0.002, wait=0.02), StepCost(0.0, 0.002), workers=1)),
     )
 
 
@@ -83,14 +82,12 @@ def _on_nfs(sick: Diagnosis) -> Diagnosis:
 
 OBJECTS = inputs_of(REMOTE_WORK, 2, 0.0155)
 ASLEEP = BatchCost(0.001, wait=0.03)
-LOCAL = BatchCost(0.001, storage=0.03)
 
 
 def remote_storage_latency() -> tuple[Case, ...]:
     return (
         fires("objects one by one", _remote_case(OBJECTS), "workers-auto"),
         fires("a mount across the network", _on_nfs(_remote_case(OBJECTS)), "local-mirror"),
-        silent("reads from a local disk", _remote_case(inputs_of(LOCAL, 2, 0.0155), LOCAL)),
         silent("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP)),
         abstains("no sampled waits", _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP)),
     )

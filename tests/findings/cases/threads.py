@@ -89,7 +89,6 @@ def cpu_stolen_by_others() -> tuple[Case, ...]:
     return (
         fires("others take two of four cores", _stolen_case(2.0), "isolate-cpus"),
         silent("a quarter of a core", _stolen_case(0.3)),
-        silent("the machine is the job's", _stolen_case(0.0)),
         silent("others on other cores", _stolen_case(2.0, online=64)),
         abstains("the process tree was not counted", _stolen_case(None)),
     )
