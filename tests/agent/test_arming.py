@@ -6,15 +6,13 @@ import importlib
 import inspect
 import json
 import os
-import pickle
 import struct
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -210,39 +208,6 @@ def test_two_tables_may_watch_one_module(tmp_path: Path) -> None:
     Finder().add({"wanted_four": mistaken, "json": seen.append}, {"wanted_four": seen.append})
     assert seen == [sys.modules["json"]]
     assert importlib.import_module("wanted_four") is seen[-1]
-
-
-class Loader:
-    """Somebody's class."""
-
-    def fetch(self, index: int, *, fast: bool = False) -> int:
-        """Somebody's method."""
-        return index + 1
-
-
-def doubled(original: Callable[..., Any]) -> Callable[..., Any]:
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return 2 * original(self, *args, **kwargs)
-
-    return wrapper
-
-
-def test_a_replaced_method_keeps_name_signature_and_pickles() -> None:
-    original, signature = Loader.fetch, inspect.signature(Loader.fetch)
-    replace(Loader, "fetch", doubled)
-    try:
-        assert Loader().fetch(1) == 4
-        assert (Loader.fetch.__qualname__, Loader.fetch.__doc__) == ("Loader.fetch", "Somebody's method.")
-        assert inspect.signature(Loader.fetch) == signature
-        assert pickle.loads(pickle.dumps(Loader.fetch)) is Loader.fetch
-        replace(Loader, "fetch", doubled)
-        assert Loader().fetch(1) == 4, "once is enough"
-        child = type("Child", (Loader,), {})
-        for name in ("fetch", "collate"):  # inherited, and absent
-            replace(child, name, doubled)
-            assert name not in vars(child)
-    finally:
-        Loader.fetch = original  # type: ignore[method-assign]
 
 
 def warns() -> None:
