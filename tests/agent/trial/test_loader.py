@@ -1,4 +1,4 @@
-"""A loader is built with other arguments, the one that is meant and no other; batches are what they were."""
+"""Of several loaders of one script, each treated in another way, only the one meant is changed."""
 
 from __future__ import annotations
 
@@ -8,55 +8,62 @@ from tests.agent.trial.trying import tried
 
 pytestmark = pytest.mark.slow
 
-
-def test_of_several_loaders_built_on_one_line_only_the_one_meant_is_changed() -> None:
-    said = tried().said
-    assert said["trained"] == [2, 3, False]
-    assert said["held_out"] == [0, None, False]  # evaluation, told apart by its sampler
-    assert said["other"] == [0, None, False]  # and by its length
-
-
-def test_arguments_that_the_script_gives_by_position_are_changed_too() -> None:
-    assert tried().said["by_place"] == [3, 2, True]
-
-
-def test_a_subclass_with_a_constructor_of_its_own_is_built_as_it_wants_to_be() -> None:
-    assert tried().said["own_class"] == [1, 2, False]
-
-
-def test_what_only_workers_take_goes_with_the_workers() -> None:
-    said = tried().said
-    assert (said["bare"], said["bare_timeout"], said["bare_batches"]) == ([0, None, False], 0, 4)
-
-
-def test_a_refused_argument_leaves_the_loader_as_the_script_builds_it_and_is_told() -> None:
-    assert tried().said["refused"] == [1, 2, False]
-    assert "ValueError: prefetch_factor option should be non-negative" in tried().told("loader")
-
-
-def test_an_argument_that_this_torch_does_not_know_is_told() -> None:
-    assert "this torch's DataLoader takes no never_heard_of" in tried().told("loader")
-
-
-def test_the_loop_gets_what_it_got_before() -> None:
-    said = tried().said
-    assert said["types"] == ["ndarray", "list", "tuple", "ndarray"]
-    assert said["reversed"] == [[2], [3]]  # a layout that tensors do not have goes as before
-    assert tried().told("arrays") == {""}
-
-
-def test_an_array_can_be_written_to() -> None:
-    assert tried().said["sounds"] == [[5], [3]]
-
-
-@pytest.mark.parametrize("how", ["getitems", "sampler", "subset"])
-def test_batches_are_the_same_to_the_last_bit_and_of_the_same_types(how: str) -> None:
-    same, batches, container, batch_size = tried().said[how]
-    assert same
-    assert (batches, container, batch_size) == (3, "list", 16)
-    assert "" in tried().told("batched")
+SAID = {
+    # Loaders: workers, prefetch factor, persistent workers. The first three are built on one line.
+    "trained": [2, 3, False],
+    "held_out": [0, None, False],  # evaluation, told apart by its sampler
+    "other": [0, None, False],  # and by its length
+    "by_place": [3, 2, True],  # arguments that the script gives by position
+    "own_class": [1, 2, False],  # a subclass with a constructor of its own
+    "bare": [0, None, False],  # what only workers take goes with the workers
+    "bare_timeout": 0,
+    "bare_batches": 4,
+    "refused": [1, 2, False],  # built as the script says
+    # Arrays come out as arrays, which can be written to.
+    "sounds": [[5], [3]],
+    "types": ["ndarray", "list", "tuple", "ndarray"],
+    "reversed": [[2], [3]],  # a layout that tensors do not have goes as before
+    # Gathered batches: the same to the last bit and of the same types, their number, type and size.
+    "getitems": [True, 3, "list", 16],
+    "sampler": [True, 3, "list", 16],
+    "subset": [True, 3, "list", 16],
+    "own_rows": [[1.0], [1.0]],  # a data set with a __getitem__ of its own is left alone
+    # Cached samples: come out as they went in, made once each in three epochs, by whichever worker; and what
+    # a script does to one stays out of the memory.
+    "Made": [True, 12, True],
+    "MadeHere": [True, 12, True],
+    "MadeSpawned": [True, 12, True],
+    "still": "MadeSpawned",
+    # Batches from another thread: in order, an exception in its turn, and no thread is left.
+    "queued": [[[index, 1] for index in range(6)]] * 2,
+    "raised": [0, 1, 2, 3, 4, 5, "KeyError('seven')"],
+    "threads": 1,
+    "outside": 2,  # threads of the training itself; its workers have one
+    "sharing": "file_system",
+}
+TOLD = {
+    "loader": {
+        "",
+        "ValueError: prefetch_factor option should be non-negative",
+        "this torch's DataLoader takes no never_heard_of",
+    },
+    "arrays": {""},
+    "batched": {"", "not batches of a TensorDataset"},
+    "cache": {""},
+    "worker_threads": {""},
+    "sharing": {""},
+}
 
 
-def test_a_data_set_with_a_getitem_of_its_own_is_left_alone() -> None:
-    assert tried().said["own_rows"] == [[1.0], [1.0]]
-    assert "not batches of a TensorDataset" in tried().told("batched")
+@pytest.mark.parametrize("name", SAID)
+def test_the_script_sees_what_was_ordered_and_else_what_it_saw_before(name: str) -> None:
+    assert tried().said[name] == SAID[name]
+
+
+def test_every_pool_of_a_worker_has_one_thread() -> None:
+    assert set(tried().said["pools"]) == {1}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_became_of_each_treatment_is_told(name: str) -> None:
+    assert tried().told(name) == TOLD[name]
