@@ -55,22 +55,17 @@ FIRST_RUN_STEPS = 2000
 
 
 def main(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
-    """Try the remedies on your own training, and measure what each brings."""
-    settings = read_settings()
-    options = read(PROVE, target, launched, typed, settings, "prove")
-    refuse_stdin(options.form)
-    if not options[QUIET]:
-        settings.tell()
-    return prove_command(options)
-
-
-def prove_command(options: Options) -> int:
-    """Try remedies on the training; the exit status of the contract."""
+    """Try the remedies on your own training; the exit status of the contract."""
     from ..findings.registry import offered
     from ..launch.command import choose, plan
     from ..prove.proof import check_id, parse_expectation
     from ..prove.trials import Target
 
+    settings = read_settings()
+    options = read(PROVE, target, launched, typed, settings, "prove")
+    refuse_stdin(options.form)
+    if not options[QUIET]:
+        settings.tell()
     for name in options[REMEDIES]:
         check_id(name, offered(), "--remedy")
     expected = [parse_expectation(text, offered()) for text in options[EXPECT]]
