@@ -244,14 +244,11 @@ def test_what_is_called_by_c_with_no_frame_of_pythons_above_works(tmp_path: Path
     [
         ("/runs/last.pt", "checkpoint"),
         ("/runs/last.pt.tmp", "checkpoint"),
-        ("/runs/model.safetensors", "checkpoint"),
         ("/runs/checkpoint-100/state", "checkpoint"),
         ("/runs/events.out.tfevents.17001.host", "logging"),
         ("/runs/metrics.jsonl", "logging"),
-        ("/runs/loss.csv", "logging"),
         ("/runs/log", "logging"),
         ("/data/samples.db", "flush"),
-        ("/data/index.npy", "flush"),
         ("/runs/tmp8x3a", "flush"),
     ],
 )
