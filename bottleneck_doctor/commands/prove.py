@@ -109,7 +109,6 @@ class Proving:
 
 def _prove(proving: Proving) -> int:
     """Watch once, plan, try, and print what was gained."""
-    from ..analyse.same_losses import parity
     from ..findings.registry import offered
     from ..findings.report import write_up
     from ..prove.measure import span_of
@@ -140,7 +139,7 @@ def _prove(proving: Proving) -> int:
     line.clear()
     notes = [*proving.backups.restored(), *proving.backups.failures()]
     cost = ProofCost(proving.window_s, proving.spent_s(), proving.budget_s, len(proving.attempts))
-    proof = prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected, parity)
+    proof = prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected)
     hand_over(options, proof, diagnosis.profile, report)
     return INTERRUPTED if interrupted else _status(proof, report, options)
 
