@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from time import monotonic_ns as now
 
 from . import compiler, data_fn, device_clock, profiler, torch_settings, training
 from .guard import quiet
@@ -26,10 +25,7 @@ def begin() -> None:
 @quiet
 def torch_arrived(torch: Any) -> None:
     """torch is complete: say which one it is and install what needs all of it."""
-    state.writer.fact(
-        fact="torch", version=str(torch.__version__), threads=torch.get_num_threads(),
-        since_start_ns=now() - state.writer.start_ns,
-    )  # fmt: skip
+    state.writer.fact(fact="torch", version=str(torch.__version__), threads=torch.get_num_threads())
     if os.environ.get("BDOC_TRACER"):
         from . import ptrace_permission  # most machines do without
 

@@ -41,7 +41,6 @@ class TorchFact:
 
     version: str | None = None
     threads: int | None = None
-    since_start_ns: int | None = None
 
 
 @dataclass(frozen=True)

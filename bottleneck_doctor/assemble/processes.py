@@ -37,7 +37,6 @@ def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) ->
 def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Process:
     torch, who = log.first(TorchFact), log.first(ProcessFact)
     rank, world_size = _ranks(log)
-    since = torch.since_start_ns
     trains = log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP)
     return Process(
         pid=log.pid,
@@ -54,7 +53,6 @@ def _process(log: ProcessLog, birth: tuple[str | None, int], origin: int) -> Pro
         device=_device(log),
         rows=len(log.rows),
         dropped=max(0, log.board.get("dropped", 0)),
-        torch_s=since * S if since else None,
     )
 
 

@@ -77,7 +77,6 @@ class Process:
     device: str | None = None
     rows: int = 0
     dropped: int = 0
-    torch_s: float | None = None
 
 
 @dataclass(frozen=True)
