@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ from tests.agent.watching import said, watched
 
 
 def treated(
-    folder: Path, script: str, orders: dict[str, dict[str, Any]], **environ: str
+    folder: Path, script: str, orders: Iterable[tuple[str, dict[str, Any]]], **environ: str
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """What the script said, and by each treatment's name why it was not applied: "" where it was."""
     order = folder / "order.json"
-    treatments = [{"name": name, "options": options} for name, options in orders.items()]
+    treatments = [{"name": name, "options": options} for name, options in orders]
     order.write_text(json.dumps({"treatments": treatments, "losses": 0}))
     told = watched(folder, script, BDOC_TRIAL=str(order), **environ)
     words: dict[str, list[str]] = {}

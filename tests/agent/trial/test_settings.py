@@ -65,7 +65,7 @@ ORDERS: dict[str, dict[str, Any]] = {
 
 
 def test_each_switch_is_as_ordered_and_said_to_be(tmp_path: Path) -> None:
-    seen, words = treated(tmp_path, SCRIPT, ORDERS)
+    seen, words = treated(tmp_path, SCRIPT, ORDERS.items())
     assert {name: "" in told for name, told in words.items()} == dict.fromkeys(ORDERS, True)
     assert "Rprop takes no argument fused" in words["optimizer"]
     assert seen.pop("frozen") > 1000, "what lives is out of the collector's sight"

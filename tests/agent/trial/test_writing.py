@@ -63,7 +63,7 @@ ORDERS: dict[str, dict[str, Any]] = {
 
 
 def test_what_is_written_and_what_is_switched_off_is_as_ordered(tmp_path: Path) -> None:
-    seen, words = treated(tmp_path, SCRIPT, ORDERS)
+    seen, words = treated(tmp_path, SCRIPT, ORDERS.items())
     assert words == {name: [""] for name in ORDERS}
     expected = seen.pop("expected")
     assert seen == {
