@@ -12,13 +12,13 @@ from tests.agent.watching import said, watched
 
 
 def treated(
-    folder: Path, script: str, orders: Iterable[tuple[str, dict[str, Any]]], **environ: str
+    folder: Path, script: str, orders: Iterable[tuple[str, dict[str, Any]]]
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """What the script said, and by each treatment's name why it was not applied: "" where it was."""
     order = folder / "order.json"
     treatments = [{"name": name, "options": options} for name, options in orders]
     order.write_text(json.dumps({"treatments": treatments, "losses": 0}))
-    told = watched(folder, script, BDOC_TRIAL=str(order), **environ)
+    told = watched(folder, script, BDOC_TRIAL=str(order))
     words: dict[str, list[str]] = {}
     for log in read_logs(told.folder):
         for fact in log.facts:
