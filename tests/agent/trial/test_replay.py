@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import UserDict, namedtuple
 from typing import Any
 
@@ -10,10 +9,8 @@ import pytest
 import torch
 
 from bottleneck_doctor.agent.trial.reused_batches import BATCHES, NO_LENGTH, Tape, copied, repacked
-from bottleneck_doctor.assemble.processes import read_trial
-from bottleneck_doctor.assemble.rows import read_logs
-from bottleneck_doctor.model.run import Order
-from tests.agent.watching import PRELUDE, said, watched
+from tests.agent.trying import treated
+from tests.agent.watching import PRELUDE
 
 SCRIPT = (
     PRELUDE
@@ -75,13 +72,8 @@ main()
 @pytest.fixture(scope="module")
 def fed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str]]:
     """What the script saw, and what was told of the treatment."""
-    folder = tmp_path_factory.mktemp("replay")
-    order = folder / "order.json"
-    order.write_text(json.dumps({"treatments": [{"name": "replay"}]}))
-    told = watched(folder, SCRIPT, BDOC_TRIAL=str(order))
-    trial = read_trial(Order(), read_logs(told.folder))
-    assert trial is not None
-    return said(told), [one.why for one in trial.treated]
+    seen, words = treated(tmp_path_factory.mktemp("replay"), SCRIPT, [("replay", {})])
+    return seen, words["replay"]
 
 
 def test_epochs_keep_their_length_and_all_but_training_is_as_ever(fed: tuple[dict[str, Any], Any]) -> None:
