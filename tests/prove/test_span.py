@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def steps(span: ComparedSteps) -> int:
     ],
 )
 def test_steps_are_compared_from_the_warm_up_on(
-    traits: dict[str, object], arm: Arm, begin: int, count: float
+    traits: dict[str, Any], arm: Arm, begin: int, count: float
 ) -> None:
     span = span_of(watched(**{"epochs": 1, **traits}), [BASE, arm])
     assert (span.begin, steps(span)) == (begin, pytest.approx(count, rel=0.1))
