@@ -73,17 +73,22 @@ def test_a_python_without_its_global_lock_is_left_alone(tmp_path: Path) -> None:
     assert list(run.iterdir()) == []
 
 
-@pytest.mark.parametrize("folder", ["", "/nowhere/at/all"])
-def test_without_a_run_folder_nothing_is_installed(folder: str, tmp_path: Path) -> None:
-    script = (
-        "import json, sys\n"
-        f"sys.path.insert(0, {str(AGENT.parents[1])!r})\n"
-        "finders = list(sys.meta_path)\n"
-        "from bottleneck_doctor.agent import arm\n"
-        "arm()\n"
-        "print(json.dumps({'same': finders == sys.meta_path}))\n"
-    )
-    assert said(plain(tmp_path, script, BDOC_RUN=folder))["same"]
+ARMS_ITSELF = f"""
+import json, sys
+sys.path.insert(0, {str(AGENT.parents[1])!r})
+finders = list(sys.meta_path)
+from bottleneck_doctor.agent import arm
+arm()
+print(json.dumps({{"same": finders == sys.meta_path}}))
+"""
+
+
+@pytest.mark.parametrize("folder", ["", "/nowhere/at/all", "run"])
+def test_a_script_may_arm_itself_where_there_is_a_run_folder(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    told = said(plain(tmp_path, ARMS_ITSELF, BDOC_RUN=folder and str(tmp_path / folder)))
+    assert told["same"] is not bool(list((tmp_path / "run").iterdir()))
+    assert told["same"] is (folder != "run")
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
@@ -144,20 +149,6 @@ for steps, batch in enumerate(DataLoader(torch.ones(12, 2), batch_size=2), 1):
     sleep(0.004)  # so that each step is looked at
 print(steps, "steps")
 """
-
-
-def test_a_script_may_arm_itself_where_the_door_is_shut(tmp_path: Path) -> None:
-    run = tmp_path / "rows"
-    run.mkdir()
-    script = (
-        "import sys\n"
-        f"sys.path.insert(0, {str(AGENT.parents[1])!r})\n"
-        "from bottleneck_doctor.agent import arm\n"
-        "arm()\n"
-        "print('{}')\n"
-    )
-    assert said(plain(tmp_path, script, BDOC_RUN=str(run))) == {}
-    assert list(run.glob("*.rows"))
 
 
 @pytest.fixture
