@@ -72,8 +72,8 @@ def main(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
     plan(*options.form, choose(options[PYTHON]))  # refuses nonsense
     script, module, launcher, args = options.form
     data_fn = tuple(options[DATA_FN])
-    target = Target(script, module, tuple(launcher or ()), tuple(args), options[PYTHON], data_fn)
-    proving = Proving(options, expected, target, ProvingLine(options[QUIET]))
+    tried = Target(script, module, tuple(launcher or ()), tuple(args), options[PYTHON], data_fn)
+    proving = Proving(options, expected, tried, ProvingLine(options[QUIET]))
     try:
         return _prove(proving)
     finally:
