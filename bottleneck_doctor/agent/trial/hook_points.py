@@ -167,11 +167,7 @@ def at_saving(around: Callable[[Callable[[Any], Any], Any, Any], Any]) -> Table:
             return original(*args, **kwargs)
         return around(lambda one: original(one, *given.args[1:], **given.kwargs), thing, target)
 
-    def saves(module: Any) -> None:
-        torch: Any = sys.modules.get("torch")
-        before = module.save
-        wrap(module, "save", call)
-        if getattr(torch, "save", None) is before:  # the same function by another name
-            torch.save = module.save
-
-    return {"torch.serialization": saves, "safetensors.torch": lambda module: wrap(module, "save_file", call)}
+    return {
+        "torch.serialization": lambda module: wrap(module, "save", call),
+        "safetensors.torch": lambda module: wrap(module, "save_file", call),
+    }
