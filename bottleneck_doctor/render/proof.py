@@ -111,7 +111,7 @@ def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
     return (" " * GAP).join(set_cell_size(cell, width) for cell, width in zip(cells, widths, strict=False))
 
 
-def _change_shown(sheet: Sheet, change: Change) -> None:
+def _change_shown(sheet: Sheet, change: Advice) -> None:
     """The diff with its lines unwrapped, however long: a wrapped diff cannot be applied."""
     if change.is_diff:
         aside = "  --write-patch FILE writes it; your file is untouched"
@@ -129,7 +129,7 @@ def _change_shown(sheet: Sheet, change: Change) -> None:
 
 
 @dataclass(frozen=True)
-class Change:
+class Advice:
     """What to change: the ``lines`` of a unified diff, and how many ``more`` are left out; or of the snippet,
     with the reason ``why`` there is no diff."""
 
@@ -141,7 +141,7 @@ class Change:
     more: int = 0
 
 
-def _change(winner: Proved | None, cwd: str) -> Change | None:
+def _change(winner: Proved | None, cwd: str) -> Advice | None:
     """The patch of the winner, else its snippet; None where neither is known."""
     if winner is None:
         return None
@@ -150,11 +150,11 @@ def _change(winner: Proved | None, cwd: str) -> Change | None:
     text = words.plain(fix.text) if fix else ""
     if patch is not None and patch.diff:
         lines = words.block(patch.diff)
-        return Change(where, text, lines[:LONGEST_DIFF], True, more=max(0, len(lines) - LONGEST_DIFF))
+        return Advice(where, text, lines[:LONGEST_DIFF], True, more=max(0, len(lines) - LONGEST_DIFF))
     if fix is None:
         return None
     snippet = words.block(fix.snippet) if fix.snippet.strip() else []
-    return Change(where, text, snippet, False, words.plain(patch.why) if patch is not None else "")
+    return Advice(where, text, snippet, False, words.plain(patch.why) if patch is not None else "")
 
 
 def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
@@ -343,7 +343,7 @@ def _markdown(proof: Proof, winner: Proved | None, encoding: str) -> str:
     return words.fit("\n\n".join(part for part in sections if part) + "\n", encoding)
 
 
-def _change_in_markdown(change: Change | None) -> str:
+def _change_in_markdown(change: Advice | None) -> str:
     if change is None:
         return ""
     lines = ["### The change", ""]

@@ -57,7 +57,7 @@ def seen_in(one: Diagnosis) -> Seen:
         every = [sample.stack for sample in found.samples]
         own = sum(sample.stack.count for sample in found.own)
     parts = ledger_of(one)
-    assert fsum(part.s for part in parts) == pytest.approx(one.profile.run.duration_s)
+    assert not parts or fsum(part.s for part in parts) == pytest.approx(one.profile.run.duration_s)
     return Seen(
         sum(stack.count for stack in every),
         own,
@@ -187,8 +187,11 @@ def test_a_loop_that_makes_its_batches_and_sleeps_is_not_held_up_by_the_cpu() ->
 
 
 def test_every_run_sums_to_one_with_little_left() -> None:
-    for name, (_, one) in (own_trainings() | by_others()).items():
-        whole, unexplained = one.ledger
+    """Recordings of schema 1 do not divide the time of the process."""
+    runs = own_trainings() | by_others()
+    ledgers = {name: one.ledger for name, (_, one) in runs.items() if one.ledger[0]}
+    assert len(ledgers) >= 40
+    for name, (whole, unexplained) in ledgers.items():
         assert whole == pytest.approx(1.0), name
         assert unexplained <= 0.05, name
 

@@ -19,8 +19,8 @@ from tests.lab.golden import GOLDEN, read
 RECORDED = GOLDEN / "accuracy"
 # Of each kind of judgement some: savings of several causes, only bounds, healthy, too short.
 KINDS = (
-    "loader-in-main collate-bound augment-bound worker-respawn evaluation-heavy gc-pauses healthy-balanced"
-    " too-short"
+    "logging-blocking embedding-dense checkpoint-each-epoch spawned-workers estimate-loss functional-augment"
+    " healthy-balanced too-short"
 ).split()
 ENDED = datetime(2026, 11, 26, tzinfo=timezone.utc)
 DAYS, LAST_DAYS = 35, 7

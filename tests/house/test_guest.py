@@ -29,7 +29,7 @@ NEEDED = {
     "agent/trial/writing.py": "a thread",
 }
 # What the user's code raised out of turn is raised when its turn comes.
-HANDED_OVER = ("agent/trial/prefetch.py", "agent/postponed.py")
+HANDED_OVER = ("agent/trial/prefetch.py", "agent/guard.py")
 
 
 def raised_by_guest(source: Source) -> Iterator[Broken]:
@@ -37,7 +37,8 @@ def raised_by_guest(source: Source) -> Iterator[Broken]:
     caught = {
         id(inner)
         for node in ast.walk(tree(source))
-        if isinstance(node, ast.Try) and node.handlers
+        if (isinstance(node, ast.Try) and node.handlers)
+        or (isinstance(node, ast.With) and "GuardedBlock(" in ast.unparse(node.items[0]))
         for statement in node.body
         for inner in ast.walk(statement)
     }

@@ -167,7 +167,14 @@ def at_saving(around: Callable[[Callable[[Any], Any], Any, Any], Any]) -> Table:
             return original(*args, **kwargs)
         return around(lambda one: original(one, *given.args[1:], **given.kwargs), thing, target)
 
+    def torch_save(module: Any) -> None:
+        torch: Any = sys.modules.get("torch")
+        before = module.save
+        wrap(module, "save", call)
+        if getattr(torch, "save", None) is before:  # torch was imported before: the same by another name
+            torch.save = module.save
+
     return {
-        "torch.serialization": lambda module: wrap(module, "save", call),
+        "torch.serialization": torch_save,
         "safetensors.torch": lambda module: wrap(module, "save_file", call),
     }
