@@ -21,7 +21,7 @@ class Accelerator:
         self.kind = kind
         self.module = torch.get_device_module(kind)
         self.index = int(self.module.current_device()) if index is None else index
-        self._capturing = getattr(self.module, "is_current_stream_capturing", _never)
+        self._capturing = getattr(self.module, "is_current_stream_capturing", bool)
         self._spare: list[Any] = []
 
     def ready(self) -> bool:
@@ -106,7 +106,3 @@ def _in_use(torch: Any, kind: str, index: int) -> bool:
     """Whether this process has a context on the device already, where torch can tell."""
     asked = getattr(getattr(torch, "_C", None), "_%s_hasPrimaryContext" % kind, None)
     return bool(asked(index)) if asked is not None else True
-
-
-def _never() -> bool:
-    return False

@@ -123,9 +123,7 @@ class ProfilerWindow:
     def __init__(self) -> None:
         self.short = False  # it saw no training: another one is to be opened
         self.start = self.cpu = self.begun = self.backwards = self.others = 0
-        self.before: list[
-            int
-        ] = []  # nanoseconds of CPU of the steps that were recorded before, and forgotten
+        self.before: list[int] = []  # nanoseconds of CPU of each step that was recorded and dropped
         self.thread = state.thread()
         self.running = False
 
@@ -149,9 +147,7 @@ class ProfilerWindow:
     def over(self, loader: int) -> bool:
         """Whether the window is over: it records one step, in a training one with a backward pass. If several
         passes ran, batches may have been fetched ahead: then it records the next such step instead."""
-        if (
-            state.thread() != self.thread
-        ):  # one that fetches ahead; torch ends a profiler in its own thread only
+        if state.thread() != self.thread:  # it fetches ahead; torch ends a profiler in its own thread only
             self.others += 1
             return self.others > OTHERS_AT_MOST
         trained = state.backwards - self.backwards

@@ -74,11 +74,8 @@ def watch(tensors: Any) -> SampledBackward | None:
     """Watch the backward pass of these tensors; None where nothing may be hung onto its graph."""
     node = tensors[0].grad_fn
     compiled: Any = sys.modules.get("torch._dynamo.compiled_autograd")
-    if node is None or getattr(compiled, "compiled_autograd_enabled", False):
-        return None
-    if (
-        sys.modules["torch"]._C._current_graph_task_id() != -1
-    ):  # a pass inside a pass belongs to the outer one
+    inside = sys.modules["torch"]._C._current_graph_task_id() != -1  # such a pass belongs to the outer one
+    if node is None or inside or getattr(compiled, "compiled_autograd_enabled", False):
         return None
     return SampledBackward(node, _is_shared())
 

@@ -33,7 +33,7 @@ class EventWriter:
         self.facts_left = FACTS_AT_MOST
         self.slots = itertools.count()
         self.dropped = 0
-        self.on_full: Callable[[], None] = _nothing
+        self.on_full: Callable[[], object] = int  # called when a chunk is full
         self._open()
 
     def _open(self) -> None:
@@ -129,7 +129,3 @@ def _json(value: Any) -> str:
 
 
 _FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
-
-def _nothing() -> None:
-    """What a new chunk does by default."""

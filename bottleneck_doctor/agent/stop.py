@@ -48,7 +48,8 @@ class Control:
 
 def due() -> bool:
     """Whether this thread should end the training now."""
-    return state.trained >= state.stop_at and not state.worker and _is_main()
+    here, main = threading.current_thread(), threading.main_thread()
+    return state.trained >= state.stop_at and not state.worker and here is main
 
 
 def stop() -> None:
@@ -60,7 +61,3 @@ def stop() -> None:
     for callback in before:
         callback()
     sys.exit(0)
-
-
-def _is_main() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -31,7 +31,9 @@ def torch_arrived(torch: Any) -> None:
 
         ptrace_permission.let_in()
     compiler.know(torch)
-    state.seeking = bool(torch.version.cuda or getattr(torch.version, "hip", None)) or _other(torch)
+    # Of other accelerators than CUDA's and ROCm's; asking initialises none.
+    other = torch.accelerator.current_accelerator
+    state.seeking = bool(torch.version.cuda or torch.version.hip) or other() is not None
     device_clock.on_found.append(_device_found)
     data_fn.look()
 
@@ -58,9 +60,3 @@ def settled() -> None:
         fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
     )  # fmt: skip
     state.writer.fact(fact="switches", **torch_settings.read(torch))
-
-
-def _other(torch: Any) -> bool:
-    """Whether torch was built for an accelerator that is not CUDA's or ROCm's; asking initialises none."""
-    known = getattr(torch, "accelerator", None)
-    return known is not None and known.current_accelerator() is not None

@@ -55,30 +55,25 @@ FIRST_RUN_STEPS = 2000
 
 
 def main(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
-    """Try the remedies on your own training, and measure what each brings."""
-    settings = read_settings()
-    options = read(PROVE, target, launched, typed, settings, "prove")
-    refuse_stdin(options.form)
-    if not options[QUIET]:
-        settings.tell()
-    return prove_command(options)
-
-
-def prove_command(options: Options) -> int:
-    """Try remedies on the training; the exit status of the contract."""
+    """Try the remedies on your own training; the exit status of the contract."""
     from ..findings.registry import offered
     from ..launch.command import choose, plan
     from ..prove.proof import check_id, parse_expectation
     from ..prove.trials import Target
 
+    settings = read_settings()
+    options = read(PROVE, target, launched, typed, settings, "prove")
+    refuse_stdin(options.form)
+    if not options[QUIET]:
+        settings.tell()
     for name in options[REMEDIES]:
         check_id(name, offered(), "--remedy")
     expected = [parse_expectation(text, offered()) for text in options[EXPECT]]
     plan(*options.form, choose(options[PYTHON]))  # refuses nonsense
     script, module, launcher, args = options.form
     data_fn = tuple(options[DATA_FN])
-    target = Target(script, module, tuple(launcher or ()), tuple(args), options[PYTHON], data_fn)
-    proving = Proving(options, expected, target, ProvingLine(options[QUIET]))
+    tried = Target(script, module, tuple(launcher or ()), tuple(args), options[PYTHON], data_fn)
+    proving = Proving(options, expected, tried, ProvingLine(options[QUIET]))
     try:
         return _prove(proving)
     finally:
@@ -114,7 +109,6 @@ class Proving:
 
 def _prove(proving: Proving) -> int:
     """Watch once, plan, try, and print what was gained."""
-    from ..analyse.same_losses import parity
     from ..findings.registry import offered
     from ..findings.report import write_up
     from ..prove.measure import span_of
@@ -145,7 +139,7 @@ def _prove(proving: Proving) -> int:
     line.clear()
     notes = [*proving.backups.restored(), *proving.backups.failures()]
     cost = ProofCost(proving.window_s, proving.spent_s(), proving.budget_s, len(proving.attempts))
-    proof = prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected, parity)
+    proof = prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected)
     hand_over(options, proof, diagnosis.profile, report)
     return INTERRUPTED if interrupted else _status(proof, report, options)
 

@@ -57,9 +57,8 @@ def _within(steps: list[Step], span: ComparedSteps) -> list[Step]:
 
 LEAST = 60  # steady steps
 LEAST_S = 2.0  # of them: shorter ones are lost in what a machine does now and then (chosen)
-TREATED_S = (
-    1.0  # of the fastest arm's, by its prediction: its first half second is not like the rest (chosen)
-)
+# Of the fastest arm's, by its prediction: its first half second is not like the rest (chosen).
+TREATED_S = 1.0
 AT_MOST = 0.75  # of the steps that were watched: two rounds of three arms then fit into ten first runs
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 NOTED = 40  # the first steps, whose losses and batches are noted [agent/trial/losses], are left out

@@ -6,16 +6,16 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.predict import WORTH
+from ..analyse.same_losses import parity
 from ..model.errors import UsageError
 from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS
 from ..model.proof import BASELINE, CEILING, Arm, Attempt, Expected, Missed, Parity, Proof, ProofCost, Proved
 from ..model.report import Fix, Remedy, Report
-from ..model.run import Trial
 from .gains import gain_of, is_fair, noise_of, readings, verdict
 from .plan import COMBINATION
 
@@ -73,7 +73,6 @@ def judge(expected: Sequence[Expected], rows: Sequence[Proved], missed: dict[str
     return [judged(one) for one in expected]
 
 
-Compare = Callable[[Sequence[Trial], Sequence[Trial]], Parity]
 RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; then what failed, then the rest
 UNTRIED = "not-tried"
 FATES = {"broke": "broke", "hung": "hung", "out-of-memory": "ran out of memory", "too-short": "was too short"}
@@ -91,11 +90,10 @@ def prove(
     missed: Sequence[Missed],
     notes: Sequence[str],
     expected: Sequence[Expected],
-    compare: Compare,
 ) -> Proof:
     """The proof from all runs in their order. ``arms`` begin with the baseline."""
     remedies = {remedy.id: remedy for remedy in report.remedies}
-    rows = [_row(arm, attempts, remedies, compare) for arm in arms if arm.kind != "baseline"]
+    rows = [_row(arm, attempts, remedies) for arm in arms if arm.kind != "baseline"]
     ceiling = next((row for row in rows if row.kind == "ceiling"), None)
 
     def rank(row: Proved) -> tuple[int, float]:
@@ -151,7 +149,7 @@ def _measured(arm: str, attempts: Sequence[Attempt]) -> list[Attempt]:
     return [one for one in attempts if one.arm == arm and one.outcome == "measured"]
 
 
-def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], compare: Compare) -> Proved:
+def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy]) -> Proved:
     mine, bases = _measured(arm.id, attempts), _measured(BASELINE, attempts)
     gain = gain_of(arm.id, readings(attempts, arm.scope))
     if gain is None:
@@ -167,8 +165,8 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
             word, why = "undecided", UNCLOSED  # a single baseline may be the odd one
     trials = [[one.trial for one in side if one.trial] for side in (bases, mine)]
     compared = all(trials) and arm.kind != "ceiling"
-    parity = compare(*trials) if compared else Parity("unknown")
-    if parity.word == "identical" and any(one.name == "autocast" for one in arm.treatments):
+    losses = parity(*trials) if compared else Parity("unknown")
+    if losses.word == "identical" and any(one.name == "autocast" for one in arm.treatments):
         gain, word, why = None, UNTRIED, UNREACHED
     failed = next(
         (one for one in attempts if one.arm == arm.id and one.outcome not in ("measured", "interrupted")),
@@ -189,7 +187,7 @@ def _row(arm: Arm, attempts: Sequence[Attempt], remedies: Mapping[str, Remedy], 
         measured=gain,
         verdict=word,
         why=why,
-        parity=parity,
+        parity=losses,
         memory_ratio=fmean(held[0]) / fmean(held[1]) if all(held) else None,
         scope=arm.scope,
         fix=_fix(named),

@@ -10,7 +10,7 @@ import pytest
 
 from bottleneck_doctor.agent.compiler import patch_rules
 from bottleneck_doctor.agent.guard import undo
-from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
+from tests.agent.watching import PRELUDE, Told, both_ways, plain, profile_of, said, watched
 
 MOST_MEMORY_KIB = 20 * 1024
 
@@ -168,9 +168,7 @@ for what in ("model", "in place", "optimizer", "whole", "fullgraph", "autograd")
 
 
 def test_code_that_is_compiled_late_is_compiled_as_it_would_be(tmp_path: Any) -> None:
-    for name in ("alone", "seen"):
-        (tmp_path / name).mkdir()
-    alone, seen = plain(tmp_path / "alone", LATE), watched(tmp_path / "seen", LATE)
+    alone, seen = both_ways(tmp_path, LATE)
     if alone.status != 0 and "dynamo" in alone.stderr:
         pytest.skip("torch.compile does not work here")
     assert alone.stdout.count('"graphs": [[') >= 5, alone.stdout
@@ -224,8 +222,6 @@ dist.destroy_process_group()
 
 @pytest.mark.slow
 def test_what_compiled_code_calls_breaks_graphs_as_it_would(tmp_path: Any) -> None:
-    for name in ("alone", "seen"):
-        (tmp_path / name).mkdir()
-    alone, seen = plain(tmp_path / "alone", DISTRIBUTED), watched(tmp_path / "seen", DISTRIBUTED, fresh=True)
+    alone, seen = both_ways(tmp_path, DISTRIBUTED, fresh=True)
     assert alone.status == 0, alone.stderr
     assert (seen.status, seen.stdout) == (alone.status, alone.stdout), seen.stderr

@@ -22,6 +22,7 @@ from bottleneck_doctor.agent import (
 )
 from bottleneck_doctor.agent.state import FIRST_LOOKS, state
 from bottleneck_doctor.assemble.rows import read_logs
+from tests.agent.meta_device import rows_of
 from tests.agent.watching import first
 from tests.simulated import torch_api
 from tests.simulated.torch_api import Driver, Torch
@@ -59,10 +60,6 @@ def device(tmp_path: Path) -> Iterator[Pretend]:
     loop_without_loader._forget()  # a hook that waits for the next call of any module
     state.__dict__.clear()
     state.__dict__.update(before)
-
-
-def rows_of(folder: Path, kind: int) -> list[Any]:
-    return [row for log in read_logs(folder) for row in log.rows if row.kind == kind]
 
 
 def step(device: Pretend, wait_ns: int, work_ns: int) -> None:

@@ -21,7 +21,7 @@ import pytest
 from bottleneck_doctor.agent import fetch, input_ops, transforms, wire, worker
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
-from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
+from tests.agent.watching import PRELUDE, Told, both_ways, plain, profile_of, said, watched
 
 pytest.importorskip("torch")  # its modes are asked for at each sampled fetch
 
@@ -341,10 +341,8 @@ say(seen=seen)
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_draws_are_timed_by_the_batch_and_at_each_start(workers: int, tmp_path: Path) -> None:
-    script = PRELUDE + SCRIPT.format(workers=workers)
-    (tmp_path / "plain").mkdir()
-    told = watched(tmp_path, script)
-    assert said(told) == said(plain(tmp_path / "plain", script)), "the same samples in the same order"
+    alone, told = both_ways(tmp_path, PRELUDE + SCRIPT.format(workers=workers))
+    assert said(told) == said(alone), "the same samples in the same order"
     (making,) = profile_of(told).makings
     assert making.draw_s is not None
     assert making.draw_s > 0.006, "four indices of two milliseconds each, and a draw that finds the end"

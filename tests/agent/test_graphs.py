@@ -10,7 +10,7 @@ import pytest
 from bottleneck_doctor.agent import optimizers, torch_settings, wire
 from bottleneck_doctor.model.loops import Loop
 from bottleneck_doctor.model.profile import Profile
-from tests.agent.watching import PRELUDE, Told, loops_over, plain, profile_of, said, watched
+from tests.agent.watching import PRELUDE, Told, both_ways, loops_over, plain, profile_of, said, watched
 
 # The script itself asks for a profiler's window, as the supervisor would after some seconds.
 WISH = f"""
@@ -254,13 +254,10 @@ def test_every_evaluation_is_looked_at_once(loops: dict[str, Loop], name: str, r
 
 
 def test_a_compiled_model_never_meets_the_hook(tmp_path: Path) -> None:
-    alone, seen = tmp_path / "alone", tmp_path / "seen"
-    alone.mkdir()
-    seen.mkdir()
-    one, other = plain(alone, COMPILED), watched(seen, COMPILED)
-    assert (one.status, one.stdout) == (other.status, other.stdout), other.stderr
-    assert "hooks" not in other.stderr
-    assert loops_over(profile_of(other), "Compiled")[0].forwards == 0
+    alone, seen = both_ways(tmp_path, COMPILED)
+    assert (seen.status, seen.stdout) == (alone.status, alone.stdout), seen.stderr
+    assert "hooks" not in seen.stderr
+    assert loops_over(profile_of(seen), "Compiled")[0].forwards == 0
 
 
 ENGINE = """

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.loop_without_loader import ALONE_FROM
 from bottleneck_doctor.agent.profiler import CALL_US, RECORDS_AT_MOST, dissect
 from bottleneck_doctor.assemble.rows import read_logs
@@ -124,12 +122,6 @@ EVALUATED = """
                 for kept in held_out:
                     model(kept)
 """
-TWO_RANKS = """
-    from bottleneck_doctor.agent.state import state
-    state.ranked = True
-    for x in batches():
-        model(x).square().mean().backward()
-"""
 FED = """
     import queue, threading
     waiting = queue.Queue(1)
@@ -243,16 +235,6 @@ def test_the_thread_that_wakes_the_loop_is_told_to_the_sensors(runs: Any) -> Non
     alone = Board(runs("generator").folder, in_command=False)
     alone.refresh()
     assert alone.feeding() == []
-
-
-def test_looks_do_not_fall_on_the_same_step_of_each_round(tmp_path: Any) -> None:
-    """Ranks that exchange in every fourth step are looked at in others, too."""
-    told = watched(tmp_path, HEAD.replace(f"STEPS = {STEPS}", "STEPS = 400") + TWO_RANKS + TAIL)
-    (log,) = read_logs(told.folder)
-    steps = [row.steps for row in log.of(wire.STEP)]
-    later = [after - before for before, after in pairwise(steps) if after - before > 1]
-    assert len(later) > 5, "all steps were looked at"
-    assert len({step % 4 for step in steps[-len(later) :]}) > 1
 
 
 def test_code_is_compiled_as_without_us(runs: Any, tmp_path: Any) -> None:

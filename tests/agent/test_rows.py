@@ -6,7 +6,6 @@ import ast
 import json
 import math
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ from torch import zeros
 from bottleneck_doctor.agent import rows, wire
 from bottleneck_doctor.agent.batch_contents import PARTS_AT_MOST, padding, sizes
 from bottleneck_doctor.agent.rows import FACTS_AT_MOST, EventWriter
-from bottleneck_doctor.assemble.facts import KINDS, keys
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.house.source import PACKAGE, ROOT
 
@@ -113,18 +111,6 @@ def test_threads_never_share_a_slot(writer: EventWriter, tmp_path: Path) -> None
     assert sorted((row.thread, row.t) for row in found) == [(n, t + 1) for n in range(4) for t in range(2000)]
 
 
-def test_a_killed_writer_leaves_its_rows(tmp_path: Path) -> None:
-    pid = os.fork()
-    if pid == 0:
-        writer = EventWriter(str(tmp_path))
-        for place in range(1, 101):
-            writer.row(wire.BACKWARD, place, 1)
-        os.kill(os.getpid(), signal.SIGKILL)
-    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
-    (log,) = read_logs(tmp_path)
-    assert [row.t for row in log.rows] == list(range(1, 101))
-
-
 def test_facts_are_bounded_and_hold_anything(writer: EventWriter, tmp_path: Path) -> None:
     writer.fact(fact="odd", value=object(), text="\udcff")
     writer.fact(fact="cut, and left out by the reader", text="x" * 100_000)
@@ -185,12 +171,6 @@ def written() -> Iterator[tuple[str, ast.Call]]:
                 yield kind.attr, node
 
 
-def columns(kind: int) -> set[str]:
-    """What may be read of a row of that kind."""
-    duration, names, thing = wire.KINDS[kind]
-    return {duration, *names, thing} | OF_EACH_ROW
-
-
 def test_no_two_kinds_of_rows_have_the_same_number() -> None:
     """A row of one kind would be read as the other."""
     assert len(NAMES) == len(wire.KINDS) > 30
@@ -220,47 +200,6 @@ def test_each_column_is_read_by_its_name() -> None:
     read = {node.attr for node in nodes(ASSEMBLE) if isinstance(node, ast.Attribute)}
     declared = {column for _, names, _ in wire.KINDS.values() for column in names}
     assert declared <= read
-
-
-def test_what_is_read_of_rows_is_declared() -> None:
-    for kind, name, line in looked_up():
-        assert name in columns(getattr(wire, kind)), f"{kind}.{name}, line {line}"
-
-
-def looked_up() -> Iterator[tuple[str, str, int]]:
-    """(kind, column, line) of each column that is read in a loop over ``of(wire.KIND)``."""
-    for node in nodes(ASSEMBLE):
-        loops = [node] if isinstance(node, ast.For) else getattr(node, "generators", [])
-        for loop in loops:
-            if isinstance(loop.iter, ast.Call) and isinstance(loop.target, ast.Name):
-                kinds = [one.attr for one in loop.iter.args if _is_kind(one)]
-                for one in ast.walk(node) if len(kinds) == 1 else ():
-                    if isinstance(one, ast.Attribute) and getattr(one.value, "id", "") == loop.target.id:
-                        yield kinds[0], one.attr, one.lineno
-
-
-def _is_kind(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "wire" and node.attr in dir(wire)
-    )
-
-
-def test_each_fact_is_declared_with_its_keys() -> None:
-    """What a call names; dictionaries that it hands on are seen in real runs (tests/agent/watching.py)."""
-    declared = {name: keys(kind).keys() for kind, name in KINDS.items()}
-    assert len(declared) == len(KINDS)
-    for name, given, line in told():
-        assert given <= declared[name], f"{name}, line {line}"
-
-
-def told() -> Iterator[tuple[str, set[str], int]]:
-    """(name, keys, line) of each ``fact(fact="name", key=...)`` of the agent."""
-    for node in nodes([*AGENT, *(ROOT / PACKAGE / "agent" / "trial").glob("*.py")]):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fact":
-            given = {one.arg: one.value for one in node.keywords if one.arg}
-            name = given.pop("fact")
-            if isinstance(name, ast.Constant):
-                yield str(name.value), set(given), node.lineno
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from bottleneck_doctor.agent import importing, tensor_hooks, wire
 from bottleneck_doctor.agent.hooks import HOOKS
 from bottleneck_doctor.agent.tensor_hooks import patches
 from tests.agent.meta_device import in_use, look, rows_of
-from tests.agent.watching import PRELUDE, plain, said, watched
+from tests.agent.watching import PRELUDE, both_ways, said, watched
 from tests.simulated.torch_api import Driver
 
 COPYREG = "__slotnames__"  # it keeps that on every class of which something was ever copied or pickled
@@ -258,10 +258,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 def test_each_replaced_function_is_known_as_before(names: list[Any], tmp_path: Path) -> None:
-    for name in ("alone", "seen"):
-        (tmp_path / name).mkdir()
-    alone = plain(tmp_path / "alone", FACTS, NAMES=json.dumps(names))
-    seen = watched(tmp_path / "seen", FACTS, fresh=True, NAMES=json.dumps(names))
+    alone, seen = both_ways(tmp_path, FACTS, fresh=True, NAMES=json.dumps(names))
     assert alone.status == 0, alone.stderr
     assert [*map(_of_python, seen.stdout.splitlines())] == [*map(_of_python, alone.stdout.splitlines())]
 
@@ -314,8 +311,6 @@ attempt("after a break")
 
 
 def test_forces_by_autograd_grad_are_scripted_and_compiled_at_any_step(tmp_path: Path) -> None:
-    for name in ("alone", "seen"):
-        (tmp_path / name).mkdir()
-    alone, seen = plain(tmp_path / "alone", SCRIPTED), watched(tmp_path / "seen", SCRIPTED, fresh=True)
+    alone, seen = both_ways(tmp_path, SCRIPTED, fresh=True)
     assert alone.stdout.count("[3.0, 3.0, 3.0]") == 16, alone.stderr
     assert seen.stdout.splitlines() == alone.stdout.splitlines()

@@ -20,7 +20,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.tensor_hooks import patches
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.meta_device import IN_SCRIPT, in_use, look
-from tests.agent.watching import PRELUDE, Told, plain, profile_of, said, watched
+from tests.agent.watching import PRELUDE, Told, both_ways, plain, profile_of, said, watched
 from tests.simulated.torch_api import Driver
 
 SCRIPT = (
@@ -144,9 +144,7 @@ used("left")
 
 
 def test_a_method_that_was_kept_while_it_was_replaced_works_for_ever(tmp_path: Path) -> None:
-    for folder in ("alone", "under_bdoc"):
-        (tmp_path / folder).mkdir()
-    alone, under_bdoc = plain(tmp_path / "alone", KEPT), watched(tmp_path / "under_bdoc", KEPT)
+    alone, under_bdoc = both_ways(tmp_path, KEPT)
     assert (under_bdoc.status, under_bdoc.stdout, under_bdoc.stderr) == (0, alone.stdout, "")
     assert (alone.status, alone.stderr) == (0, "")
 
@@ -288,12 +286,10 @@ say(
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_compiled_step_is_compiled_the_same_and_listened_to(tmp_path: Path) -> None:
-    for folder in ("plain", "watched"):
-        (tmp_path / folder).mkdir()
-    alone = plain(tmp_path / "plain", COMPILED)
+    alone, under_bdoc = both_ways(tmp_path, COMPILED)
     if alone.status != 0 and "dynamo" in alone.stderr:
         pytest.skip("torch.compile does not work here")
-    seen = said(watched(tmp_path / "watched", COMPILED))
+    seen = said(under_bdoc)
     assert seen.pop("heard") > 10
     assert seen == {name: value for name, value in said(alone).items() if name != "heard"}
 
@@ -341,9 +337,7 @@ FAILURES = {
 def test_the_script_ends_as_it_does_by_itself(name: str, tmp_path: Path) -> None:
     happens, later = FAILURES[name]
     text = SCRIPT_DEVICE_FAILURES.replace("HAPPENS", happens or "pass").replace("LATER", later or "pass")
-    for folder in ("alone", "under_bdoc"):
-        (tmp_path / folder).mkdir()
-    alone, under_bdoc = plain(tmp_path / "alone", text), watched(tmp_path / "under_bdoc", text, fresh=True)
+    alone, under_bdoc = both_ways(tmp_path, text, fresh=True)
     assert (under_bdoc.status, under_bdoc.stdout) == (alone.status, alone.stdout)
     assert under_bdoc.stderr.splitlines()[-1:] == alone.stderr.splitlines()[-1:]
     assert "at exit 0 True" in under_bdoc.stdout, "none of the events was freed, and there were some"

@@ -15,7 +15,7 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.trace_window import STEPS, WARM_STEPS
 from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 from tests.agent.meta_device import IN_SCRIPT
-from tests.agent.watching import PRELUDE, Told, first, plain, profile_of, watched
+from tests.agent.watching import PRELUDE, Told, both_ways, first, plain, profile_of, watched
 
 SCRIPT = (
     PRELUDE
@@ -237,10 +237,9 @@ def test_a_compiled_model_stays_as_it_is(tmp_path: Path) -> None:
     """No graph breaks and none is compiled again: what torch counts is the same as without us."""
     count = "import torch._dynamo.utils as utils; print(sorted(map(str, utils.counters.items())))"
     text = script().replace("for place, batch in", COMPILED) + count
-    (tmp_path / "plain").mkdir()
-    told = watched(tmp_path, text)
+    alone, told = both_ways(tmp_path, text)
     assert first(log_of(told), "trace")["steps"] == STEPS
-    assert told.stdout == plain(tmp_path / "plain", text).stdout
+    assert told.stdout == alone.stdout
 
 
 IN_WARM_UP = """

@@ -311,19 +311,6 @@ def test_ranks_of_different_pace_look_at_the_same_steps(pulse: AgentState) -> No
     assert {one % 4 for one in seldom} == {0, 1, 2, 3}, "at no beat of the training's own"
 
 
-def test_a_place_in_the_users_code_is_written_down_once(pulse: AgentState, tmp_path: Path) -> None:
-    frame = SimpleNamespace(
-        f_code=SimpleNamespace(co_filename="/home/me/train.py", co_name="main"), f_lineno=7, f_back=None
-    )
-    assert [pulse.site("logging", frame), pulse.site("logging", frame)] == [1, 1]  # type: ignore[arg-type]
-    assert pulse.site("checkpoint", frame) == 2  # type: ignore[arg-type]
-    (log,) = read_logs(tmp_path)
-    assert [(fact["kind"], fact["file"], fact["line"]) for fact in log.facts] == [
-        ("logging", "/home/me/train.py", 7),
-        ("checkpoint", "/home/me/train.py", 7),
-    ]
-
-
 def _train(steps: int) -> None:
     """The hooks as a training calls them, around a loader and a model that do nothing."""
     following = loader._arrival(lambda iterator: None)

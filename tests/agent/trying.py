@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bottleneck_doctor.assemble.processes import read_trial
 from bottleneck_doctor.assemble.rows import read_logs
+from bottleneck_doctor.model.run import Order, Trial
 from tests.agent.watching import said, watched
 
 
+def tried(folder: Path, script: str, **order: Any) -> tuple[dict[str, Any], Trial]:
+    """What the script said, and what is known of the trial with this order."""
+    file = folder / "order.json"
+    file.write_text(json.dumps(order))
+    told = watched(folder, script, BDOC_TRIAL=str(file))
+    trial = read_trial(Order(), read_logs(told.folder))
+    assert trial is not None
+    return said(told), trial
+
+
 def treated(
-    folder: Path, script: str, orders: dict[str, dict[str, Any]], **environ: str
+    folder: Path, script: str, orders: Iterable[tuple[str, dict[str, Any]]]
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """What the script said, and by each treatment's name why it was not applied: "" where it was."""
-    order = folder / "order.json"
-    treatments = [{"name": name, "options": options} for name, options in orders.items()]
-    order.write_text(json.dumps({"treatments": treatments, "losses": 0}))
-    told = watched(folder, script, BDOC_TRIAL=str(order), **environ)
+    seen, trial = tried(folder, script, treatments=[{"name": name, "options": of} for name, of in orders])
     words: dict[str, list[str]] = {}
-    for log in read_logs(told.folder):
-        for fact in log.facts:
-            if fact.get("fact") == "treated":
-                words.setdefault(str(fact["name"]), []).append(str(fact["why"]))
-    return said(told), words
+    for one in trial.treated:
+        words.setdefault(one.name, []).append(one.why)
+    return seen, words

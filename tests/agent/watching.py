@@ -101,6 +101,13 @@ def plain(folder: Path, script: str, **environ: str) -> Told:
     return _run(folder, folder, script, environ, fresh=False)
 
 
+def both_ways(folder: Path, script: str, fresh: bool = False, **environ: str) -> tuple[Told, Told]:
+    """The script without bdoc, and with it, each in a folder of its own."""
+    for name in ("alone", "seen"):
+        (folder / name).mkdir()
+    return plain(folder / "alone", script, **environ), watched(folder / "seen", script, fresh, **environ)
+
+
 def _run(folder: Path, run: Path, script: str, environ: dict[str, str], fresh: bool) -> Told:
     file = folder / "train.py"
     file.write_text(script)

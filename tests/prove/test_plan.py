@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -53,21 +54,33 @@ def report(*remedies: Remedy, wait: float = 0.0, abstained: str = "", found: str
 
 
 def chosen(
-    of: Report, *named: str, expected: tuple[str, ...] = (), numerics: bool = False
+    of: Report, named: str = "", expected: str = "", numerics: bool = False
 ) -> tuple[list[str], dict[str, str]]:
-    arms, missed = choose_arms(of, named, expected, numerics, OFFERED)
+    arms, missed = choose_arms(of, named.split(), expected.split(), numerics, OFFERED)
     return [one.id for one in arms], {one.id: one.why for one in missed}
 
 
-def test_the_first_three_are_tried_after_the_baseline() -> None:
-    tried, missed = chosen(report(*map(remedy, "abcd")))
-    assert tried == ["baseline", "a", "b", "c"]
-    assert missed == {"d": "the 3 before it come first; --remedy tries it"}
+FOUR = report(*map(remedy, "abcd"))
 
 
-def test_the_ceiling_is_measured_where_the_loop_waits_for_data() -> None:
-    assert chosen(report(remedy("a"), wait=0.3))[0] == ["baseline", "a", "cached-batches"]
-    assert chosen(report(remedy("a"), wait=0.01))[0] == ["baseline", "a"]
+@pytest.mark.parametrize(
+    ("of", "how", "tried"),
+    [
+        (FOUR, {}, "a b c"),
+        (FOUR, {"expected": "d"}, "d a b"),
+        (report(remedy("a"), wait=0.3), {}, "a cached-batches"),  # the loop waits for data
+        (report(remedy("a"), wait=0.01), {}, "a"),
+        (report(remedy("a"), remedy("e", likely=0.8)), {"named": "e"}, "e"),  # whatever it promises
+        (report(remedy("a", apply="hook~")), {"numerics": True}, "a"),
+        (report(remedy("a", apply="hook~")), {"named": "a"}, ""),  # nor by name, unless that is allowed
+    ],
+)
+def test_the_best_are_tried_or_those_that_are_asked_for(of: Report, how: dict[str, Any], tried: str) -> None:
+    assert chosen(of, **how)[0] == ["baseline", *tried.split()]
+
+
+def test_those_behind_the_best_are_missed_with_the_reason() -> None:
+    assert chosen(FOUR)[1] == {"d": "the 3 before it come first; --remedy tries it"}
 
 
 @pytest.mark.parametrize(
@@ -85,22 +98,6 @@ def test_what_cannot_be_tried_is_told_with_the_reason(one: Remedy, why: str) -> 
     tried, missed = chosen(report(one, remedy("b")))
     assert tried == ["baseline", "b"]
     assert why in missed["a"]
-
-
-def test_numerics_are_changed_only_where_that_is_allowed() -> None:
-    assert chosen(report(remedy("a", apply="hook~")), numerics=True)[0] == ["baseline", "a"]
-
-
-def test_a_remedy_asked_for_by_name_is_tried_alone_and_whatever_it_promises() -> None:
-    assert chosen(report(*map(remedy, "abcd"), remedy("e", likely=0.8)), "e")[0] == ["baseline", "e"]
-
-
-def test_not_even_by_name_are_numerics_changed_unasked() -> None:
-    assert chosen(report(remedy("a", apply="hook~")), "a")[0] == ["baseline"]
-
-
-def test_a_remedy_that_is_expected_is_tried_besides() -> None:
-    assert chosen(report(*map(remedy, "abcd")), expected=("d",))[0] == ["baseline", "d", "a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from bottleneck_doctor.model.proof import (
     Proved,
 )
 from bottleneck_doctor.model.run import Losses, Order, Treatment, Trial
-from bottleneck_doctor.prove.proof import LEFT_OUT, check_id, judge, parse_expectation, prove, winner
+from bottleneck_doctor.prove.proof import LEFT_OUT, judge, parse_expectation, prove, winner
 
 from .simulated_runs import BASE, measured, remedy
 from .test_plan import remedy as told
@@ -32,15 +32,10 @@ COST = ProofCost(10.0, 60.0, 100.0, 5)
 TOP = Arm(CEILING, "ceiling", "from memory")
 
 
-def same(baselines: Sequence[Trial], treated: Sequence[Trial]) -> Parity:
-    """What a comparison says, by whom it was asked."""
-    return Parity("identical", f"{len(baselines)} and {len(treated)}", 24)
-
-
 def proof(
     arms: list[Arm], attempts: list[Attempt], expected: Sequence[Expected] = (), missed: Sequence[Missed] = ()
 ) -> Proof:
-    return prove(report(told("x"), told("y")), arms, attempts, COST, missed, [], expected, same)
+    return prove(report(told("x"), told("y")), arms, attempts, COST, missed, [], expected)
 
 
 def rounds(*arms: tuple[str, float], times: int = 2) -> list[Attempt]:
@@ -69,14 +64,6 @@ def test_the_baseline_and_the_noise_are_said() -> None:
     assert found.steps == 100
 
 
-def test_what_failed_keeps_its_reason_and_promises_nothing() -> None:
-    attempts = rounds(("y", 0.05))
-    attempts.insert(1, Attempt("x", "hung", "no batch for 20 s"))
-    found = {one.id: one for one in proof([BASE, remedy("x"), remedy("y")], attempts).rows}
-    assert (found["x"].verdict, found["x"].why, found["x"].measured) == ("hung", "no batch for 20 s", None)
-    assert found["y"].verdict == "kept"
-
-
 def test_one_failure_outweighs_what_was_measured_before() -> None:
     attempts = [*rounds(("x", 0.05)), Attempt("x", "out-of-memory", "no")]
     assert proof([BASE, remedy("x")], attempts).rows[0].verdict == "out-of-memory"
@@ -85,12 +72,6 @@ def test_one_failure_outweighs_what_was_measured_before() -> None:
 def test_what_the_budget_did_not_reach_was_not_tried() -> None:
     found = proof([BASE, remedy("x"), remedy("y")], rounds(("x", 0.05)))
     assert (found.rows[-1].id, found.rows[-1].verdict) == ("y", "not-tried")
-
-
-def test_where_the_baseline_itself_was_lost_nothing_is_known() -> None:
-    found = proof([BASE, remedy("x")], [Attempt(BASELINE, "broke", "exists already")])
-    assert (found.baseline_s, found.winner) == (None, "")
-    assert "exists already" in found.notes[0]
 
 
 def test_between_one_baseline_and_none_nothing_is_decided() -> None:
@@ -107,7 +88,11 @@ def test_memory_is_told_as_a_ratio() -> None:
     assert proof([BASE, remedy("x")], attempts).rows[0].memory_ratio == pytest.approx(1.5)
 
 
-def test_losses_are_compared_with_those_of_every_baseline() -> None:
+def test_losses_are_compared_with_those_of_every_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(baselines: Sequence[Trial], treated: Sequence[Trial]) -> Parity:
+        return Parity("identical", f"{len(baselines)} and {len(treated)}")
+
+    monkeypatch.setattr("bottleneck_doctor.prove.proof.parity", counted)
     trial = Trial(Order(), [], [Losses(1, None, ["0x1p0"])])
     attempts = [
         Attempt(name, "measured", "", 0.1, 0.1, trial=trial) for name in (BASELINE, "x", BASELINE, BASELINE)
@@ -125,12 +110,6 @@ def test_sixteen_bits_that_change_no_loss_never_reached_the_model(treatment: str
     arm = replace(remedy("x"), treatments=(Treatment(treatment, {}),))
     (found,) = proof([BASE, arm], attempts).rows
     assert (found.verdict, found.measured is None) == (told, told == "not-tried")
-
-
-def test_an_expectation_is_judged_with_the_rest() -> None:
-    wanted = [Expected("x", ">", 1.5), Expected("z", ">", 1.5)]
-    found = proof([BASE, remedy("x")], rounds(("x", 0.05)), wanted, [Missed("z", "nothing calls for it")])
-    assert [(one.status, one.why) for one in found.expected] == [(0, ""), (3, "nothing calls for it")]
 
 
 def test_other_programs_are_mentioned_where_they_took_a_share() -> None:
@@ -184,7 +163,6 @@ def test_an_expectation_names_a_row_and_a_speedup(text: str, name: str, op: str,
         ("workers-auto", "not ID OP NUMBER"),
         ("worker-auto>1.5", "did you mean workers-auto"),
         ("zzz>1.5", "`bdoc explain` lists them"),
-        ("workers-auto==1.5", "no operator =="),
         ("workers-auto>nan", "a speedup above 0"),
         ("workers-auto>0", "a speedup above 0"),
     ],
@@ -192,12 +170,6 @@ def test_an_expectation_names_a_row_and_a_speedup(text: str, name: str, op: str,
 def test_nonsense_is_refused(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         parse_expectation(text, KNOWN)
-
-
-def test_an_unknown_remedy_is_refused_by_its_option() -> None:
-    check_id("pin-memory", KNOWN, "--remedy")
-    with pytest.raises(UsageError, match=r"--remedy 'pin-memroy': no such remedy, did you mean pin-memory"):
-        check_id("pin-memroy", KNOWN, "--remedy")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.model.proof import BASELINE, CEILING, Arm, Attempt
-from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.prove.plan import FOR_EXACTNESS, kept, next_arm, try_out
 
 from .simulated_runs import BASE, Machine, measured, remedy
@@ -54,10 +53,6 @@ def test_the_next_run_follows_from_those_before(so_far: str, left_s: float, next
     assert (found.id if found is not None else None) == next_one
 
 
-def test_without_a_remedy_nothing_is_run() -> None:
-    assert next_arm([BASE], [], 100.0, 1.0) is None
-
-
 def test_after_an_interruption_nothing_is_run() -> None:
     attempts = [*story("B x"), Attempt("y", "interrupted")]
     assert next_arm([BASE, X, Y], attempts, 100.0, 1.0) is None
@@ -96,13 +91,6 @@ def test_a_gain_that_is_sure_but_vague_is_measured_again_for_four_fifths_of_the_
     assert len(noisy.runs) <= FOR_EXACTNESS * 40
 
 
-def test_alternatives_are_not_combined() -> None:
-    two, four = (Treatment("loader", {"arguments": {"num_workers": count}}) for count in (2, 4))
-    machine = Machine({"x": 2.0, "y": 1.5}, noise=0.01, budget_s=100)
-    arms, _ = course(machine, remedy("x", two), remedy("y", four))
-    assert [arm.id for arm in arms] == [BASELINE, "x", "y"]
-
-
 def test_the_combination_comes_before_what_is_hard_to_decide() -> None:
     machine = Machine({"x": 2.0, "y": 1.5, "z": 1.04}, noise=0.05, budget_s=40)
     course(machine, remedy("x"), remedy("y"), remedy("z"))
@@ -118,18 +106,11 @@ def test_the_budget_is_kept() -> None:
     assert machine.runs[-1] == BASELINE
 
 
-@pytest.mark.parametrize("fate", ["broke", "hung", "out-of-memory", "not-applied", "too-short"])
-def test_an_arm_that_fails_is_let_go_and_the_others_go_on(fate: str) -> None:
-    machine = Machine({"y": 2.0}, noise=0.01, budget_s=100, fates={"x": fate})
+def test_an_arm_that_fails_is_let_go_and_the_others_go_on() -> None:
+    machine = Machine({"y": 2.0}, noise=0.01, budget_s=100, fates={"x": "hung"})
     arms, attempts = course(machine, remedy("x"), remedy("y"))
     assert machine.runs.count("x") == 1
     assert [arm.id for arm in kept(arms, attempts)] == ["y"]
-
-
-def test_a_script_that_does_not_run_again_is_left_alone() -> None:
-    machine = Machine({}, budget_s=100, fates={BASELINE: "broke"})
-    course(machine, remedy("x"))
-    assert machine.runs == [BASELINE]
 
 
 def test_whoever_interrupts_finds_what_was_measured() -> None:

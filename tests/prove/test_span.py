@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,8 @@ from tests.analyse.runs import run_of
 from .simulated_runs import BASE, remedy
 
 WORKERS = remedy("workers", Treatment("loader", {"arguments": {"num_workers": 4, "prefetch_factor": 4}}))
+CEILING_ARM = Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),))
+LARGE = replace(remedy("x"), predicted=Speedup(8.0, 10.0, 12.0, "replay"))
 
 
 def watched(stopped: bool = True, **traits: object) -> Diagnosis:
@@ -43,37 +46,33 @@ def steps(span: ComparedSteps) -> int:
     return span.end - span.begin
 
 
-def test_a_quiet_training_is_compared_over_two_seconds_of_steps() -> None:
-    span = span_of(watched(epochs=1), [BASE, remedy("x")])
-    assert steps(span) == pytest.approx(LEAST_S / 0.02, rel=0.1)
-    assert span.begin == NOTED
+@pytest.mark.parametrize(
+    ("traits", "arm", "begin", "count"),
+    [
+        ({}, remedy("x"), NOTED, LEAST_S / 0.02),  # quiet steps of 20 ms
+        ({"compute": 1.0}, remedy("x"), WARMUP, LEAST),  # the first slow steps are not left out
+        ({"steps": 1500}, LARGE, NOTED, 10 * TREATED_S / 0.02),  # a second of what is ten times as fast
+        ({"steps": 420, "epochs": 6}, remedy("x"), NOTED, 140),  # epochs of 70 whole, 100 are wanted
+        ({"compute": 0.2}, WORKERS, 2 * 4 * 4, LEAST),  # what a loader holds in advance is warm-up
+        ({"compute": 0.2}, CEILING_ARM, FED_FROM, LEAST),  # all batches come from memory by then
+    ],
+)
+def test_steps_are_compared_from_the_warm_up_on(
+    traits: dict[str, Any], arm: Arm, begin: int, count: float
+) -> None:
+    span = span_of(watched(**{"epochs": 1, **traits}), [BASE, arm])
+    assert (span.begin, steps(span)) == (begin, pytest.approx(count, rel=0.1))
 
 
-def test_steps_whose_losses_are_noted_are_left_out_unless_they_are_slow() -> None:
-    assert span_of(watched(epochs=1), [BASE]).begin >= LOSSES + MARGIN
-    assert span_of(watched(compute=1.0, epochs=1), [BASE]).begin == WARMUP
-
-
-def test_of_a_remedy_that_promises_much_there_is_a_second_to_see() -> None:
-    """Two seconds of the baseline would be a fifth of a second of what is ten times as fast."""
-    promised = replace(remedy("x"), predicted=Speedup(8.0, 10.0, 12.0, "replay"))
-    assert steps(span_of(watched(epochs=1, steps=1500), [BASE, promised])) == pytest.approx(
-        10 * TREATED_S / 0.02, rel=0.1
-    )
-
-
-def test_slow_steps_are_compared_over_so_many_at_least() -> None:
-    assert steps(span_of(watched(compute=1.0, epochs=1), [BASE])) == LEAST
+def test_what_the_agent_does_first_is_over_when_the_comparison_begins() -> None:
+    assert NOTED >= LOSSES + MARGIN
+    assert FED_FROM > BATCHES + 1
 
 
 def test_a_noisy_training_is_compared_over_more_steps_but_no_more_than_were_watched() -> None:
     quiet, noisy, wild = (watched(epochs=1, noise=noise) for noise in (0.01, 0.5, 5.0))
     assert steps(span_of(quiet, [BASE])) < steps(span_of(noisy, [BASE])) <= steps(span_of(wild, [BASE]))
     assert steps(span_of(wild, [BASE])) <= AT_MOST * wild.quality.steady_steps + 1
-
-
-def test_short_epochs_are_compared_whole() -> None:
-    assert steps(span_of(watched(steps=420, epochs=6), [BASE])) == 140  # 70 each, 100 wanted
 
 
 def test_long_epochs_are_not_waited_for() -> None:
@@ -92,15 +91,6 @@ def test_for_a_remedy_of_the_whole_run_the_time_between_evaluations_is_compared_
     diagnosis = watched(epochs=1, steps=600)
     diagnosis = replace(diagnosis, whole=replace(diagnosis.whole, evaluations=2))
     assert steps(span_of(diagnosis, [BASE, remedy("x", scope="run")])) == 300
-
-
-def test_what_a_treated_loader_holds_in_advance_is_warm_up() -> None:
-    assert span_of(watched(compute=0.2, epochs=1), [BASE, WORKERS]).begin == 2 * 4 * 4
-
-
-def test_the_ceiling_is_measured_when_all_batches_come_from_memory() -> None:
-    ceiling = Arm(CEILING, "ceiling", "the same batches from memory", (), (Treatment("replay"),))
-    assert span_of(watched(compute=0.2, epochs=1), [BASE, ceiling]).begin == FED_FROM > BATCHES + 1
 
 
 def test_a_training_that_ends_by_itself_is_compared_to_its_end() -> None:

@@ -6,6 +6,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.lab.options import chosen, machine, tell
@@ -45,18 +46,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def examine(patient: Patient, given: argparse.Namespace) -> Evidence | None:
-    """The proof, then sick and cured by hand in turn; ``None`` when bdoc gave no proof."""
+    """The proof, then slow and cured runs by hand in turn; ``None`` when bdoc gave no proof."""
     how = ["--allow-numerics", *(["--budget", given.budget] if given.budget else [])]
     with tempfile.TemporaryDirectory(prefix="bdoc-proving-") as name:
         folder = Path(name)
         seen = proven(patient, folder, how)
-        if seen.proof is None:
-            tell(f"{patient.name}: bdoc gave no proof\n{seen.said}")
+        if seen is None:
             return None
         ways, length = {"sick": [], "cured": as_told(patient, seen.proof)}, as_long(seen.told)
         runs = in_turn(given.repeats, ways, lambda way: plain(patient, folder, length, cured=ways[way]))
     sick_s, cured_s = ([run.truth[f"{patient.scope}_mean_s"] for run in some] for some in runs.values())
-    return shortened(Evidence(seen.proof, sick_s, cured_s, seen.told, seen.left))
+    return shortened(replace(seen, sick_s=sick_s, cured_s=cured_s))
 
 
 def _is_right(judgement: ProofJudgement) -> bool:

@@ -6,12 +6,13 @@ import json
 import os
 import time
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tests.lab import golden
 from tests.lab.kept import placeless
+from tests.lab.options import tell
 from tests.lab.patients import DATA, surroundings
 from tests.lab.run import BDOC, MARK, execute, left_running
 from tests.patients.expected import Patient, script
@@ -23,18 +24,9 @@ SETTLING_S = 10.0
 SHARED = Path("/dev/shm")
 
 
-@dataclass(frozen=True)
-class Proven:
-    """How a proof ended; without one, ``proof`` is None and ``said`` is all there is."""
-
-    proof: dict[str, Any] | None
-    told: list[dict[str, Any]]
-    left: list[str]
-    said: str
-
-
-def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
-    """Run ``bdoc prove`` with these options on the sick script."""
+def proven(patient: Patient, folder: Path, how: list[str]) -> Evidence | None:
+    """What ``bdoc prove`` with these options brings on the slow script; None, and why is said, where it gave
+    no proof."""
     truths, mark, before = folder / "truths", uuid.uuid4().hex, _shared()
     truths.mkdir()
     file = folder / "proof.json"
@@ -44,8 +36,10 @@ def proven(patient: Patient, folder: Path, how: list[str]) -> Proven:
         done = execute([*prefix, *prove, *target], limit_s=LIMIT_S, **{MARK: mark})
     left = left_running(mark) + [f"shared memory {name}" for name in _staying(before)]
     told = [json.loads(file.read_text()) for file in sorted(truths.glob("*.json"))]
-    proof = json.loads(file.read_text()) if done.returncode == 0 and file.exists() else None
-    return Proven(proof, told, left, f"status {done.returncode}\n{done.stdout}{done.stderr}")
+    if done.returncode or not file.exists():
+        tell(f"{patient.name}: bdoc gave no proof\nstatus {done.returncode}\n{done.stdout}{done.stderr}")
+        return None
+    return Evidence(json.loads(file.read_text()), [], [], told, left)
 
 
 def as_told(patient: Patient, proof: dict[str, Any]) -> list[str]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.house.source import ROOT
-from tests.lab import golden
 from tests.lab.golden import GOLDEN
 from tests.patients.expected import PATIENTS
 from tests.proving import table
 from tests.proving.judge import Evidence, ProofJudgement, judge, true_word
-from tests.proving.proofs import again, as_long, as_told, put, shortened
+from tests.proving.proofs import again
 
 PATIENT = next(one for one in PATIENTS if one.name == "loader-in-main")
 WORKERS = [{"name": "loader", "options": {"arguments": {"num_workers": 2}}}]
@@ -52,20 +50,6 @@ def taken(*rows: dict[str, Any], winner: str = "workers-auto", treated: list[str
 
 def judged(*rows: dict[str, Any], **how: Any) -> ProofJudgement:
     return judge(PATIENT, taken(*rows, **how))
-
-
-def test_a_proof_that_is_right_in_everything() -> None:
-    found = judged(a_row())
-    assert found.twin == pytest.approx((2.0, 2.0, 2.0))
-    assert found.told == pytest.approx(3.0)
-    assert (found.near, found.winner_right, found.parity_right, found.short) == (True, True, True, True)
-    assert (found.decided, found.crossing, found.left) == (1, [], [])
-
-
-@pytest.mark.parametrize(("likely", "near"), [(1.87, True), (1.85, False), (2.15, False)])
-def test_seven_percent_of_the_twin_are_near(likely: float, near: bool) -> None:
-    measured = {"low": likely - 0.1, "likely": likely, "high": likely + 0.1, "runs": 2}
-    assert judged(a_row(measured=measured)).near is near
 
 
 def test_a_remedy_that_was_not_tried_is_not_near() -> None:
@@ -120,40 +104,6 @@ def test_time_and_what_was_left_behind_are_in_the_table() -> None:
     assert found.short is False
     assert "| process python |" in table.row(found)
     assert "nothing left behind: 0 of 1" in table.summary([found])
-
-
-def test_the_table_has_a_cell_under_each_word() -> None:
-    head, line = table.HEADER.splitlines()[0], table.row(judged(a_row()))
-    assert line.count("|") == head.count("|")
-    assert "×2.00 (1.90 – 2.10)" in line
-    assert "-2 % ✓" in table.row(judge(PATIENT, replace(taken(a_row()), cured_s=[0.0098, 0.0103])))
-    assert "workers-auto: identical, truly other ✗" in table.row(judged(a_row(), treated=LOSSES[::-1]))
-
-
-def test_what_is_kept_is_judged_as_what_was_taken(tmp_path: Path) -> None:
-    whole = taken(a_row(patch="a secret"))
-    whole.proof.update(baseline_s=0.02, noise=0.01, steps=200, notes=[])
-    put(tmp_path, PATIENT, shortened(whole))
-    found = again(tmp_path, PATIENT)
-    assert found is not None
-    assert judge(PATIENT, found) == judge(PATIENT, whole)
-    assert b"secret" not in golden.read(tmp_path, f"{PATIENT.name}.json")
-
-
-BY_NAME = {patient.name: patient for patient in PATIENTS}
-ROW = {"id": "workers-auto", "treatments": [{"name": "loader", "options": {"arguments": {"num_workers": 3}}}]}
-
-
-def test_the_twin_has_as_many_workers_as_were_tried() -> None:
-    assert as_told(BY_NAME["loader-in-main"], {"rows": [ROW]}) == ["--cured", "--workers", "3"]
-    assert as_told(BY_NAME["loader-in-main"], {"rows": []}) == ["--cured"]
-    assert as_told(BY_NAME["anomaly-mode"], {"rows": [ROW]}) == ["--cured"]
-
-
-def test_runs_by_hand_are_as_long_as_the_trials_and_not_as_the_first_run() -> None:
-    told = [{"steps": 500, "order": None}, {"steps": 99, "order": {}}, {"steps": 100, "order": {"seed": 0}}]
-    assert as_long(told) == ["--steps", "121"]
-    assert as_long([]) == []
 
 
 def test_the_page_holds_the_recorded_proofs_and_what_they_add_up_to() -> None:

@@ -29,7 +29,6 @@ from .hook_points import at_saving
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC  # what is opened anew, by whatever means
 NOT_FILES = ("/dev/", "/proc/", "/sys/", "/run/")
-COMPILED = "/__pycache__/"  # Python's own, made again from the source
 
 
 def watch(folder: str) -> Table:
@@ -139,7 +138,7 @@ class _Keeper:
 
     def is_theirs(self, path: str) -> bool:
         """Whether it may be a file of the user's: not of the system, nor bdoc's."""
-        return not path.startswith(self.not_theirs) and COMPILED not in path and not self.kept.holds(path)
+        return not path.startswith(self.not_theirs) and not any(one in path for one in NOT_KEPT)
 
 
 def _whole(path: Any, folder: int = -1) -> str:
@@ -153,6 +152,7 @@ def _whole(path: Any, folder: int = -1) -> str:
 
 LIST, WHERE = "kept.jsonl", "where"  # in the trial's folder, and a copy with the files themselves
 HIDDEN = ".bdoc-kept-"
+NOT_KEPT = ("/" + HIDDEN, "/__pycache__/")  # put aside already; made again by Python
 COPIED_AT_MOST = 64 << 20  # bytes of a file that is changed in place
 MADE_AT_MOST = 100_000  # names of new files that are remembered; a later one is kept for nothing
 TOO_LARGE = "it is changed in place, and has more than %d MiB" % (COPIED_AT_MOST >> 20)
@@ -171,10 +171,6 @@ class BackupList:
         self.folders: set[str] = set()  # of the user's, removed or renamed; their names may be used again
         self.held: set[tuple[int, int]] = set()  # what still has a name in the hidden folder
         self.places: dict[int, str | None] = {}  # by file system
-
-    def holds(self, path: str) -> bool:
-        """Whether it lies in such a hidden folder itself."""
-        return "/" + HIDDEN in path
 
     def made(self, path: str) -> None:
         """The trial makes this: it is none of the user's."""
@@ -230,29 +226,27 @@ class BackupList:
 
     def _link(self, path: str, found: os.stat_result) -> bool:
         """A second name in the hidden folder; False where there can be none."""
-        kept = self._next(path, found)
-        if kept is None:
-            return False
-        self._write(what="linked", path=path, kept=kept, file=[found.st_dev, found.st_ino])
-        try:
-            os.link(path, kept, follow_symlinks=False)
-        except (OSError, NotImplementedError):
-            self._forget(path, found)
-            return False
-        return True
+        return self._kept("linked", path, found, lambda kept: os.link(path, kept, follow_symlinks=False))
 
     def _move(self, path: str, found: os.stat_result) -> bool:
         """The file itself, with its times; an empty one takes its place, and its mode."""
+        moved = self._kept("moved", path, found, lambda kept: os.rename(path, kept))
+        if moved:
+            _empty(path, found)
+        return moved
+
+    def _kept(self, what: str, path: str, found: os.stat_result, act: Callable[[str], None]) -> bool:
+        """Write it down, then ``act(its name in the hidden folder)``; where that fails it is void."""
         kept = self._next(path, found)
         if kept is None:
             return False
-        self._write(what="moved", path=path, kept=kept, file=[found.st_dev, found.st_ino])
+        file = [found.st_dev, found.st_ino]
+        self._write(what=what, path=path, kept=kept, file=file)
         try:
-            os.rename(path, kept)
-        except OSError:
-            self._forget(path, found)
+            act(kept)
+        except (OSError, NotImplementedError):
+            self._write(what="void", path=path, file=file)
             return False
-        _empty(path, found)
         return True
 
     def _copy(self, path: str, found: os.stat_result) -> None:
@@ -364,10 +358,6 @@ class BackupList:
         for place in self.places.values() if line["what"] != "made" else ():
             if place is not None:
                 _append(os.path.join(place, LIST), data)
-
-    def _forget(self, path: str, found: os.stat_result) -> None:
-        """What was written down did not come about."""
-        self._write(what="void", path=path, file=[found.st_dev, found.st_ino])
 
 
 def _append(file: str, data: bytes) -> None:

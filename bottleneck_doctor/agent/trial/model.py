@@ -12,14 +12,7 @@ from .hook_points import AUTOGRAD, LOADER, OPTIMIZER, at_models, reason, reporte
 CONFIG = "torch._dynamo.config"
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch")  # whose exceptions are not the model's
 # What ``checkpoint`` takes for itself; everything else is the block's.
-CHECKPOINTS = (
-    "use_reentrant",
-    "context_fn",
-    "determinism_check",
-    "debug",
-    "early_stop",
-    "preserve_rng_state",
-)
+CHECKPOINTS = "use_reentrant context_fn determinism_check debug early_stop preserve_rng_state".split()
 
 
 def compiled(options: dict[str, Any], done: Done) -> Table:

@@ -12,7 +12,6 @@ from ..state import state
 from .hook_points import LOADER, together, wrap
 from .loader import mapped, on_iterators
 
-DEPTH = 4
 PATIENCE_S = 5.0  # for the thread's last batch, at exit
 QUEUE, BATCH, STREAM = "_bdoc_queue", "_bdoc_batch", "_bdoc_stream"  # of an iterator
 
@@ -20,7 +19,7 @@ QUEUE, BATCH, STREAM = "_bdoc_queue", "_bdoc_batch", "_bdoc_stream"  # of an ite
 def ahead(options: dict[str, Any], done: Done) -> Table:
     """A loader without workers makes its next batches in a background thread of the training process, which
     ends with the iterator, or at the interpreter's exit. ``depth``: the batches that are ready at most."""
-    depth = int(options.get("depth", DEPTH))
+    depth = int(options["depth"])
 
     def _next_data(original: Callable[[Any], Any], self: Any) -> Any:
         queue = self.__dict__.get(QUEUE)

@@ -121,13 +121,7 @@ def _size(sample: Any) -> int:
 
 
 # draw from a generator and change nothing else: one may draw from them and put the generator back
-PURE = {
-    "SequentialSampler",
-    "RandomSampler",
-    "SubsetRandomSampler",
-    "WeightedRandomSampler",
-    "DistributedSampler",
-}
+PURE = "SequentialSampler RandomSampler SubsetRandomSampler WeightedRandomSampler DistributedSampler".split()
 UNLIMITED = 1 << 32  # steps: no early end was asked for
 SPARE = 8  # batches that workers begin and no step uses
 

@@ -36,9 +36,7 @@ def patch_of(remedies: Sequence[Remedy], profile: Profile, read: Read = read_sou
         return Patch("", str(reason))
 
 
-def with_patches(
-    proof: Proof, remedies: Sequence[Remedy], profile: Profile, read: Read = read_source
-) -> Proof:
+def with_patches(proof: Proof, remedies: Sequence[Remedy], profile: Profile) -> Proof:
     """The proof with a patch, or the reason for none, in each row whose verdict is "kept"."""
     known = {remedy.id: remedy for remedy in remedies}
 
@@ -48,7 +46,7 @@ def with_patches(
         meant = [known[name] for name in row.remedies if name in known]
         if not meant or len(meant) < len(row.remedies):
             return replace(row, patch=Patch("", "the report does not say how to write it"))
-        return replace(row, patch=patch_of(meant, profile, read))
+        return replace(row, patch=patch_of(meant, profile))
 
     return replace(proof, rows=[patched(row) for row in proof.rows])
 

@@ -13,9 +13,8 @@ import pytest
 import torch
 
 from bottleneck_doctor.agent.trial.losses import MARGIN, WHOLE_BYTES, checksum
-from bottleneck_doctor.assemble.processes import read_trial
-from bottleneck_doctor.assemble.rows import read_logs
-from bottleneck_doctor.model.run import Losses, Order
+from bottleneck_doctor.model.run import Losses
+from tests.agent.trying import tried
 from tests.agent.watching import PRELUDE, said, watched
 
 LOSSES, SEED = 12, 5
@@ -54,14 +53,9 @@ say(losses=losses, drawn=drawn, before=before, after=ours())
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Losses]:
     """What the script said of its own run, and what was noted of it."""
-    folder = tmp_path_factory.mktemp("losses")
-    order = folder / "order.json"
-    order.write_text(json.dumps({"losses": LOSSES, "seed": SEED}))
-    told = watched(folder, SCRIPT, BDOC_TRIAL=str(order))
-    trial = read_trial(Order(losses=LOSSES), read_logs(told.folder))
-    assert trial is not None
+    seen, trial = tried(tmp_path_factory.mktemp("losses"), SCRIPT, losses=LOSSES, seed=SEED)
     (noted,) = trial.losses
-    return said(told), noted
+    return seen, noted
 
 
 def test_the_first_losses_are_noted_to_the_last_bit(trained: tuple[dict[str, Any], Losses]) -> None:
@@ -76,18 +70,13 @@ def test_batches_are_those_that_were_trained_on_in_order(trained: tuple[dict[str
 
 
 def test_all_passes_on_so_many_batches_are_noted(tmp_path: Path) -> None:
-    order = tmp_path / "order.json"
-    order.write_text(json.dumps({"losses": 4}))
     script = """
 for batch in DataLoader(Rows(64), batch_size=4):
     for _ in range(3):
         train_on(batch)
 say()
 """
-    told = watched(tmp_path, PRELUDE + script, BDOC_TRIAL=str(order))
-    assert said(told) == {}
-    trial = read_trial(Order(), read_logs(told.folder))
-    assert trial is not None
+    _, trial = tried(tmp_path, PRELUDE + script, losses=4)
     assert [len(one.values) for one in trial.losses] == [12]
 
 

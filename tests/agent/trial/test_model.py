@@ -78,7 +78,7 @@ say(types=types, outputs=outputs, **heard)
 
 
 def test_a_model_is_compiled_once_for_all_shapes_and_one_that_cannot_be_goes_on(tmp_path: Path) -> None:
-    seen, words = treated(tmp_path, PRELUDE + COMPILED, {"compiled": {}, "dynamic": {}})
+    seen, words = treated(tmp_path, PRELUDE + COMPILED, [("compiled", {}), ("dynamic", {})])
     assert words["dynamic"] == [""]
     assert seen["asked"] == 2  # each model once
     assert seen["compiled"] == pytest.approx(seen["plain"])
@@ -89,7 +89,7 @@ def test_a_model_is_compiled_once_for_all_shapes_and_one_that_cannot_be_goes_on(
 
 @pytest.fixture(scope="module")
 def cast(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    orders = {"autocast": {"device": "cpu", "dtype": "bfloat16"}}
+    orders = [("autocast", {"device": "cpu", "dtype": "bfloat16"})]
     seen, words = treated(tmp_path_factory.mktemp("cast"), PRELUDE + CAST, orders)
     assert words == {"autocast": [""]}
     return seen

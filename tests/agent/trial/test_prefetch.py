@@ -14,7 +14,6 @@ import pytest
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.agent.trial import prefetch
 from bottleneck_doctor.agent.trial.hook_points import LOADER
-from tests.agent.trial.trying import tried
 
 
 class Tensor:
@@ -201,18 +200,3 @@ def test_pageable_memory_and_the_way_back_stay(pinned: bool, on_host: bool) -> N
     assert torch.Tensor().to("cuda") == {}
     assert torch.Tensor().cuda() == {}
     assert told == []
-
-
-@pytest.mark.slow
-def test_batches_come_in_their_order_from_another_thread() -> None:
-    assert tried().said["queued"] == [[[index, 1] for index in range(6)]] * 2
-
-
-@pytest.mark.slow
-def test_an_exception_comes_in_its_turn() -> None:
-    assert tried().said["raised"] == [0, 1, 2, 3, 4, 5, "KeyError('seven')"]
-
-
-@pytest.mark.slow
-def test_no_thread_is_left_also_where_a_loop_was_left_early() -> None:
-    assert tried().said["threads"] == 1

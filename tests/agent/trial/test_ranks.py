@@ -51,7 +51,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_gradients_are_exchanged_once_a_step_and_are_those_of_all_batches(tmp_path: Path) -> None:
-    orders = {"no_sync": {"passes": 3}, "ddp": {"arguments": {"gradient_as_bucket_view": True}}}
+    orders = [("no_sync", {"passes": 3}), ("ddp", {"arguments": {"gradient_as_bucket_view": True}})]
     seen, words = treated(tmp_path, SCRIPT, orders)
     assert {name: set(told) for name, told in words.items()} == {"no_sync": {""}, "ddp": {""}}
     assert seen["exchanged"] == [place % 3 == 2 for place in range(11)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import UserDict, namedtuple
 from typing import Any
 
@@ -10,10 +9,8 @@ import pytest
 import torch
 
 from bottleneck_doctor.agent.trial.reused_batches import BATCHES, NO_LENGTH, Tape, copied, repacked
-from bottleneck_doctor.assemble.processes import read_trial
-from bottleneck_doctor.assemble.rows import read_logs
-from bottleneck_doctor.model.run import Order
-from tests.agent.watching import PRELUDE, said, watched
+from tests.agent.trying import treated
+from tests.agent.watching import PRELUDE
 
 SCRIPT = (
     PRELUDE
@@ -75,33 +72,19 @@ main()
 @pytest.fixture(scope="module")
 def fed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str]]:
     """What the script saw, and what was told of the treatment."""
-    folder = tmp_path_factory.mktemp("replay")
-    order = folder / "order.json"
-    order.write_text(json.dumps({"treatments": [{"name": "replay"}]}))
-    told = watched(folder, SCRIPT, BDOC_TRIAL=str(order))
-    trial = read_trial(Order(), read_logs(told.folder))
-    assert trial is not None
-    return said(told), [one.why for one in trial.treated]
+    seen, words = treated(tmp_path_factory.mktemp("replay"), SCRIPT, [("replay", {})])
+    return seen, words["replay"]
 
 
-def test_epochs_keep_their_length_and_repeat_the_first_batches(fed: tuple[dict[str, Any], Any]) -> None:
-    first, second, third = (epoch for epoch, _, _ in fed[0]["worked"])
+def test_epochs_keep_their_length_and_all_but_training_is_as_ever(fed: tuple[dict[str, Any], Any]) -> None:
+    epochs, evaluated, workers = zip(*fed[0]["worked"], strict=True)
     real = [4.0 * place for place in range(20)]
-    assert first == [*real[:BATCHES], *real[: 20 - BATCHES]]
-    assert [len(second), len(third)] == [20, 20]
-    assert set(second) | set(third) == set(real[:BATCHES])
-
-
-def test_workers_end_when_the_loop_is_fed_from_memory(fed: tuple[dict[str, Any], Any]) -> None:
-    assert [children for _, _, children in fed[0]["worked"]] == [0, 0, 0]
-
-
-def test_evaluation_still_reads_its_own_data(fed: tuple[dict[str, Any], Any]) -> None:
-    assert [held for _, held, _ in fed[0]["worked"]] == [[0.0, 4.0]] * 3
-
-
-def test_iterators_are_still_of_torchs_class_and_know_their_length(fed: tuple[dict[str, Any], Any]) -> None:
-    assert (fed[0]["kind"], fed[0]["length"]) == (True, 20)
+    assert epochs[0] == [*real[:BATCHES], *real[: 20 - BATCHES]]
+    assert [len(one) for one in epochs] == [20] * 3
+    assert {*epochs[1], *epochs[2]} == set(real[:BATCHES])
+    assert (evaluated, workers) == (([0.0, 4.0],) * 3, (0,) * 3), "workers end with the first batches"
+    assert (fed[0]["kind"], fed[0]["length"]) == (True, 20), "the iterator is of torch's class"
+    assert fed[0]["short"] == [10] * 4, "epochs shorter than the memory are recorded over several"
 
 
 def test_a_data_set_is_asked_no_more_than_the_first_batches_need(fed: tuple[dict[str, Any], Any]) -> None:
@@ -119,10 +102,6 @@ def test_a_stream_of_unknown_length_in_a_run_without_limit_goes_on_as_ever(
 ) -> None:
     assert fed[0]["streamed"] == [[4.0 * place for place in range(21)]]
     assert fed[1] == ["", NO_LENGTH]
-
-
-def test_epochs_shorter_than_the_memory_are_recorded_over_several(fed: tuple[dict[str, Any], Any]) -> None:
-    assert fed[0]["short"] == [10, 10, 10, 10]
 
 
 def test_a_loader_that_nobody_holds_but_the_loop_is_replayed_too(fed: tuple[dict[str, Any], Any]) -> None:

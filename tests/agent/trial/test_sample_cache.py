@@ -11,7 +11,6 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
 
 from bottleneck_doctor.agent.trial import sample_cache
-from tests.agent.trial.trying import tried
 
 
 @pytest.mark.parametrize(("most_bytes", "kept"), [(1000, [3, 1, 2]), (99, [3])])
@@ -66,18 +65,3 @@ def test_every_source_of_random_numbers_is_put_back() -> None:
     first = random.random(), float(np.random.rand()), float(torch.rand(()))
     undo()
     assert (random.random(), float(np.random.rand()), float(torch.rand(()))) == first
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dataset", ["Made", "MadeHere", "MadeSpawned"])
-def test_each_sample_is_made_once_and_comes_out_as_it_was(dataset: str) -> None:
-    right, made, untouched = tried().said[dataset]
-    assert right
-    assert made == 12  # samples, in two epochs and a third, whichever worker is asked
-    assert untouched, "what a script does to a sample stays out of the memory"
-    assert "" in tried().told("cache")
-
-
-@pytest.mark.slow
-def test_the_script_still_sees_its_own_data_set() -> None:
-    assert tried().said["still"] == "MadeSpawned"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import resource
+from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bottleneck_doctor.agent.trial.settings import descriptors
-from tests.agent.trial.trying import tried
 from tests.agent.trying import treated
 from tests.agent.watching import PRELUDE
 
@@ -66,62 +64,26 @@ ORDERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    return treated(tmp_path_factory.mktemp("settings"), SCRIPT, ORDERS)
-
-
-@pytest.fixture
-def seen(outcome: tuple[dict[str, Any], dict[str, list[str]]]) -> dict[str, Any]:
-    return outcome[0]
-
-
-def test_each_says_that_it_was_applied(outcome: tuple[dict[str, Any], dict[str, list[str]]]) -> None:
-    assert {name: "" in words for name, words in outcome[1].items()} == dict.fromkeys(ORDERS, True)
-
-
-def test_the_training_computes_with_so_many_threads_and_its_workers_with_one(seen: dict[str, Any]) -> None:
-    assert seen["threads"] == 2
-    assert set(seen["worker_threads"]) == {1}
-
-
-def test_precision_and_choice_of_algorithms_are_as_ordered(seen: dict[str, Any]) -> None:
-    assert (seen["precision"], seen["benchmark"]) == ("high", True)
-
-
-def test_what_the_script_asks_of_autograd_is_not_switched_on(seen: dict[str, Any]) -> None:
-    assert seen["anomaly"] is False
-    assert seen["profiled"] is True  # another order's
-
-
-def test_what_lives_is_out_of_the_collectors_sight(seen: dict[str, Any]) -> None:
-    assert seen["frozen"] > 1000
-
-
-def test_an_optimizer_is_fused_and_one_that_cannot_be_is_left_alone(
-    seen: dict[str, Any], outcome: tuple[dict[str, Any], dict[str, list[str]]]
-) -> None:
-    assert seen["fused"] == [True]
-    assert seen["rprop"] is None
-    assert "Rprop takes no argument fused" in outcome[1]["optimizer"]
-
-
-def test_images_and_weights_have_their_channels_last_and_weights_stay_themselves(
-    seen: dict[str, Any],
-) -> None:
-    assert (seen["laid"], seen["same"]) == (1, True)
-    assert seen["layouts"][0] == 9  # the first call was under way
-    assert set(seen["layouts"][1:]) == {1}
-
-
-def test_a_checkpointed_block_is_called_once_a_step(seen: dict[str, Any]) -> None:
-    assert seen["calls"] == 4
-
-
-@pytest.mark.slow
-def test_torch_shares_by_name() -> None:
-    assert tried().said["sharing"] == "file_system"
-    assert tried().told("sharing") == {""}
+def test_each_switch_is_as_ordered_and_said_to_be(tmp_path: Path) -> None:
+    seen, words = treated(tmp_path, SCRIPT, ORDERS.items())
+    assert {name: "" in told for name, told in words.items()} == dict.fromkeys(ORDERS, True)
+    assert "Rprop takes no argument fused" in words["optimizer"]
+    assert seen.pop("frozen") > 1000, "what lives is out of the collector's sight"
+    layouts = seen.pop("layouts")
+    assert (layouts[0], set(layouts[1:])) == (9, {1}), "of images; the first call was under way"
+    assert seen == {
+        "threads": 2,
+        "worker_threads": [1, 1],
+        "precision": "high",
+        "benchmark": True,
+        "anomaly": False,
+        "profiled": True,  # another order takes profile functions off
+        "fused": [True],
+        "rprop": None,  # it cannot be fused, and is left alone
+        "laid": 1,  # channels last, in the same weight
+        "same": True,
+        "calls": 4,  # of the checkpointed block: one a step
+    }
 
 
 def test_the_soft_limit_becomes_the_hard_one() -> None:

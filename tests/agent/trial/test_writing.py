@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,41 +62,19 @@ ORDERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    return treated(tmp_path_factory.mktemp("writing"), SCRIPT, ORDERS)
-
-
-@pytest.fixture
-def seen(outcome: tuple[dict[str, Any], dict[str, list[str]]]) -> dict[str, Any]:
-    return outcome[0]
-
-
-def test_each_says_that_it_was_applied(outcome: tuple[dict[str, Any], dict[str, list[str]]]) -> None:
-    assert outcome[1] == {name: [""] for name in ORDERS}
-
-
-def test_one_step_of_five_is_logged_and_every_warning(seen: dict[str, Any]) -> None:
-    assert seen["kept"] == ["before", "step 5", "warned", "step 10"]
-    assert seen["forced"] == [5, 10]  # to the disk, which refuses the descriptor
-
-
-def test_a_checkpoint_of_a_new_name_is_always_written(seen: dict[str, Any]) -> None:
-    assert seen["own"] == list(range(1, 13))
-
-
-def test_the_same_file_is_written_every_fourth_time_with_what_the_model_was_then(
-    seen: dict[str, Any],
-) -> None:
-    assert seen["same"] == {"step": 9, "bias": seen["expected"]}
-
-
-def test_the_collector_rests_and_the_tracer_is_gone(seen: dict[str, Any]) -> None:
-    assert (seen["collects"], seen["profiled"]) == (False, False)
-
-
-def test_an_optimizer_steps_over_all_tensors_at_once(seen: dict[str, Any]) -> None:
-    assert seen["foreach"] is True
+def test_what_is_written_and_what_is_switched_off_is_as_ordered(tmp_path: Path) -> None:
+    seen, words = treated(tmp_path, SCRIPT, ORDERS.items())
+    assert words == {name: [""] for name in ORDERS}
+    expected = seen.pop("expected")
+    assert seen == {
+        "kept": ["before", "step 5", "warned", "step 10"],
+        "forced": [5, 10],  # to the disk, which refuses the descriptor
+        "own": list(range(1, 13)),  # a checkpoint of a new name is always written
+        "same": {"step": 9, "bias": expected},  # every fourth time, with what the model was then
+        "foreach": True,
+        "collects": False,
+        "profiled": False,
+    }
 
 
 def test_a_checkpoint_is_met_by_place_and_by_name_and_a_wrong_call_is_the_scripts_own() -> None:

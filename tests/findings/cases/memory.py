@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.derived import DeviceStepBreakdown
-from bottleneck_doctor.model.device import Allocator, DeviceFacts
+from bottleneck_doctor.model.device import Allocator, DeviceFacts, DeviceWindow
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.profile import Profile
@@ -84,7 +83,7 @@ def pages_mapped_anew() -> tuple[Case, ...]:
 
 
 # alloc-churn
-CHURNING = DeviceStepBreakdown(400, 0.02, 0.013, memory_s=0.004, launch_s=0.003, host_s=0.01)
+CHURNING = DeviceWindow(400, 0.02, 0.013, memory_s=0.004, launch_s=0.003, host_s=0.01)
 CALLED = {"device_allocs": 900, "empty_cache_calls": 400}
 FRAGMENTED = {"device_allocs": 300, "retries": 40}
 
