@@ -1,12 +1,13 @@
-"""From a profile's path to its report, as every command but ``run`` does it."""
+"""From a profile to its report, as every command but ``run`` makes it, and on to the targets of ``--export``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..model.errors import UsageError
+from .output import complain
 
 if TYPE_CHECKING:
+    from ..export.send import Destination
     from ..model.picture import Picture
     from ..model.profile import Profile
     from ..model.report import Report
@@ -22,15 +23,8 @@ def report_of(path: str) -> Report:
     return write_up(profile)
 
 
-def report_and_picture(path: str) -> tuple[Report, Picture]:
-    """The same, with what is drawn of it."""
-    from ..model.codec import read_profile
-
-    return with_picture(read_profile(path))
-
-
 def with_picture(profile: Profile) -> tuple[Report, Picture]:
-    """The same of a profile that is at hand."""
+    """The report, and what is drawn of it."""
     from ..analyse.diagnose import diagnose
     from ..analyse.lanes import picture_of
     from ..findings.report import write_up
@@ -39,22 +33,23 @@ def with_picture(profile: Profile) -> tuple[Report, Picture]:
     return write_up(profile, diagnosis), picture_of(diagnosis)
 
 
-def known_format(name: str, origin: str) -> str:
-    """The format that was asked for, if it exists."""
-    from ..render import FORMATS
+def export(profile: Profile, to: list[Destination], quiet: bool = False) -> None:
+    """Send the report, and print for each target what came of it; when ``quiet`` only what failed. No failure
+    is a status."""
+    from ..export.data import export_data
+    from ..export.send import send
 
-    if name not in FORMATS:
-        raise UsageError(f"{origin} {name!r}: no such format, there are {', '.join(FORMATS)}")
-    return name
+    try:
+        report, picture = with_picture(profile)
+        page = ""
+        if any(one.kind == "mlflow" for one in to):
+            from ..render import render
 
-
-def printed_format(name: str, origin: str) -> str:
-    """The same for the end of a run, which prints: formats that only files hold are for ``bdoc report``."""
-    from ..render import DRAWN
-
-    if known_format(name, origin) in DRAWN:
-        raise UsageError(
-            f"{origin} {name!r}: a run prints terminal, markdown or json; afterwards "
-            f"`bdoc report --format {name} -o FILE` writes this"
-        )
-    return name
+            page = render(report, "html", picture=picture)
+        for sent, sentence in send(export_data(report, page), to):
+            if not (sent and quiet):
+                complain(sentence)
+    except KeyboardInterrupt:
+        complain("not exported: it was interrupted")
+    except Exception as error:
+        complain(f"not exported: {type(error).__name__}: {error}")

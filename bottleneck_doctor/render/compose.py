@@ -166,9 +166,6 @@ def compose(report: Report, lengths: Lengths) -> Document:
             for gap in report.quality.gaps[: lengths.gaps]
         ],
         more_gaps=len(report.quality.gaps[lengths.gaps :]),
-        unexamined=(
-            f"{words.counted(len(report.abstentions), 'finding')} not examined" if report.abstentions else ""
-        ),
         watching=_watching(report),
         metrics=[
             MetricRow(
@@ -327,12 +324,14 @@ def _watching(report: Report) -> str:
         steps += f", {words.counted(quality.warmup_steps, 'warm-up step')} excluded"
     if overhead.within_s is not None and overhead.around_s is not None:
         within, around = words.seconds(overhead.within_s), words.seconds(overhead.around_s)
-        return f"{steps} · overhead: {within} while it trained, {around} before and after"
-    cost = "overhead not measured"
-    if overhead.share_of_step is not None:
-        cost = f"overhead: {words.percent(overhead.share_of_step)} of step time"
-        if overhead.agent_s_per_step is not None:
-            cost += f" ({words.seconds(overhead.agent_s_per_step)})"
-    if overhead.supervisor_cpu_share is not None:
-        cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
-    return f"{steps} · {cost}"
+        cost = f"overhead: {within} while it trained, {around} before and after"
+    else:
+        cost = "overhead not measured"
+        if overhead.share_of_step is not None:
+            cost = f"overhead: {words.percent(overhead.share_of_step)} of step time"
+            if overhead.agent_s_per_step is not None:
+                cost += f" ({words.seconds(overhead.agent_s_per_step)})"
+        if overhead.supervisor_cpu_share is not None:
+            cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
+    unexamined = f"{words.counted(len(report.abstentions), 'finding')} not examined"
+    return " · ".join([steps, cost, *([unexamined] if report.abstentions else [])])

@@ -130,8 +130,7 @@ def terminal(document: Document, width: int | None, color: bool, encoding: str) 
     _pairs(sheet, "metrics", [(row.name, words.within(row.value, row.interval)) for row in document.metrics])
     gaps, rest = "; ".join(document.gaps), (_rest(document.more_gaps, "bdoc env"), "dim")
     sheet.heading(("not measured: ", "bold") if gaps else "", gaps, rest)
-    unexamined = f" · {document.unexamined}" if document.unexamined else ""
-    sheet.line((document.watching + unexamined, "dim"))
+    sheet.line((document.watching, "dim"))
     return sheet.drawn()
 
 
