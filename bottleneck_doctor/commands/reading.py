@@ -1,4 +1,4 @@
-"""From a profile to its report, as every command but ``run`` makes it, and on to the targets of ``--export``."""
+"""From a profile to its report, as every command but ``run`` makes it, and to the targets of ``--export``."""
 
 from __future__ import annotations
 
