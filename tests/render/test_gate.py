@@ -110,13 +110,6 @@ def test_a_baseline_is_the_last_line(regression: Regression, line: str) -> None:
     assert gate_lines(gate) == [line]
 
 
-def test_of_several_profiles_each_line_names_its_own() -> None:
-    judgement = Judgement(WAIT, 0, 0.1)
-    checked = [Checked(name, TYPICAL, Outcome(0, [judgement])) for name in ("a.json", "b\x1b.json")]
-    lines = gate_lines(Gate(0, checked))
-    assert [line.split(" ")[0] for line in lines] == ["a.json:", "b\\x1b.json:"]
-
-
 CURED = replace(
     HEALTHY,
     metrics={
