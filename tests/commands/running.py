@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.agent.torch_server import server
 from tests.house.source import ROOT
+from tests.lab.run import BDOC
 
 PATIENCE_S = 120.0
 # What a test changes about bdoc itself goes before this; the training has its own interpreter.
@@ -60,6 +61,17 @@ def bdoc(
     command = [*wrapper, sys.executable, "-c", f"{first}\n{START}", "run", *line]
     done = subprocess.run(command, cwd=folder, env=environ, timeout=PATIENCE_S, check=False, **how)
     return _told(folder, done.returncode, done.stdout or b"", done.stderr or b"")
+
+
+def started(folder: Path, says: bytes, *line: str) -> subprocess.Popen[bytes]:
+    """A ``bdoc run`` that goes on, its script having printed this line."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
+    command, pipe = [*BDOC, "run", "-q", *line], subprocess.PIPE
+    run = subprocess.Popen(command, cwd=folder, env=environ, stdout=pipe, stderr=subprocess.DEVNULL)
+    assert run.stdout is not None
+    assert run.stdout.readline() == says
+    run.stdout.close()
+    return run
 
 
 def _told(folder: Path, status: int, out: bytes, err: bytes) -> Told:

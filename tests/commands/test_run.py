@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bottleneck_doctor.model.codec import read_profile
-from tests.commands.running import bdoc, gaps, in_its_own_world, may_mount, plain, script
-from tests.house.source import ROOT
+from tests.commands.running import bdoc, gaps, in_its_own_world, may_mount, plain, script, started
+from tests.launch.conftest import until
 
 HELLO = "print('hello')"
 
@@ -173,7 +171,7 @@ def test_a_child_that_outlives_the_script_is_not_waited_for_and_not_hurt(folder:
     told = bdoc(folder, "-q", script(folder, OUTLIVING))
     assert (told.status, told.out, told.left) == (0, b"parent\n", [])
     (folder / "ended").touch()
-    _await(folder / "survived")
+    until((folder / "survived").exists, "the end of the child")
 
 
 WAITING = """
@@ -187,30 +185,17 @@ for _ in range(3000):
 """
 
 
-def start(folder: Path, source: str) -> subprocess.Popen[bytes]:
-    """A ``bdoc run`` that goes on, its script having said that it is on."""
-    line = [sys.executable, "-m", "bottleneck_doctor", "run", "-q", script(folder, source)]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
-    started = subprocess.Popen(
-        line, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert started.stdout is not None
-    assert started.stdout.readline() == b"on\n"
-    started.stdout.close()
-    return started
-
-
 def test_a_killed_supervisor_does_not_take_the_training_with_it(folder: Path) -> None:
-    supervisor = start(folder, WAITING)
+    supervisor = started(folder, b"on\n", script(folder, WAITING))
     supervisor.kill()
     supervisor.wait()
     (folder / "go").touch()
-    _await(folder / "done")
+    until((folder / "done").exists, "the end of the training")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_bdoc_ends_the_script_as_it_would_without(number: int, folder: Path) -> None:
-    supervisor = start(folder, WAITING)
+    supervisor = started(folder, b"on\n", script(folder, WAITING))
     supervisor.send_signal(number)
     assert supervisor.wait(30) == 128 + number
     assert read_profile(str(folder / "profile.json")).run.signal == number
@@ -255,13 +240,6 @@ def test_a_command_line_is_kept_small_readable_and_without_secrets(folder: Path)
     command = read_profile(str(folder / "profile.json")).run.command
     assert {"***", "bert", "77"} <= set(command)
     assert command[-1].endswith("more")
-
-
-def _await(file: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not file.exists():
-        assert time.monotonic() < deadline, f"{file.name} never came"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +18,7 @@ import pytest
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import read_profile
 from bottleneck_doctor.model.profile import Profile
-from tests.commands.running import Told, bdoc, gaps, in_its_own_world, may_mount, plain, script
-from tests.house.source import ROOT
+from tests.commands.running import Told, bdoc, gaps, in_its_own_world, may_mount, plain, script, started
 
 pytestmark = pytest.mark.slow
 
@@ -81,16 +79,11 @@ for epoch in range(1000):
 
 def broken_off(folder: Path, victim: str, after_s: float) -> tuple[int, Profile]:
     """A training whose process or worker is killed that long after its first step; status and profile."""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
-    line = [sys.executable, "-m", "bottleneck_doctor", "run", *QUIETLY, training(folder, ENDLESS)]
-    run = subprocess.Popen(line, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert run.stdout is not None
-    assert run.stdout.readline() == b"training\n"
+    run = started(folder, b"training\n", *QUIETLY, training(folder, ENDLESS))
     time.sleep(after_s)
     trainer = next(pid for pid in children(run.pid) if b"train.py" in cmdline(pid))
     os.kill(trainer if victim == "trainer" else children(trainer)[0], signal.SIGKILL)
     status = run.wait(60)
-    run.stdout.close()
     assert not list(folder.glob(".bdoc*")), "the run folder is still there"
     return status, read_profile(str(folder / "profile.json"))
 
