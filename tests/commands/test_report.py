@@ -32,12 +32,11 @@ def test_a_report_is_printed_in_the_format_asked_for(
     assert capsys.readouterr().out == render(TYPICAL, "terminal", width=77, color=True, details=True)
 
 
-@pytest.mark.parametrize("format", ["pdf", "JSON"])
 def test_a_format_that_does_not_exist_is_refused_before_anything_is_read(
-    format: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["report", "absent.json", "--format", format]) == 2
-    refusal = f"--format {format!r}: no such format, there are terminal, markdown, json, html"
+    assert main(["report", "absent.json", "--format", "JSON"]) == 2
+    refusal = "--format 'JSON': no such format, there are terminal, markdown, json, html"
     assert refusal in capsys.readouterr().err
 
 

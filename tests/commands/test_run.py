@@ -19,15 +19,12 @@ HELLO = "print('hello')"
 ENDINGS = {
     "ends": HELLO,
     "exits with 3": "import sys; print('a'); sys.exit(3)",
-    "exits with a word": "import sys; sys.exit('no more data')",
     "leaves at once": "import os; print('a', flush=True); os._exit(7)",
     "raises": "print('a')\nraise ValueError('[red]boom[/red]')",
-    "aborts": "import os; os.abort()",
     "is torn by the kernel": "import ctypes; ctypes.string_at(0)",
     "kills itself": "import os; os.kill(os.getpid(), 9)",
     "is terminated": "import os; os.kill(os.getpid(), 15)",
     "is interrupted": "import os; os.kill(os.getpid(), 2)",
-    "lacks a module": "import a_module_that_is_not_there",
     "is no Python": "def f(:",
     "goes elsewhere": "import os; os.chdir('/'); print(os.getcwd())",
     "removes its folder": "import os; os.mkdir('x'); os.chdir('x'); os.rmdir('../x'); print('gone')",
@@ -97,9 +94,8 @@ def test_what_is_no_script_is_refused_in_one_line_before_anything_starts(name: s
 SAY = "import sys; print(__name__, sys.argv, sys.path[0], sys.flags.unbuffered)"
 
 
-@pytest.mark.parametrize("args", [["--max-steps", "3", "-o", "x", "--help", "--"], ["-m", "", "a b\n", "é"]])
-def test_arguments_that_look_like_ours_are_the_scripts(args: list[str], folder: Path) -> None:
-    name = script(folder, SAY)
+def test_arguments_that_look_like_ours_are_the_scripts(folder: Path) -> None:
+    name, args = script(folder, SAY), ["--max-steps", "3", "-o", "x", "--help", "--", "-m", "", "a b\n", "é"]
     assert bdoc(folder, "-q", name, *args).out == plain(folder, name, *args)[1]
     assert not (folder / "x").exists()
 
@@ -110,9 +106,8 @@ def test_a_module_a_folder_and_a_script_from_stdin_are_run_as_python_runs_them(f
     script(folder / "pack", SAY, "__main__.py")
     for line in (["-m", "job", "-o"], ["pack", "a"]):
         assert bdoc(folder, "-q", *line).out == plain(folder, *line)[1]
-    for line in (["-", "a"],):
-        text = {"input": SAY.encode(), "stdin": None}
-        assert bdoc(folder, "-q", *line, **text).out == plain(folder, *line, **text)[1]
+    text = {"input": SAY.encode(), "stdin": None}
+    assert bdoc(folder, "-q", "-", "a", **text).out == plain(folder, "-", "a", **text)[1]
 
 
 def test_any_command_can_be_started_and_python_below_it_is_seen(folder: Path) -> None:
@@ -129,19 +124,8 @@ def test_a_python_that_ignores_its_environment_is_said_to_have_been_unseen(folde
     assert "python -I" in told.err
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "status"),
-    [
-        (HELLO, ["--max-data-wait", "0.5"], 3),
-        (HELLO, ["--fail-if", "step_time_s > 1"], 3),
-        ("import sys; sys.exit(4)", ["--max-data-wait", "0.5"], 4),
-        (HELLO, ["--max-data-wait", "nan"], 2),
-    ],
-)
-def test_the_scripts_status_comes_before_the_gates(
-    source: str, options: list[str], status: int, folder: Path
-) -> None:
-    assert bdoc(folder, "-q", *options, script(folder, source)).status == status
+def test_the_scripts_status_comes_before_the_gates(folder: Path) -> None:
+    assert bdoc(folder, "-q", "--max-data-wait", "0.5", script(folder, "import sys; sys.exit(4)")).status == 4
 
 
 def test_quiet_is_silent_and_json_is_json(folder: Path) -> None:
@@ -285,14 +269,10 @@ def test_a_folder_keeps_the_usual_name_and_is_made(folder: Path) -> None:
     assert (folder / "runs" / "7" / "profile.json").is_file()
 
 
-@pytest.mark.parametrize(
-    ("output", "why"),
-    [("train.py/p.json", "there is no such folder"), ("/proc/p.json", "no file can be made in its folder: ")],
-)
-def test_where_nothing_can_be_written_the_script_is_not_started(output: str, why: str, folder: Path) -> None:
-    told = bdoc(folder, "-o", output, script(folder, "open('started', 'w')"))
+def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) -> None:
+    told = bdoc(folder, "-o", "train.py/p.json", script(folder, "open('started', 'w')"))
     assert told.status == 2
-    assert told.err.startswith(f"bdoc: --output {output!r}: {why}")
+    assert told.err.startswith("bdoc: --output 'train.py/p.json': there is no such folder")
     assert not (folder / "started").exists()
 
 

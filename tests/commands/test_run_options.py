@@ -47,15 +47,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
 @pytest.mark.parametrize(
     ("line", "script", "module", "launcher", "args"),
     [
-        ("train.py", "train.py", None, None, []),
         ("train.py --lr 0.1 -o x", "train.py", None, None, ["--lr", "0.1", "-o", "x"]),
-        ("train.py --help", "train.py", None, None, ["--help"]),
         ("train.py -- --x --", "train.py", None, None, ["--", "--x", "--"]),
         ("-", "-", None, None, []),
         ("-m pkg.train --output 3", None, "pkg.train", None, ["--output", "3"]),
         ("-o p.json -m pkg.train -m", None, "pkg.train", None, ["-m"]),
         ("-- torchrun --nproc 2 t.py", None, None, ["torchrun", "--nproc", "2", "t.py"], []),
-        ("-q -- python -u t.py -- x", None, None, ["python", "-u", "t.py", "--", "x"], []),
         ("-- train.py", None, None, ["train.py"], []),
     ],
 )

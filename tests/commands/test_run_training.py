@@ -132,10 +132,6 @@ def test_a_killed_worker_is_the_loaders_error_to_report(folder: Path) -> None:
 
 
 LOOPS = {
-    "plain": """
-for (batch,) in loader():
-    step(batch)
-""",
     "cleans up": """
 try:
     for (batch,) in loader():
