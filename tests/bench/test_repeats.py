@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.gating import fair_power, rates, recorded
-from tests.bench.repeats import KEPT
+from tests.bench.repeats import KEPT, fair_power, rates, recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

@@ -156,7 +156,7 @@ def test_it_waits_for_a_run_ends_with_it_and_says_how_that_ended(place: Place) -
     assert (last["exit_status"], last["profile"]) == (3, "kept.json")
     told, errors = by_pid.communicate()
     assert "ended with status 3 · profile in kept.json · bdoc report kept.json" in told.splitlines()[-1]
-    assert (by_name.returncode, by_pid.wait(), errors) == (0, 0, "")
+    assert (by_pid.returncode, by_name.wait(), errors) == (0, 0, "")
     assert job.wait() == 3
 
 

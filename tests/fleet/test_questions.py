@@ -11,7 +11,7 @@ import pytest
 
 from bottleneck_doctor.fleet import questions
 from bottleneck_doctor.model.fleet import Fleet, Hours
-from tests.fleet.asking import asked, taken
+from tests.fleet.conftest import asked, taken
 from tests.fleet.made_up import SLOWED_JOB, Plan, job_name, put, reports
 
 PLAN = Plan(500, 8, 12)

@@ -14,7 +14,7 @@ from bottleneck_doctor.fleet.questions import answer
 from bottleneck_doctor.fleet.reading import open_store, runs_of, save
 from bottleneck_doctor.fleet.tables import TABLES
 from bottleneck_doctor.model.errors import UsageError
-from tests.fleet.asking import asked, taken
+from tests.fleet.conftest import asked, taken
 from tests.fleet.made_up import RECORDED, Plan, put, recorded
 from tests.lab import golden
 
