@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -148,12 +147,9 @@ def test_an_unknown_id_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_environment_is_a_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = ModuleType("bottleneck_doctor.sense.capabilities")
-    fake.list_capabilities = lambda: [Capability("gpu counters", False, "no driver", "install one")]  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "bottleneck_doctor.sense.capabilities", fake)
-    monkeypatch.setattr(
-        "bottleneck_doctor.commands.env.describe", lambda python: Capability(python, True, "")
-    )
+    missing = [Capability("gpu counters", False, "no driver", "install one")]
+    monkeypatch.setattr("bottleneck_doctor.sense.capabilities.list_capabilities", lambda: missing)
+    monkeypatch.setattr(env, "describe", lambda python: Capability(python, True, ""))
     assert main(["env", "--python", sys.executable]) == 0
     assert capsys.readouterr().out == (
         f"yes  {sys.executable}\nno   gpu counters: no driver\n     to allow it: install one\n\n"

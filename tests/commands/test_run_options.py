@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -38,9 +36,7 @@ from bottleneck_doctor.model.gate import Condition
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
     """What reached the command; it left with status 7."""
     options: list[Options] = []
-    fake = ModuleType("bottleneck_doctor.commands.run")
-    fake.run_command = lambda one: options.append(one) or 7  # type: ignore[attr-defined, func-returns-value]
-    monkeypatch.setitem(sys.modules, "bottleneck_doctor.commands.run", fake)
+    monkeypatch.setattr("bottleneck_doctor.commands.run.run_command", lambda one: options.append(one) or 7)
     return options
 
 
