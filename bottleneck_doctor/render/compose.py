@@ -8,6 +8,7 @@ import shlex
 from ..model.code import Location
 from ..model.derived import HotFunction, HotOperator
 from ..model.report import DeviceSummary, Metric, Remedy, Report, ReportedFinding, RunSummary, Verdict
+from ..model.run import Announcement
 from . import words
 from .document import (
     Bar,
@@ -171,7 +172,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
             MetricRow(
                 words.plain(name),
                 words.quantity(name, one.value, one.unit),
-                _interval(name, one).strip(" ()") if one.value is not None else "",
+                _interval(name, one) if one.value is not None else "",
                 words.count(one.n) if one.n else "",
                 words.plain(one.source),
             )
@@ -187,14 +188,14 @@ def compose(report: Report, lengths: Lengths) -> Document:
     )
 
 
-def command_line(run: RunSummary) -> str:
+def command_line(run: RunSummary | Announcement, longest: int = LONGEST_COMMAND) -> str:
     """The user's command from the script on; the other formats name the interpreter."""
     home = run.cwd.rstrip("/") + "/"
     command = run.command
     if run.script is not None and run.script in command:
         command = command[command.index(run.script) :]
     shown = [part[len(home) :] if run.cwd and part.startswith(home) else part for part in command]
-    return words.short(words.plain(shlex.join(shown)), LONGEST_COMMAND)
+    return words.short(words.plain(shlex.join(shown)), longest)
 
 
 def _circumstances(report: Report) -> list[str]:
@@ -247,14 +248,13 @@ def _step(report: Report) -> str:
     metric = report.metrics.get(name)
     if metric is None or metric.value is None:
         return ""
-    return words.seconds(metric.value) + _interval("step_time_s", metric)
+    return words.within(words.seconds(metric.value), _interval("step_time_s", metric))
 
 
 def _interval(name: str, metric: Metric) -> str:
     if metric.low is None or metric.high is None:
         return ""
-    ends = (words.quantity(name, end, metric.unit) for end in (metric.low, metric.high))
-    return f" ({words.number_range(*ends)})"
+    return words.number_range(*(words.quantity(name, end, metric.unit) for end in (metric.low, metric.high)))
 
 
 def _bars(parts: list[tuple[str, float, float]], longest: int) -> list[Bar]:
