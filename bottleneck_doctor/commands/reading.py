@@ -36,10 +36,10 @@ def with_picture(profile: Profile) -> tuple[Report, Picture]:
 def export(profile: Profile, to: list[Destination], quiet: bool = False) -> None:
     """Send the report, and print for each target what came of it; when ``quiet`` only what failed. No failure
     is a status."""
-    from ..export.data import export_data
-    from ..export.send import send
-
     try:
+        from ..export.data import export_data
+        from ..export.send import send
+
         report, picture = with_picture(profile)
         page = ""
         if any(one.kind == "mlflow" for one in to):
