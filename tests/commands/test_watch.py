@@ -19,7 +19,7 @@ from bottleneck_doctor.launch.folder import PREFIX
 from bottleneck_doctor.launch.run_registry import Running
 from bottleneck_doctor.model.run import Announcement, Lifetime
 from tests.commands.running import START
-from tests.house.source import ROOT
+from tests.lab.run import ours_first
 from tests.launch.conftest import Terminal, until
 
 # Ends when the test has left a mark; the alarm ends forgotten ones.
@@ -55,10 +55,8 @@ class Place:
         self.folder, self.tmp = folder, folder / "tmp"
         self.tmp.mkdir()
         self.started: list[subprocess.Popen[str]] = []
-        self.environ = {**os.environ, "TMPDIR": str(self.tmp), "TERM": "xterm"}
-        self.environ["PYTHONPATH"] = os.pathsep.join(
-            [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
+        mine = {"TMPDIR": str(self.tmp), "TERM": "xterm", "PYTHONPATH": ours_first()}
+        self.environ = {**os.environ, **mine}
 
     def bdoc(self, *line: str, **options: Any) -> subprocess.Popen[str]:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
