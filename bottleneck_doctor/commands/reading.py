@@ -1,13 +1,10 @@
-"""From a profile to its report, as every command but ``run`` makes it, and to the targets of ``--export``."""
+"""From a profile to its report, as every command but ``run`` makes it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .output import complain
-
 if TYPE_CHECKING:
-    from ..export.send import Destination
     from ..model.picture import Picture
     from ..model.profile import Profile
     from ..model.report import Report
@@ -31,25 +28,3 @@ def with_picture(profile: Profile) -> tuple[Report, Picture]:
 
     diagnosis = diagnose(profile)
     return write_up(profile, diagnosis), picture_of(diagnosis)
-
-
-def export(profile: Profile, to: list[Destination], quiet: bool = False) -> None:
-    """Send the report, and print for each target what came of it; when ``quiet`` only what failed. No failure
-    is a status."""
-    try:
-        from ..export.data import export_data
-        from ..export.send import send
-
-        report, picture = with_picture(profile)
-        page = ""
-        if any(one.kind == "mlflow" for one in to):
-            from ..render import render
-
-            page = render(report, "html", picture=picture)
-        for sent, sentence in send(export_data(report, page), to):
-            if not (sent and quiet):
-                complain(sentence)
-    except KeyboardInterrupt:
-        complain("not exported: it was interrupted")
-    except Exception as error:
-        complain(f"not exported: {type(error).__name__}: {error}")

@@ -13,7 +13,6 @@ from ..model.errors import UsageError
 from .cli import declared
 from .options import EXPORT, FORMAT, OUTPUT, known_format, read_settings
 from .output import Screen, say, screen, write
-from .reading import export as send
 from .reading import with_picture
 
 # What a file's name says about its format, where nothing else does; the first that fits.
@@ -71,5 +70,7 @@ def main(
         say(text, shown.encoding)
     settings.tell()
     if to:
+        from .exporting import export as send
+
         send(seen, to)
     return 0

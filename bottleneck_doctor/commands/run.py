@@ -198,7 +198,7 @@ def _conclude(
         rest = f"; the profile is in {options[OUTPUT]}" if saved else ""
         complain(f"the report could not be written: {type(error).__name__}: {error}{rest}")
     if options[EXPORT] and not any(partly(profile)[:1]):  # of many runs the first rank's is sent
-        from .reading import export
+        from .exporting import export
 
         export(profile, options[EXPORT], options[QUIET])
     return status or judged

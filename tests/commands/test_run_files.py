@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.commands import exporting
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.commands.hide_paths import _text, _word, pathless
 from bottleneck_doctor.commands.options import OUTPUT
@@ -218,9 +219,7 @@ def test_who_looks_at_a_report_again_does_not_send_it_again(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(
-        "bottleneck_doctor.commands.report.send", lambda profile, to: sent.extend(one.kind for one in to)
-    )
+    monkeypatch.setattr(exporting, "export", lambda profile, to: sent.extend(one.kind for one in to))
     monkeypatch.setenv("BDOC_EXPORT", "mlflow:")
     store("typical")
     assert main(["report"]) == 0
@@ -237,6 +236,6 @@ def test_a_failure_of_an_export_is_one_line(
         raise OSError("no luck")
 
     store("typical")
-    monkeypatch.setattr("bottleneck_doctor.export.data.export_data", no)
+    monkeypatch.setattr(exporting, "export_data", no)
     assert main(["report", "--export", "prometheus:a.prom"]) == 0
     assert capsys.readouterr().err == "bdoc: not exported: OSError: no luck\n"
