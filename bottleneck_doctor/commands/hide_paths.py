@@ -30,8 +30,8 @@ def pathless(profile: Profile) -> Profile:
     salt = secrets.token_bytes(16)
     command = [_word(word, salt) for word in profile.run.command]
     script = profile.run.script and _word(profile.run.script, salt)
-    plain = json.loads(encode_profile(replace(profile, run=replace(profile.run, command=[], script=None))))
-    found = decode_profile(json.dumps(_each(plain, lambda text: _text(text, salt))).encode())
+    plain = replace(profile, run=replace(profile.run, command=[], script=None))
+    found = _changed(plain, lambda text: _text(text, salt))
     return replace(found, run=replace(found.run, command=command, script=script))
 
 
@@ -43,6 +43,10 @@ def renamed(profile: Profile, names: Mapping[str, str]) -> Profile:
             text = text.replace(path, name)
         return text
 
+    return _changed(profile, change)
+
+
+def _changed(profile: Profile, change: Callable[[str], str]) -> Profile:
     return decode_profile(json.dumps(_each(json.loads(encode_profile(profile)), change)).encode())
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..model.errors import UsageError
 from .output import complain
-from .reading import printed_format
 
 if TYPE_CHECKING:
     from ..export.send import Destination
@@ -112,6 +111,27 @@ def thresholds(data_wait: list[Condition], fail_if: list[Condition]) -> list[Con
 
         refuse_contradictions(found)
     return list(dict.fromkeys(found))
+
+
+def known_format(name: str, origin: str) -> str:
+    """The format that was asked for, if it exists."""
+    from ..render import FORMATS
+
+    if name not in FORMATS:
+        raise UsageError(f"{origin} {name!r}: no such format, there are {', '.join(FORMATS)}")
+    return name
+
+
+def printed_format(name: str, origin: str) -> str:
+    """The same for the end of a run, which prints: formats that only files hold are for ``bdoc report``."""
+    from ..render import DRAWN
+
+    if known_format(name, origin) in DRAWN:
+        raise UsageError(
+            f"{origin} {name!r}: a run prints terminal, markdown or json; afterwards "
+            f"`bdoc report --format {name} -o FILE` writes this"
+        )
+    return name
 
 
 def targets(texts: list[str], origin: str) -> list[Destination]:

@@ -11,9 +11,9 @@ import typer
 from .. import __version__
 from ..model.errors import UsageError
 from .cli import declared
-from .options import EXPORT, FORMAT, OUTPUT, read_settings
+from .options import EXPORT, FORMAT, OUTPUT, known_format, read_settings
 from .output import Screen, say, screen, write
-from .reading import known_format, report_and_picture, report_of
+from .reading import with_picture
 
 # What a file's name says about its format, where nothing else does; the first that fits.
 ENDINGS = {
@@ -46,6 +46,7 @@ def main(
     export: Annotated[list[str] | None, declared(SENT_NOW)] = None,
 ) -> int:
     """Show verdict, evidence and ranked remedies of a profile."""
+    from ..model.codec import read_profile
     from ..render import DRAWN, render
 
     settings = read_settings()
@@ -56,7 +57,10 @@ def main(
     drawn = asked in DRAWN
     if drawn and not output and sys.stdout.isatty():
         raise UsageError(f"--format {asked} is no text for a terminal: name a file with -o, or pipe it on")
-    report, picture = report_and_picture(path) if drawn else (report_of(path), None)
+    seen = read_profile(path)
+    from ..findings.report import write_up
+
+    report, picture = with_picture(seen) if drawn else (write_up(seen), None)
     report = replace(report, bdoc=__version__)
     shown = Screen(100, False, "utf-8") if output or drawn or asked == "json" else screen(sys.stdout)
     text = render(report, asked, picture=picture, details=details, **vars(shown))
@@ -66,8 +70,7 @@ def main(
         say(text, shown.encoding)
     settings.tell()
     if to:
-        from ..model.codec import read_profile
         from .exporting import export as send
 
-        send(read_profile(path), to)
+        send(seen, to)
     return 0

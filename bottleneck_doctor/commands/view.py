@@ -16,7 +16,7 @@ import typer
 from ..model.errors import UsageError
 from .options import OUTPUT, read_settings
 from .output import complain, say, write
-from .reading import report_and_picture
+from .reading import with_picture
 
 # In a process of its own, with an end to its memory: marshal may die of a file that is damaged, or worse.
 TIMES = """
@@ -59,9 +59,10 @@ def main(
     if cprofile or is_prof:
         name, page = "cprofile.html", _times_page(path if is_prof else _prof_of(path))
     else:
+        from ..model.codec import read_profile
         from ..render import render
 
-        report, picture = report_and_picture(path)
+        report, picture = with_picture(read_profile(path))
         name, page = "report.html", render(report, "html", picture=picture)
     try:  # only its owner can look into the folder; it stays, since a browser may still read it
         place = os.path.abspath(output or os.path.join(tempfile.mkdtemp(prefix="bdoc-view-"), name))

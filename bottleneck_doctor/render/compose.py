@@ -8,6 +8,7 @@ import shlex
 from ..model.code import Location
 from ..model.derived import HotFunction, HotOperator
 from ..model.report import DeviceSummary, Metric, Remedy, Report, ReportedFinding, RunSummary, Verdict
+from ..model.run import Announcement
 from . import words
 from .document import (
     Bar,
@@ -166,15 +167,12 @@ def compose(report: Report, lengths: Lengths) -> Document:
             for gap in report.quality.gaps[: lengths.gaps]
         ],
         more_gaps=len(report.quality.gaps[lengths.gaps :]),
-        unexamined=(
-            f"{words.counted(len(report.abstentions), 'finding')} not examined" if report.abstentions else ""
-        ),
         watching=_watching(report),
         metrics=[
             MetricRow(
                 words.plain(name),
                 words.quantity(name, one.value, one.unit),
-                _interval(name, one).strip(" ()") if one.value is not None else "",
+                _interval(name, one) if one.value is not None else "",
                 words.count(one.n) if one.n else "",
                 words.plain(one.source),
             )
@@ -190,14 +188,14 @@ def compose(report: Report, lengths: Lengths) -> Document:
     )
 
 
-def command_line(run: RunSummary) -> str:
+def command_line(run: RunSummary | Announcement, longest: int = LONGEST_COMMAND) -> str:
     """The user's command from the script on; the other formats name the interpreter."""
     home = run.cwd.rstrip("/") + "/"
     command = run.command
     if run.script is not None and run.script in command:
         command = command[command.index(run.script) :]
     shown = [part[len(home) :] if run.cwd and part.startswith(home) else part for part in command]
-    return words.short(words.plain(shlex.join(shown)), LONGEST_COMMAND)
+    return words.short(words.plain(shlex.join(shown)), longest)
 
 
 def _circumstances(report: Report) -> list[str]:
@@ -250,14 +248,13 @@ def _step(report: Report) -> str:
     metric = report.metrics.get(name)
     if metric is None or metric.value is None:
         return ""
-    return words.seconds(metric.value) + _interval("step_time_s", metric)
+    return words.within(words.seconds(metric.value), _interval("step_time_s", metric))
 
 
 def _interval(name: str, metric: Metric) -> str:
     if metric.low is None or metric.high is None:
         return ""
-    ends = (words.quantity(name, end, metric.unit) for end in (metric.low, metric.high))
-    return f" ({words.number_range(*ends)})"
+    return words.number_range(*(words.quantity(name, end, metric.unit) for end in (metric.low, metric.high)))
 
 
 def _bars(parts: list[tuple[str, float, float]], longest: int) -> list[Bar]:
@@ -327,12 +324,14 @@ def _watching(report: Report) -> str:
         steps += f", {words.counted(quality.warmup_steps, 'warm-up step')} excluded"
     if overhead.within_s is not None and overhead.around_s is not None:
         within, around = words.seconds(overhead.within_s), words.seconds(overhead.around_s)
-        return f"{steps} · overhead: {within} while it trained, {around} before and after"
-    cost = "overhead not measured"
-    if overhead.share_of_step is not None:
-        cost = f"overhead: {words.percent(overhead.share_of_step)} of step time"
-        if overhead.agent_s_per_step is not None:
-            cost += f" ({words.seconds(overhead.agent_s_per_step)})"
-    if overhead.supervisor_cpu_share is not None:
-        cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
-    return f"{steps} · {cost}"
+        cost = f"overhead: {within} while it trained, {around} before and after"
+    else:
+        cost = "overhead not measured"
+        if overhead.share_of_step is not None:
+            cost = f"overhead: {words.percent(overhead.share_of_step)} of step time"
+            if overhead.agent_s_per_step is not None:
+                cost += f" ({words.seconds(overhead.agent_s_per_step)})"
+        if overhead.supervisor_cpu_share is not None:
+            cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
+    unexamined = f"{words.counted(len(report.abstentions), 'finding')} not examined"
+    return " · ".join([steps, cost, *([unexamined] if report.abstentions else [])])

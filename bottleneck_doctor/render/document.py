@@ -133,7 +133,6 @@ class Document:
     warnings: list[RemedyBlock]
     gaps: list[str]
     more_gaps: int
-    unexamined: str
     watching: str
     metrics: list[MetricRow]
     functions: Hottest = Hottest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -24,17 +23,6 @@ JUDGED = (
 )
 
 
-@dataclass(frozen=True)
-class FleetTable:
-    """One question's table: numbers first, then names; ``note`` stands next to the title."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    note: str = ""
-    names: int = 1  # of the columns, the last
-
-
 def render_fleet(
     fleet: Fleet, format: str, *, width: int | None = None, color: bool = False, encoding: str = "utf-8"
 ) -> str:
@@ -48,14 +36,15 @@ def render_fleet(
     sheet.line(("bdoc fleet", "bold"), f" · {first}")
     for line in grounds:
         sheet.line((line, "dim"), indent=2)
-    for one in _answers(fleet):
-        sheet.heading((one.title, "bold"), (f"  {one.note}" if one.note else "", "dim"))
-        draw_table(sheet, one.heads, one.rows, one.names)
+    for title, note, heads, rows, names in _answers(fleet):
+        sheet.heading((title, "bold"), (f"  {note}" if note else "", "dim"))
+        draw_table(sheet, heads, rows, names)
     return sheet.drawn()
 
 
 def draw_table(sheet: Sheet, heads: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> None:
-    """Columns as wide as what stands in them, numbers to the right; the last one takes what is left."""
+    """Columns as wide as what stands in them: numbers to the right, then ``names``, the last of which takes
+    what is left."""
     if not rows:
         return
     widths = [max(map(cell_len, map(sheet.fit, column))) for column in zip(heads, *rows, strict=True)]
@@ -100,7 +89,8 @@ def _grounds(fleet: Fleet) -> Iterator[str]:
         yield f"{words.counted(totals.repeated, 'report')} of runs that another file holds too, left out"
 
 
-def _answers(fleet: Fleet) -> Iterator[FleetTable]:
+def _answers(fleet: Fleet) -> Iterator[tuple[str, str, Sequence[str], Sequence[Sequence[str]], int]]:
+    """Title, note, heads and rows of each question's table, and how many of its columns are names."""
     gpu = fleet.totals.taken.gpu > 0
     spent = ("core-hours", "GPU-hours") if gpu else ("core-hours",)
     causes = [(*_waste(one, gpu), one.cause) for one in fleet.causes]
@@ -116,7 +106,7 @@ def _answers(fleet: Fleet) -> Iterator[FleetTable]:
         ("wasted, by job", (*heads, "job"), jobs, 2),
         ("the one remedy that would save most", (*spent, "runs", "bounds", "remedy", "cures"), saved, 2),
     ):
-        yield FleetTable(title, columns, rows, "" if rows else "nothing with a number", names)
+        yield title, "" if rows else "nothing with a number", columns, rows, names
     slowed = [
         (words.change(one.change), words.change(one.low), words.seconds(one.before_s),
          words.seconds(one.after_s), f"{one.runs_before} + {one.runs_after}", words.plain(one.job))
@@ -124,11 +114,11 @@ def _answers(fleet: Fleet) -> Iterator[FleetTable]:
     ]  # fmt: skip
     heads = ("step time", "at least", "before", "after", "runs", "job")
     compared = f"{'' if slowed else 'none of '}{words.counted(fleet.jobs_compared, 'job')} compared"
-    yield FleetTable(f"slower since {_day(fleet.since)}", heads, slowed, compared)
+    yield f"slower since {_day(fleet.since)}", compared, heads, slowed, 1
     if fleet.refused_files:
         title = f"{words.counted(fleet.refused_files, 'file')} could not be read"
         refused = [(words.plain(one.why), words.plain(one.file)) for one in fleet.refused]
-        yield FleetTable(title, ("why", "file"), refused, names=2)
+        yield title, "", ("why", "file"), refused, 2
 
 
 def _waste(one: Wasted, gpu: bool) -> tuple[str, ...]:

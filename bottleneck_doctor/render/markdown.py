@@ -135,5 +135,4 @@ def _unknown(document: Document) -> str:
     if document.more_gaps:
         lines.append(f"- {document.more_gaps} more")
     section = ["### Not measured", "", *lines, ""] if lines else []
-    unexamined = f" · {document.unexamined}" if document.unexamined else ""
-    return "\n".join([*section, f"<sub>{markdown(document.watching + unexamined)}</sub>"])
+    return "\n".join([*section, f"<sub>{markdown(document.watching)}</sub>"])

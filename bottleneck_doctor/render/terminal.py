@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import IO, Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -18,22 +17,6 @@ DEFAULT_WIDTH = 80
 NARROWEST = 20
 
 
-def console(file: IO[str], color: bool, force: bool, **more: Any) -> Console:
-    """A console that prints styled text unchanged. ``force``: styled even if the output is no terminal."""
-    return Console(
-        file=file,
-        color_system="standard" if color else None,
-        force_terminal=force,
-        no_color=not color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-        force_jupyter=False,  # in a notebook it would display the text by itself
-        **more,
-    )
-
-
 class Sheet:
     """Lines of styled text, wrapped at ``width`` and representable in ``encoding``."""
 
@@ -41,7 +24,12 @@ class Sheet:
         self.width = max(NARROWEST, min(width or DEFAULT_WIDTH, WIDEST))
         self.encoding = encoding
         self._file = io.StringIO()
-        self._console = console(self._file, color, force=color, width=self.width, _environ={})
+        self._console = Console(  # prints styled text unchanged, whatever the user's settings are
+            file=self._file, width=self.width, _environ={},
+            color_system="standard" if color else None, force_terminal=color, no_color=not color,
+            highlight=False, markup=False, emoji=False, legacy_windows=False,
+            force_jupyter=False,  # in a notebook it would display the text by itself
+        )  # fmt: skip
 
     def line(
         self, *spans: str | tuple[str, str], indent: int = 0, lead: str = "", lead_style: str = ""
@@ -130,8 +118,7 @@ def terminal(document: Document, width: int | None, color: bool, encoding: str) 
     _pairs(sheet, "metrics", [(row.name, words.within(row.value, row.interval)) for row in document.metrics])
     gaps, rest = "; ".join(document.gaps), (_rest(document.more_gaps, "bdoc env"), "dim")
     sheet.heading(("not measured: ", "bold") if gaps else "", gaps, rest)
-    unexamined = f" · {document.unexamined}" if document.unexamined else ""
-    sheet.line((document.watching + unexamined, "dim"))
+    sheet.line((document.watching, "dim"))
     return sheet.drawn()
 
 

@@ -10,7 +10,7 @@ from ..model.codec import encode_report
 from ..model.report import Report
 from ..model.run import SCHEMA, SCHEMA_VERSION, Announcement, LiveView
 from . import render, words
-from .compose import best_of, compose
+from .compose import best_of, command_line, compose
 from .document import Lengths
 from .glossary import BOUNDS
 from .terminal import Sheet, terminal
@@ -79,10 +79,7 @@ def listed(announcement: Announcement, elapsed_s: float) -> str:
 
 def shown_command(announcement: Announcement) -> str:
     """What the user typed, from the script on."""
-    command = announcement.command
-    if announcement.script is not None and announcement.script in command:
-        command = command[command.index(announcement.script) :]
-    return words.short(words.plain(shlex.join(command)), LONGEST_COMMAND)
+    return command_line(announcement, LONGEST_COMMAND)
 
 
 def closing(view: LiveView) -> str:

@@ -9,7 +9,7 @@ from math import exp, log
 from statistics import median
 
 from tests.lab.judge import Judgement
-from tests.lab.table import BASES
+from tests.lab.table import BASES, middle_and_most
 
 SIZES = (1.0, 1.3, 2.0, 4.0, float("inf"))
 COVERED = 0.9  # what an interval promises
@@ -95,11 +95,10 @@ def _elsewhere(settings: Mapping[str, Sequence[Promise]]) -> list[str]:
 def _row(title: str, pairs: Sequence[Promise]) -> str:
     if not pairs:
         return f"| {title} | 0 | – | – | – |"
-    errors = sorted(abs(one.likely / one.measured - 1) for one in pairs)
-    worst = errors[min(len(errors) - 1, int(0.9 * len(errors)))]
+    middle, most = middle_and_most([abs(one.likely / one.measured - 1) for one in pairs])
     inside = sum(one.inside() for one in pairs)
     held = f"{inside} ({inside / len(pairs):.0%})"
-    return f"| {title} | {len(pairs)} | {median(errors):.0%} | {worst:.0%} | {held} |"
+    return f"| {title} | {len(pairs)} | {middle:.0%} | {most:.0%} | {held} |"
 
 
 def _size(low: float, high: float, pairs: Sequence[Promise]) -> str:

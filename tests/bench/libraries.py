@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.options import tell
-from tests.lab.run import BDOC, ours_first, report_on
+from tests.lab.run import BDOC, ours_first, report_on, succeed
 
 Training = Callable[[], Callable[[], object]]  # prepares, and returns the call that trains
 
@@ -94,13 +92,10 @@ def once(name: str, options: Sequence[str] | None = None) -> Run:
         command = [sys.executable, *script]
         if options is not None:
             command = [*BDOC, "run", *options, "-o", str(profile), *script]
-        environ = {**os.environ, "PYTHONPATH": ours_first(), "HF_HUB_OFFLINE": "1"}
         began_s = time.monotonic()
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        out = succeed(command, PYTHONPATH=ours_first(), HF_HUB_OFFLINE="1")
         ended_s = time.monotonic()
-        if done.returncode:
-            raise SystemExit(f"{name} ended with status {done.returncode}:\n{done.stderr}")
-        marks = json.loads(done.stdout.splitlines()[-1])
+        marks = json.loads(out.splitlines()[-1])
         cost = report_on(profile)["quality"]["overhead"] if options is not None else {}
         told = cost["within_s"] + cost["around_s"] if cost.get("around_s") else None
         return Run(marks["train_s"], ended_s - marks["ended_s"], ended_s - began_s, told)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.gating import fair_power, rates, recorded
-from tests.bench.repeats import KEPT
+from tests.bench.repeats import KEPT, fair_power, rates, recorded
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 TABLE = recorded(KEPT)
 TRIES = 200
 
 
-@pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize("in_turn", [True, False])
 @pytest.mark.parametrize("repeats", [1, 5])
 @pytest.mark.parametrize("job", TABLE)
@@ -23,8 +22,6 @@ def test_of_two_hundred_gates_on_an_unchanged_job_at_most_two_fail(
     assert wrong * TRIES <= 2
 
 
-@pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize("in_turn", [True, False])
 @pytest.mark.parametrize("job", TABLE)
 def test_a_tenth_slower_fails_95_of_100_gates_with_five_repeats(job: str, in_turn: bool) -> None:
@@ -32,22 +29,14 @@ def test_a_tenth_slower_fails_95_of_100_gates_with_five_repeats(job: str, in_tur
     assert right >= 0.95
 
 
-@pytest.mark.slow
-@pytest.mark.long
 def test_what_other_programs_cost_is_what_the_gate_must_leave_out_on_a_crowded_machine() -> None:
     wrong, right = rates(TABLE["loader_in_main"], 5, False, TRIES, other_programs=False)
     assert wrong > 0.05
     assert right < 0.5
 
 
-@pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
 def test_both_promises_hold_for_noise_of_up_to_three_percent(noise: float) -> None:
     wrong, right = fair_power(noise, 5, TRIES)
     assert wrong * TRIES <= 2
     assert right >= 0.95
-
-
-def test_there_are_forty_runs_of_each_job() -> None:
-    assert all(len(rows) >= 40 for rows in TABLE.values())

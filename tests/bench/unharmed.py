@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab.run import BDOC, MARK, left_running
+from tests.lab.run import BDOC, MARK, left_running, ours_first
 
 PATIENCE_S = 300.0
 RANDOM = re.compile(r"\d{9,}\S*|_?[a-z0-9_]{8}$")  # instants and mkdtemp's choice, in names of files
@@ -66,8 +66,7 @@ def execute(folder: Path, command: list[str]) -> Outcome:
         shutil.copytree(folder, place)
         tmp.mkdir()
         own = files(place)
-        environ = {**os.environ, MARK: name, "TMPDIR": str(tmp)}
-        environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), *filter(None, [environ.get("PYTHONPATH")])])
+        environ = {**os.environ, MARK: name, "TMPDIR": str(tmp), "PYTHONPATH": ours_first()}
         began = time.monotonic()
         done = subprocess.run(
             command, cwd=place, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,

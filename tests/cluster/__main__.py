@@ -24,7 +24,7 @@ from tests.cluster.nodes import TRAIN, Node, Start, environ, linked, named, toge
 from tests.cluster.pytorchjob import pytorchjob
 from tests.cluster.ray_nodes import ray
 from tests.cluster.slurm import slurm
-from tests.lab.run import BDOC
+from tests.lab.run import BDOC, report_on
 
 WORDS = {"data": "waiting for data", "cores": "ready without a core", "work": "in work of its own"}
 HOGS = 3  # processes on the late rank's core: with six, Ray of that node does not come to train
@@ -71,7 +71,7 @@ def tell(start: Start, cause: str) -> tuple[bool, str]:
             named = "rank 1 on " in said and WORDS[cause] in said
             return named, said if named else f"{said}{left}\n{_logs(folder)}"
         if cause == "link":
-            verdict = report(folder / "profile.json")["verdict"]
+            verdict = report_on(folder / "profile.json")["verdict"]
             told = verdict["cause"] == "comm.allreduce" and "rank 1 on" not in said
             return told, f"{said}{verdict['bound']}, {verdict['cause']}: {verdict['summary']}\n"
         return as_by_stopwatch(folder)
@@ -85,7 +85,7 @@ def as_by_stopwatch(folder: Path) -> tuple[bool, str]:
     """Whether each rank's data wait is what its loop has timed."""
     lines, close = [], True
     for file in sorted(folder.glob("profile.*.json")):
-        told = report(file)
+        told = report_on(file)
         share = told["metrics"]["data_wait_fraction"]["value"]
         timed = json.loads((folder / f"stopwatch.{file.name.split('.')[-2]}.json").read_text())["share"]
         close = close and share is not None and abs(share - timed) < CLOSE
@@ -93,12 +93,6 @@ def as_by_stopwatch(folder: Path) -> tuple[bool, str]:
             f"{file.name}: data wait {share}, by the stopwatch {timed:.3f}; {told['verdict']['cause']}"
         )
     return close and len(lines) == 2, "\n".join(lines) + "\n"
-
-
-def report(file: Path) -> dict[str, Any]:
-    """What bdoc says of a profile."""
-    line = [*BDOC, "report", str(file), "--format", "json"]
-    return dict(json.loads(subprocess.run(line, env=environ(), capture_output=True, check=True).stdout))
 
 
 @contextmanager

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -37,15 +35,7 @@ def store(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Store:
         later_s = profile.run.duration_s - RUN.duration_s
         return replace(report, run=replace(report.run, duration_s=report.run.duration_s + later_s))
 
-    report, registry = (
-        ModuleType("bottleneck_doctor.findings.report"),
-        ModuleType("bottleneck_doctor.findings.registry"),
-    )
-    report.write_up = write_up  # type: ignore[attr-defined]
-    registry.pages = lambda: {"loader-in-main": "Every batch is made in place.\n\nCure: workers-auto."}  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "bottleneck_doctor.findings.report", report)
-    monkeypatch.setitem(sys.modules, "bottleneck_doctor.findings.registry", registry)
-
+    monkeypatch.setattr("bottleneck_doctor.findings.report.write_up", write_up)
     stored = 0
 
     def _store(name: str, file: str = "profile.json") -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.torch_server import server
-from tests.house.source import ROOT
+from tests.lab.run import BDOC, ours_first
 
 PATIENCE_S = 120.0
 # What a test changes about bdoc itself goes before this; the training has its own interpreter.
@@ -49,8 +49,7 @@ def bdoc(
     nothing is said of how, or ``fresh``, neither bdoc nor torch is imported anew."""
     places = folder / "tmp"
     places.mkdir(exist_ok=True)
-    environ = {**os.environ, "TMPDIR": str(places), **(env or {})}
-    environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [environ.get("PYTHONPATH")])])
+    environ = {**os.environ, "TMPDIR": str(places), "PYTHONPATH": ours_first(), **(env or {})}
     if not (fresh or first or how):
         return _told(
             folder, *server(True).watch(line, folder, environ, PATIENCE_S, _needs_torch(folder, line))
@@ -60,6 +59,17 @@ def bdoc(
     command = [*wrapper, sys.executable, "-c", f"{first}\n{START}", "run", *line]
     done = subprocess.run(command, cwd=folder, env=environ, timeout=PATIENCE_S, check=False, **how)
     return _told(folder, done.returncode, done.stdout or b"", done.stderr or b"")
+
+
+def started(folder: Path, says: bytes, *line: str) -> subprocess.Popen[bytes]:
+    """A ``bdoc run`` that goes on, its script having printed this line."""
+    environ = {**os.environ, "PYTHONPATH": ours_first(), "TMPDIR": str(folder)}
+    command, pipe = [*BDOC, "run", "-q", *line], subprocess.PIPE
+    run = subprocess.Popen(command, cwd=folder, env=environ, stdout=pipe, stderr=subprocess.DEVNULL)
+    assert run.stdout is not None
+    assert run.stdout.readline() == says
+    run.stdout.close()
+    return run
 
 
 def _told(folder: Path, status: int, out: bytes, err: bytes) -> Told:

@@ -13,17 +13,17 @@ import bottleneck_doctor as bd
 from bottleneck_doctor import __version__
 from bottleneck_doctor.commands.app import COMMANDS, main
 from bottleneck_doctor.model.codec import encode_profile
+from tests.lab.run import BDOC, ROOT, execute, ours_first
 from tests.model.profiles import PROFILE
 
-BDOC = [sys.executable, "-m", "bottleneck_doctor"]
-HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Each costs tens of milliseconds, and `bdoc run` stands before every training.
 TOO_DEAR = {"rich", "msgspec", "psutil", "pynvml", "torch", "asyncio", "subprocess", "tempfile"}
 
 
-def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": HOME, **settings}
-    return subprocess.run([*BDOC, *arguments], capture_output=True, text=True, env=environment, timeout=60)
+def imported_by(code: str) -> set[str]:
+    """All modules of a new interpreter after this."""
+    done = execute([sys.executable, "-c", f"import sys; {code}; print(*sys.modules, file=sys.stderr)"])
+    return set(done.stderr.split())
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,15 +39,9 @@ def test_every_command_has_a_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_imports_nothing_that_it_does_not_need() -> None:
-    question = (
-        "import sys; from bottleneck_doctor.commands.app import main; main(['--help']);"
-        "print(sorted(set(sys.modules) & set(sys.argv[1].split())), file=sys.stderr)"
-    )
-    names = " ".join(TOO_DEAR - _brought_by_typer())
-    done = subprocess.run(
-        [sys.executable, "-c", question, names], capture_output=True, text=True, cwd=HOME, timeout=60
-    )
-    assert done.stderr == "[]\n"
+    known = imported_by("from bottleneck_doctor.commands.app import main; main(['--help'])")
+    assert "bottleneck_doctor.commands.view" in known
+    assert known & TOO_DEAR <= imported_by("import typer"), "no file of ours could avoid what typer brings"
 
 
 def test_a_training_waits_for_no_dear_import() -> None:
@@ -55,19 +49,9 @@ def test_a_training_waits_for_no_dear_import() -> None:
         "import sys; from bottleneck_doctor.commands import app, run;"
         "run.supervise = lambda *_: sys.exit(' '.join(sys.modules)); app.main(['run', app.__file__])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", question], capture_output=True, text=True, cwd=HOME, timeout=60
-    )
-    known = set(done.stderr.split())
+    known = set(execute([sys.executable, "-c", question]).stderr.split())
     assert "bottleneck_doctor.launch.supervise" in known
     assert not known & {"typer", "bottleneck_doctor.model.profile", *TOO_DEAR - {"tempfile"}}
-
-
-def _brought_by_typer() -> set[str]:
-    """What no file of ours could avoid."""
-    question = "import sys, typer; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, timeout=60)
-    return set(done.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -108,7 +92,7 @@ def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 def test_the_module_is_the_command() -> None:
-    done = run("--version")
+    done = execute([*BDOC, "--version"], PYTHONPATH=ours_first())
     assert (done.returncode, done.stdout, done.stderr) == (0, f"bdoc {__version__}\n", "")
 
 
@@ -116,9 +100,7 @@ def test_a_reader_who_leaves_early_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            BDOC, stdout=writing, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": HOME}, timeout=60
-        )
+        done = subprocess.run(BDOC, stdout=writing, stderr=subprocess.PIPE, cwd=ROOT, timeout=60)
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -126,9 +108,7 @@ def test_a_reader_who_leaves_early_is_no_error() -> None:
 
 def test_a_full_disk_behind_stdout_is_one_line() -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            BDOC, stdout=full, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": HOME}, timeout=60
-        )
+        done = subprocess.run(BDOC, stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=60)
     assert done.returncode == 2
     assert done.stderr.decode() == "bdoc: cannot write to stdout: No space left on device [usage]\n"
 
@@ -151,8 +131,5 @@ def test_what_is_no_profile_is_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
-    question = (
-        "import sys; before = set(sys.modules); import bottleneck_doctor; print(set(sys.modules) - before)"
-    )
-    done = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, check=True)
-    assert set(eval(done.stdout)) <= {"bottleneck_doctor", "__future__"}
+    new = imported_by("import bottleneck_doctor") - imported_by("pass")
+    assert new <= {"bottleneck_doctor", "__future__"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import read_profile
-from tests.commands.running import START, script
-from tests.house.source import ROOT
+from tests.commands.running import script
+from tests.lab.run import BDOC, execute, ours_first
 
 SCRIPT = """
 import select, sys, time
@@ -45,11 +44,7 @@ if __name__ == "__main__":
 
 
 def attach(folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", START, "attach", *line]
-    return subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100, check=False
-    )
+    return execute([*BDOC, "attach", *line], cwd=folder, PYTHONPATH=ours_first())
 
 
 @pytest.mark.slow

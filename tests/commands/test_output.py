@@ -61,16 +61,6 @@ def test_a_failure_leaves_the_old_file_and_no_draft(folder: Path, monkeypatch: p
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"report.txt": b"old"}
 
 
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        """Whether a person sees it."""
-        return True
-
-
 @pytest.mark.parametrize(
     ("terminal", "environment", "color"),
     [
@@ -89,7 +79,9 @@ def test_colours_are_for_terminals_unless_told_otherwise(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert screen(Terminal() if terminal else io.StringIO()).color is color
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal  # type: ignore[method-assign]
+    assert screen(stream).color is color
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -238,28 +237,10 @@ def test_without_a_terminal_each_run_is_a_line(
     assert len([line for line in err.splitlines() if "a step over" in line]) == len(played.orders)
 
 
-class Terminal(io.TextIOWrapper):
-    """Bytes that a person looks at."""
-
-    def __init__(self) -> None:
-        super().__init__(io.BytesIO(), "utf-8", write_through=True)
-
-    def isatty(self) -> bool:
-        """It is one."""
-        return True
-
-    def shown(self) -> str:
-        """All that was written."""
-        assert isinstance(self.buffer, io.BytesIO)
-        return self.buffer.getvalue().decode()
-
-
-def looked_at(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Stderr is one, and wide. Not a fixture: pytest puts its own in place when those are made."""
-    found = Terminal()
-    monkeypatch.setattr(sys, "stderr", found)
+def look_at_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a wide terminal. Not a fixture: pytest puts its own stream in place when those are made."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "120")
-    return found
 
 
 def proving(line: ProvingLine) -> Proving:
@@ -269,29 +250,31 @@ def proving(line: ProvingLine) -> Proving:
     return found
 
 
-def test_the_line_says_what_runs_what_is_left_and_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = looked_at(monkeypatch)
+def test_the_line_says_what_runs_what_is_left_and_what_is_known(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look_at_stderr(monkeypatch)
     line = ProvingLine(quiet=False)
     line.show("baseline", proving(line), [BASE, remedy("workers-auto")])
-    assert "without a remedy" in terminal.shown()
-    assert "left" in terminal.shown()
-    assert "workers-auto ×2.0" in terminal.shown()
+    shown = capsys.readouterr().err
+    assert [text for text in ("without a remedy", "left", "workers-auto ×2.0") if text not in shown] == []
     line.clear()
-    assert terminal.shown().endswith("\r\x1b[2K")
+    assert capsys.readouterr().err == "\r\x1b[2K"
 
 
 @pytest.mark.parametrize(
     ("quiet", "shown"), [(False, "\r\x1b[2Kbdoc: profile in profile.json\n"), (True, "")]
 )
 def test_what_stays_is_written_on_a_clean_line_and_a_quiet_one_writes_nothing(
-    monkeypatch: pytest.MonkeyPatch, quiet: bool, shown: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quiet: bool, shown: str
 ) -> None:
-    terminal = looked_at(monkeypatch)
+    look_at_stderr(monkeypatch)
     line = ProvingLine(quiet)
     line.show("the first run")
     line.tell(measured("baseline", 0.2))
     line.note("profile in profile.json")
-    assert terminal.shown() == shown if quiet else terminal.shown().endswith(shown)
+    told = capsys.readouterr().err
+    assert told == shown if quiet else told.endswith(shown)
 
 
 SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"

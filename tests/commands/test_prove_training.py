@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.house.source import ROOT
+from tests.lab.run import BDOC, execute, ours_first
 
 SCRIPT = """\
 import time
@@ -41,11 +40,8 @@ if __name__ == "__main__":
 
 def bdoc(folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
     """One command, as a person starts it."""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")}
-    command = [sys.executable, "-m", "bottleneck_doctor", *line]
-    return subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=200, check=False
-    )
+    tmp = str(folder / "tmp")
+    return execute([*BDOC, *line], cwd=folder, limit_s=200, PYTHONPATH=ours_first(), TMPDIR=tmp)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -32,12 +31,11 @@ def test_a_report_is_printed_in_the_format_asked_for(
     assert capsys.readouterr().out == render(TYPICAL, "terminal", width=77, color=True, details=True)
 
 
-@pytest.mark.parametrize("format", ["pdf", "JSON"])
 def test_a_format_that_does_not_exist_is_refused_before_anything_is_read(
-    format: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["report", "absent.json", "--format", format]) == 2
-    refusal = f"--format {format!r}: no such format, there are terminal, markdown, json, html"
+    assert main(["report", "absent.json", "--format", "JSON"]) == 2
+    refusal = "--format 'JSON': no such format, there are terminal, markdown, json, html"
     assert refusal in capsys.readouterr().err
 
 
@@ -149,12 +147,9 @@ def test_an_unknown_id_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_environment_is_a_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = ModuleType("bottleneck_doctor.sense.capabilities")
-    fake.list_capabilities = lambda: [Capability("gpu counters", False, "no driver", "install one")]  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "bottleneck_doctor.sense.capabilities", fake)
-    monkeypatch.setattr(
-        "bottleneck_doctor.commands.env.describe", lambda python: Capability(python, True, "")
-    )
+    missing = [Capability("gpu counters", False, "no driver", "install one")]
+    monkeypatch.setattr("bottleneck_doctor.sense.capabilities.list_capabilities", lambda: missing)
+    monkeypatch.setattr(env, "describe", lambda python: Capability(python, True, ""))
     assert main(["env", "--python", sys.executable]) == 0
     assert capsys.readouterr().out == (
         f"yes  {sys.executable}\nno   gpu counters: no driver\n     to allow it: install one\n\n"

@@ -5,31 +5,26 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bottleneck_doctor.model.codec import read_profile
-from tests.commands.running import bdoc, gaps, in_its_own_world, may_mount, plain, script
-from tests.house.source import ROOT
+from tests.commands.running import bdoc, gaps, in_its_own_world, may_mount, plain, script, started
+from tests.launch.conftest import until
 
 HELLO = "print('hello')"
 
 ENDINGS = {
     "ends": HELLO,
     "exits with 3": "import sys; print('a'); sys.exit(3)",
-    "exits with a word": "import sys; sys.exit('no more data')",
     "leaves at once": "import os; print('a', flush=True); os._exit(7)",
     "raises": "print('a')\nraise ValueError('[red]boom[/red]')",
-    "aborts": "import os; os.abort()",
     "is torn by the kernel": "import ctypes; ctypes.string_at(0)",
     "kills itself": "import os; os.kill(os.getpid(), 9)",
     "is terminated": "import os; os.kill(os.getpid(), 15)",
     "is interrupted": "import os; os.kill(os.getpid(), 2)",
-    "lacks a module": "import a_module_that_is_not_there",
     "is no Python": "def f(:",
     "goes elsewhere": "import os; os.chdir('/'); print(os.getcwd())",
     "removes its folder": "import os; os.mkdir('x'); os.chdir('x'); os.rmdir('../x'); print('gone')",
@@ -99,9 +94,8 @@ def test_what_is_no_script_is_refused_in_one_line_before_anything_starts(name: s
 SAY = "import sys; print(__name__, sys.argv, sys.path[0], sys.flags.unbuffered)"
 
 
-@pytest.mark.parametrize("args", [["--max-steps", "3", "-o", "x", "--help", "--"], ["-m", "", "a b\n", "é"]])
-def test_arguments_that_look_like_ours_are_the_scripts(args: list[str], folder: Path) -> None:
-    name = script(folder, SAY)
+def test_arguments_that_look_like_ours_are_the_scripts(folder: Path) -> None:
+    name, args = script(folder, SAY), ["--max-steps", "3", "-o", "x", "--help", "--", "-m", "", "a b\n", "é"]
     assert bdoc(folder, "-q", name, *args).out == plain(folder, name, *args)[1]
     assert not (folder / "x").exists()
 
@@ -112,9 +106,8 @@ def test_a_module_a_folder_and_a_script_from_stdin_are_run_as_python_runs_them(f
     script(folder / "pack", SAY, "__main__.py")
     for line in (["-m", "job", "-o"], ["pack", "a"]):
         assert bdoc(folder, "-q", *line).out == plain(folder, *line)[1]
-    for line in (["-", "a"],):
-        text = {"input": SAY.encode(), "stdin": None}
-        assert bdoc(folder, "-q", *line, **text).out == plain(folder, *line, **text)[1]
+    text = {"input": SAY.encode(), "stdin": None}
+    assert bdoc(folder, "-q", "-", "a", **text).out == plain(folder, "-", "a", **text)[1]
 
 
 def test_any_command_can_be_started_and_python_below_it_is_seen(folder: Path) -> None:
@@ -131,19 +124,8 @@ def test_a_python_that_ignores_its_environment_is_said_to_have_been_unseen(folde
     assert "python -I" in told.err
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "status"),
-    [
-        (HELLO, ["--max-data-wait", "0.5"], 3),
-        (HELLO, ["--fail-if", "step_time_s > 1"], 3),
-        ("import sys; sys.exit(4)", ["--max-data-wait", "0.5"], 4),
-        (HELLO, ["--max-data-wait", "nan"], 2),
-    ],
-)
-def test_the_scripts_status_comes_before_the_gates(
-    source: str, options: list[str], status: int, folder: Path
-) -> None:
-    assert bdoc(folder, "-q", *options, script(folder, source)).status == status
+def test_the_scripts_status_comes_before_the_gates(folder: Path) -> None:
+    assert bdoc(folder, "-q", "--max-data-wait", "0.5", script(folder, "import sys; sys.exit(4)")).status == 4
 
 
 def test_quiet_is_silent_and_json_is_json(folder: Path) -> None:
@@ -173,7 +155,7 @@ def test_a_child_that_outlives_the_script_is_not_waited_for_and_not_hurt(folder:
     told = bdoc(folder, "-q", script(folder, OUTLIVING))
     assert (told.status, told.out, told.left) == (0, b"parent\n", [])
     (folder / "ended").touch()
-    _await(folder / "survived")
+    until((folder / "survived").exists, "the end of the child")
 
 
 WAITING = """
@@ -187,30 +169,17 @@ for _ in range(3000):
 """
 
 
-def start(folder: Path, source: str) -> subprocess.Popen[bytes]:
-    """A ``bdoc run`` that goes on, its script having said that it is on."""
-    line = [sys.executable, "-m", "bottleneck_doctor", "run", "-q", script(folder, source)]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
-    started = subprocess.Popen(
-        line, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert started.stdout is not None
-    assert started.stdout.readline() == b"on\n"
-    started.stdout.close()
-    return started
-
-
 def test_a_killed_supervisor_does_not_take_the_training_with_it(folder: Path) -> None:
-    supervisor = start(folder, WAITING)
+    supervisor = started(folder, b"on\n", script(folder, WAITING))
     supervisor.kill()
     supervisor.wait()
     (folder / "go").touch()
-    _await(folder / "done")
+    until((folder / "done").exists, "the end of the training")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_bdoc_ends_the_script_as_it_would_without(number: int, folder: Path) -> None:
-    supervisor = start(folder, WAITING)
+    supervisor = started(folder, b"on\n", script(folder, WAITING))
     supervisor.send_signal(number)
     assert supervisor.wait(30) == 128 + number
     assert read_profile(str(folder / "profile.json")).run.signal == number
@@ -242,45 +211,30 @@ def test_a_script_that_closes_what_it_does_not_know_may_use_the_numbers(folder: 
     assert bdoc(folder, "-q", name).out == plain(folder, name)[1]
 
 
-def test_secrets_are_in_no_file_and_innocent_names_are(folder: Path) -> None:
-    name = script(folder, HELLO)
-    args = ["--api-key", "hunter2", "--db=pg://me:hunter2@host", "--tokenizer", "bert", "--max-tokens", "77"]
-    told = bdoc(folder, name, *args, env={"HF_TOKEN": "hunter2"})
-    kept = (folder / "profile.json").read_text()
-    assert "hunter2" not in kept + told.err
-    assert {"***", "bert", "77"} <= set(told.profile["run"]["command"])
-
-
-def test_a_hundred_thousand_arguments_and_strange_bytes_keep_the_profile_small_and_readable(
-    folder: Path,
-) -> None:
+def test_a_command_line_is_kept_small_readable_and_without_secrets(folder: Path) -> None:
     name = script(folder, "import sys; print(len(sys.argv))")
-    told = bdoc(folder, name, b"\xff\xfe", "\x1b[31m", "x" * 100_000, *map(str, range(100_000, 120_000)))
-    assert told.out == b"20004\n"
-    assert (folder / "profile.json").stat().st_size < 50_000
+    args = ["--api-key", "hunter2", "--db=pg://me:hunter2@host", "--tokenizer", "bert", "--max-tokens", "77"]
+    strange = [b"\xff\xfe", "\x1b[31m", "x" * 100_000, *map(str, range(100_000, 120_000))]
+    told = bdoc(folder, name, *args, *strange, env={"HF_TOKEN": "hunter2"})
+    assert told.out == b"20011\n"
+    kept = (folder / "profile.json").read_text()
+    assert len(kept) < 50_000
+    assert "hunter2" not in kept + told.err
     assert "\x1b[31m" not in told.err
-    assert read_profile(str(folder / "profile.json")).run.command[-1].endswith("more")
-
-
-def _await(file: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not file.exists():
-        assert time.monotonic() < deadline, f"{file.name} never came"
-        time.sleep(0.01)
+    command = read_profile(str(folder / "profile.json")).run.command
+    assert {"***", "bert", "77"} <= set(command)
+    assert command[-1].endswith("more")
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
-def test_closed_streams_do_not_stop_the_script(closed: tuple[int, ...], folder: Path) -> None:
-    name = script(folder, "open('seen', 'w').close()")
-    told = bdoc(folder, name, preexec_fn=lambda: [os.close(number) for number in closed])
-    assert (told.status, told.out, told.left) == (0, b"", [])
+def test_closed_streams_do_not_stop_the_script_and_our_words_do_not_land_on_stdout(
+    closed: tuple[int, ...], folder: Path
+) -> None:
+    line = ["--max-data-wait", "0.5", script(folder, "open('seen', 'w').close()")]
+    told = bdoc(folder, *line, preexec_fn=lambda: [os.close(number) for number in closed])
+    assert (told.status, told.out, told.left) == (3, b"", [])
     assert told.profile["run"]["exit_status"] == 0
     assert (folder / "seen").exists()
-
-
-def test_with_stderr_closed_our_words_do_not_land_on_stdout(folder: Path) -> None:
-    told = bdoc(folder, "--max-data-wait", "0.5", script(folder, HELLO), preexec_fn=lambda: os.close(2))
-    assert (told.status, told.out) == (3, b"hello\n")
 
 
 def test_a_full_stderr_and_a_reader_that_left_change_nothing(folder: Path) -> None:
@@ -315,14 +269,10 @@ def test_a_folder_keeps_the_usual_name_and_is_made(folder: Path) -> None:
     assert (folder / "runs" / "7" / "profile.json").is_file()
 
 
-@pytest.mark.parametrize(
-    ("output", "why"),
-    [("train.py/p.json", "there is no such folder"), ("/proc/p.json", "no file can be made in its folder: ")],
-)
-def test_where_nothing_can_be_written_the_script_is_not_started(output: str, why: str, folder: Path) -> None:
-    told = bdoc(folder, "-o", output, script(folder, "open('started', 'w')"))
+def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) -> None:
+    told = bdoc(folder, "-o", "train.py/p.json", script(folder, "open('started', 'w')"))
     assert told.status == 2
-    assert told.err.startswith(f"bdoc: --output {output!r}: {why}")
+    assert told.err.startswith("bdoc: --output 'train.py/p.json': there is no such folder")
     assert not (folder / "started").exists()
 
 

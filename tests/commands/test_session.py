@@ -13,7 +13,7 @@ import pytest
 
 from bottleneck_doctor.commands.options import MAX_SECONDS
 from bottleneck_doctor.commands.run_options import Form, Options
-from bottleneck_doctor.commands.session import LETTERS_AT_MOST, WORDS_AT_MOST, ProgressLine, Session, bounded
+from bottleneck_doctor.commands.session import ProgressLine, Session
 from bottleneck_doctor.launch.limits import Enough, Limit
 from bottleneck_doctor.model.run import Progress
 
@@ -69,14 +69,6 @@ def test_a_training_whose_step_time_is_known_is_asked_to_end_where_that_was_wish
             session.board.progress = partial(list, [front])  # type: ignore[method-assign]
             session._look(1, front.last_ns)
         assert session.limit.due == ("until-steady" if wished else None)
-
-
-def test_a_command_line_is_kept_up_to_a_bound_and_says_what_is_missing() -> None:
-    assert bounded(["python", "train.py"]) == ["python", "train.py"]
-    kept = bounded(["x" * 10_000] * 10_000)
-    assert len(kept) == WORDS_AT_MOST + 1
-    assert max(map(len, kept)) == LETTERS_AT_MOST + 1
-    assert kept[-1] == f"… {10_000 - WORDS_AT_MOST} more"
 
 
 def test_the_progress_line_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from bottleneck_doctor.launch.folder import PREFIX
 from bottleneck_doctor.launch.run_registry import Running
 from bottleneck_doctor.model.run import Announcement, Lifetime
 from tests.commands.running import START
-from tests.house.source import ROOT
+from tests.lab.run import ours_first
 from tests.launch.conftest import Terminal, until
 
 # Ends when the test has left a mark; the alarm ends forgotten ones.
@@ -55,10 +55,8 @@ class Place:
         self.folder, self.tmp = folder, folder / "tmp"
         self.tmp.mkdir()
         self.started: list[subprocess.Popen[str]] = []
-        self.environ = {**os.environ, "TMPDIR": str(self.tmp), "TERM": "xterm"}
-        self.environ["PYTHONPATH"] = os.pathsep.join(
-            [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
+        mine = {"TMPDIR": str(self.tmp), "TERM": "xterm", "PYTHONPATH": ours_first()}
+        self.environ = {**os.environ, **mine}
 
     def bdoc(self, *line: str, **options: Any) -> subprocess.Popen[str]:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
@@ -143,18 +141,20 @@ def test_a_pause_that_is_none_is_refused(every: str, capsys: pytest.CaptureFixtu
     assert "--every" in capsys.readouterr().err
 
 
-def test_it_ends_with_the_run_and_says_how_that_ended(place: Place) -> None:
-    job, folder = place.job(WAITING, "-o", "kept.json")
-    by_name = place.bdoc("watch", str(folder), "--every", "0.2")
-    by_pid = place.bdoc("watch", str(job.pid), "--json", "--every", "0.2")
-    first = first_that(by_pid, lambda look: bool(look["state"] == "starting"))
+def test_it_waits_for_a_run_ends_with_it_and_says_how_that_ended(place: Place) -> None:
+    by_name = place.bdoc("watch", "--wait", "--json", "--every", "0.2", "train.py")
+    job, _ = place.job(WAITING, "-o", "kept.json")
+    first = first_that(by_name, lambda look: bool(look["state"] == "starting"))
     assert (first["pid"], first["steps"], first["report"]) == (job.pid, 0, None)
+    by_pid = place.bdoc("watch", str(job.pid), "--every", "0.2")
+    assert by_pid.stdout is not None
+    assert "waiting for the first batch" in by_pid.stdout.readline()
     place.end()
-    last = first_that(by_pid, lambda look: bool(look["state"] == "ended"))
+    last = first_that(by_name, lambda look: bool(look["state"] == "ended"))
     assert (last["exit_status"], last["profile"]) == (3, "kept.json")
-    told, errors = by_name.communicate()
+    told, errors = by_pid.communicate()
     assert "ended with status 3 · profile in kept.json · bdoc report kept.json" in told.splitlines()[-1]
-    assert (by_name.returncode, by_pid.wait(), errors) == (0, 0, "")
+    assert (by_pid.returncode, by_name.wait(), errors) == (0, 0, "")
     assert job.wait() == 3
 
 
@@ -234,12 +234,3 @@ def test_the_verdict_so_far_comes_while_the_training_goes_on(place: Place) -> No
     assert watch.returncode == 0
     assert job.wait(60) == 0
     until(lambda: not folder.exists(), "the end of the run folder")
-
-
-def test_it_waits_for_a_run_to_begin(place: Place) -> None:
-    watch = place.bdoc("watch", "--wait", "--json", "--every", "0.2", "nobody-else-s.py")
-    (place.folder / "nobody-else-s.py").write_text(WAITING)
-    place.bdoc("run", "--quiet", "nobody-else-s.py", start_new_session=True)
-    first_that(watch, lambda look: bool(look["state"] == "starting"))
-    place.end()
-    first_that(watch, lambda look: bool(look["state"] == "ended"))

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from bottleneck_doctor.commands.app import main
 from tests.lab.golden import GOLDEN, read
 from tests.lab.kept import report_of
 
@@ -23,6 +24,11 @@ def profile(folder: Path) -> str:
     file = folder / "profile.json"
     file.write_bytes(read(KEPT, "plain.profile.json"))
     return str(file)
+
+
+def export(folder: Path, target: str, report: str = "r.md") -> None:
+    """``bdoc report`` of it writes this file, and sends the report there."""
+    assert main(["report", profile(folder), "-o", str(folder / report), "--export", target]) == 0
 
 
 @cache

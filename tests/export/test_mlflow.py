@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.commands.app import main
 from tests.export import sent
 
 pytest.importorskip("mlflow", reason="needs the extra `mlflow`")
@@ -39,8 +38,7 @@ def client(store: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def export(store: Path) -> None:
     """The recorded run's report goes there."""
-    arguments = ["report", sent.profile(store), "-o", str(store / "r.html")]
-    assert main([*arguments, "--export", f"mlflow:sqlite:///{store}/mlflow.db"]) == 0
+    sent.export(store, f"mlflow:sqlite:///{store}/mlflow.db", "r.html")
 
 
 def require_held(run: Any, client: Any, store: Path) -> None:
@@ -93,8 +91,7 @@ def test_what_fails_is_one_line_without_the_password_and_its_run_is_not_called_f
     (run,) = client.search_runs([experiment])
     assert run.info.status == "FAILED"
     assert "NotADirectoryError" in capsys.readouterr().err
-    target = "mlflow:http://ann:s3cret@127.0.0.1:9"
-    assert main(["report", sent.profile(store), "-o", str(store / "r.md"), "--export", target]) == 0
+    sent.export(store, "mlflow:http://ann:s3cret@127.0.0.1:9")
     told = capsys.readouterr().err
     assert told.startswith("bdoc: not exported to mlflow:http://127.0.0.1:9: MlflowException: ")
     assert told.count("\n") == 1

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.commands.app import main
 from tests.export import sent
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra `otlp`")
@@ -24,8 +23,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> list[sent.Request]:
     with sent.receiver() as (host, asked), pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=lab,host.name=mine")
         place = tmp_path_factory.mktemp("otlp")
-        target = f"otlp:http://ann:pw@{host}/"
-        assert main(["report", sent.profile(place), "-o", str(place / "r.md"), "--export", target]) == 0
+        sent.export(place, f"otlp:http://ann:pw@{host}/")
     return asked
 
 
@@ -69,8 +67,7 @@ def test_a_collector_that_refuses_is_one_line(
 ) -> None:
     begun = time.monotonic()
     with sent.receiver(status) as (host, _):
-        target = f"otlp:http://ann:s3cret@{host}"
-        assert main(["report", sent.profile(tmp_path), "-o", str(tmp_path / "r.md"), "--export", target]) == 0
+        sent.export(tmp_path, f"otlp:http://ann:s3cret@{host}")
     told = capsys.readouterr().err
     assert told.startswith(f"bdoc: not exported to otlp:http://{host}: OSError: ")
     assert told.count("\n") == 1

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands.app import main
 from tests.export import sent
 
 pytest.importorskip("prometheus_client", reason="needs the extra `prometheus`")
@@ -24,8 +23,7 @@ def file(tmp_path: Path) -> Path:
     file = tmp_path / "cats.prom"
     file.write_text("of old")
     before = os.stat(file).st_ino
-    arguments = ["report", sent.profile(tmp_path), "-o", str(tmp_path / "r.md")]
-    assert main([*arguments, "--export", f"prometheus:{file}"]) == 0
+    sent.export(tmp_path, f"prometheus:{file}")
     assert os.stat(file).st_ino != before  # another file took its place: no reader sees half of one
     assert sorted(one.name for one in tmp_path.iterdir()) == ["cats.prom", "profile.json", "r.md"]
     return file
@@ -55,7 +53,7 @@ def test_promtool_finds_no_fault_in_its_syntax(file: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = f"prometheus:{tmp_path}/absent/cats.prom"
-    assert main(["report", sent.profile(tmp_path), "-o", str(tmp_path / "r.md"), "--export", target]) == 0
+    sent.export(tmp_path, target)
     told = capsys.readouterr().err
     assert told.startswith(f"bdoc: not exported to {target}: FileNotFoundError: ")
     assert told.count("\n") == 1

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.commands.app import main
 from tests.export import sent
 
 pytest.importorskip("wandb", reason="needs the extra `wandb`")
@@ -46,8 +45,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
         patch.chdir(place)
         patch.setenv("WANDB_MODE", "offline")
         patch.setenv("WANDB_RUN_ID", "training1")
-        arguments = ["report", sent.profile(place), "-o", str(place / "r.md")]
-        assert main([*arguments, "--export", "wandb:team/cats"]) == 0
+        sent.export(place, "wandb:team/cats")
     (file,) = place.glob("wandb/offline-run-*/run-*.wandb")
     return [Record.FromString(one) for one in pieces(file.read_bytes())]
 

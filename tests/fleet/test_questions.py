@@ -11,7 +11,7 @@ import pytest
 
 from bottleneck_doctor.fleet import questions
 from bottleneck_doctor.model.fleet import Fleet, Hours
-from tests.fleet.asking import asked, taken
+from tests.fleet.conftest import asked, taken
 from tests.fleet.made_up import SLOWED_JOB, Plan, job_name, put, reports
 
 PLAN = Plan(500, 8, 12)
@@ -101,7 +101,7 @@ def test_a_regression_is_none_where_it_is_within_the_noise(tmp_path: Path) -> No
     assert answered(tmp_path, Plan(600, 8, 12, slowed_job=0.15, noise=0.3)).slowed == []
 
 
-@pytest.mark.parametrize(("seed", "noise"), [(0, 0.005), (1, 0.1), (2, 0.005), (3, 0.1)])
+@pytest.mark.parametrize(("seed", "noise"), [(0, 0.005), (1, 0.1)])
 def test_a_healthy_fleet_is_accused_of_nothing(tmp_path: Path, seed: int, noise: float) -> None:
     fleet = answered(tmp_path, Plan(600, 8, 12, seed, noise=noise))
     assert fleet.slowed == []

@@ -14,7 +14,7 @@ from bottleneck_doctor.fleet.questions import answer
 from bottleneck_doctor.fleet.reading import open_store, runs_of, save
 from bottleneck_doctor.fleet.tables import TABLES
 from bottleneck_doctor.model.errors import UsageError
-from tests.fleet.asking import asked, taken
+from tests.fleet.conftest import asked, taken
 from tests.fleet.made_up import RECORDED, Plan, put, recorded
 from tests.lab import golden
 
@@ -47,7 +47,6 @@ BROKEN = {
     "foreign": (b'{"schema":"a\\u0000\\u001b[2Jb"}', "its schema is a"),
     "newer": (GOOD.replace('"schema_version": 1', '"schema_version": 9').encode(), "written by a newer bdoc"),
     "nan": (GOOD.replace('"duration_s": 7.', '"duration_s": NaN, "x": 7.').encode(), "no duration"),
-    "huge": (GOOD.replace('"duration_s": 7.', '"duration_s": 1e300, "x": 7.').encode(), "no duration"),
     "negative": (GOOD.replace('"duration_s": 7.', '"duration_s": -7.').encode(), "no duration"),
     "cores": (GOOD.replace('"cores": 2.0', '"cores": 1e99').encode(), "cores is no number"),
     "never": (GOOD.replace("2026-11-22T", "infinity").encode(), "no instant"),

@@ -12,17 +12,7 @@ from tests.house.source import PACKAGE, Broken, Source, room_of, tree
 
 STDLIB = frozenset(sys.stdlib_module_names) | {"tomllib"}
 FILES = frozenset({"os", "pathlib", "io", "shutil", "tempfile", "glob", "fileinput", "mmap"})
-WORLD = FILES | {
-    "time",
-    "datetime",
-    "subprocess",
-    "socket",
-    "platform",
-    "resource",
-    "secrets",
-    "uuid",
-    "urllib",
-}
+WORLD = FILES | set("time datetime subprocess socket platform resource secrets uuid urllib".split())
 NETWORK = frozenset(
     {"socket", "socketserver", "ssl", "http", "urllib", "asyncio", "concurrent", "subprocess"}
 )

@@ -1,12 +1,17 @@
-"""Sizes, constants without a source and words to replace only go down: ratchet.json holds what is allowed."""
+"""No file is longer than 500 lines, no function than 80; what ratchet.json counts only goes down."""
 
 from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
 
 import pytest
 
 from tests.house import ratchet, words
-from tests.house.source import ROOT, Broken, Source, house_files, require_none
+from tests.house.source import ROOT, Broken, Source, house_files, python_sources, require_none, tree
 
+FILE_LINES = 500
+FUNCTION_LINES = 80
 PAGES = [file for file in house_files() if file.endswith(".md") and not file.startswith("tests/")]
 
 
@@ -57,3 +62,26 @@ def test_the_rule_itself_reads_prose_and_not_code() -> None:
     assert list(words.found(page)) == [(1, "told"), (5, "close look"), (5, "patient")]
     code = Source("a.py", "'''It told.'''\ntold = 'said'\nx = 'is said'  # beside")
     assert words.counts([code]) == {"beside": 1, "said": 1, "told": 1}
+
+
+def too_long(source: Source) -> Iterator[Broken]:
+    """The file, and each of its functions from `def` to its last line, where longer than the limit."""
+    if (lines := len(source.text.splitlines())) > FILE_LINES:
+        yield Broken(source.file, 1, f"{lines} lines, and {FILE_LINES} is the limit", "split it")
+    for node in ast.walk(tree(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            if (lines := node.end_lineno - node.lineno + 1) > FUNCTION_LINES:
+                rule = f"`{node.name}` has {lines} lines, and {FUNCTION_LINES} is the limit"
+                yield Broken(source.file, node.lineno, rule, "move its loops into functions with names")
+
+
+def test_no_file_and_no_function_is_too_long() -> None:
+    require_none(broken for source in python_sources() for broken in too_long(source))
+
+
+def test_the_rule_itself_counts_lines() -> None:
+    long = Source("a.py", "def long():\n" + "    x = 1\n" * 80 + "\n" * 420)
+    rules = [one.rule for one in too_long(long)]
+    assert rules == ["501 lines, and 500 is the limit", "`long` has 81 lines, and 80 is the limit"]
+    assert not list(too_long(Source("b.py", "def short():\n" + "    x = 1\n" * 79)))

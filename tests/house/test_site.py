@@ -6,7 +6,6 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -67,8 +66,8 @@ def test_the_site_asks_no_network_for_anything(site: Path) -> None:
     do = "the site is read offline: put it under docs/, or do without"
     require_none(
         Broken(str(path.relative_to(site)), 1, f"`{address}` is fetched", do)
-        for path, page in pages(site)
-        for address in page.fetched
+        for path in sorted(site.rglob("*.html"))
+        for address in Page(path.read_text("utf-8")).fetched
         if urlsplit(address).netloc
     )
     styles = [(path, path.read_text("utf-8")) for path in site.rglob("*.css")]
@@ -96,9 +95,3 @@ def test_a_link_out_of_the_folder_leads_to_the_repository(
     source = ["see [it](../tests/gpu/README.md) and [b](b.md)"]
     settings["lead_out"](SimpleNamespace(srcdir=ROOT / "docs"), "a", source)
     assert source == [led]
-
-
-def pages(site: Path) -> Iterator[tuple[Path, Page]]:
-    """Every page of a built site."""
-    for path in sorted(site.rglob("*.html")):
-        yield path, Page(path.read_text(encoding="utf-8"))

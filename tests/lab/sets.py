@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.lab.judge import Judgement
-from tests.lab.table import count, line
+from tests.lab.table import count, line, middle_and_most
 
 FILE = Path(__file__).with_name("sets.json")
 COLUMNS = {
@@ -39,14 +39,13 @@ def put(name: str, judgements: Sequence[Judgement]) -> None:
     """What this version says of a set, in the place of what an earlier one said."""
     rows = json.loads(FILE.read_text(encoding="utf-8"))
     tried = [one.error for row in judgements for one in row.tried if one.error is not None]
-    promises = sorted(tried or [error for one in judgements if (error := one.speedup_error) is not None])
+    promises = tried or [error for one in judgements if (error := one.speedup_error) is not None]
     waits = sorted(error for one in judgements if (error := one.wait_error) is not None)
-    p90 = promises[min(len(promises) - 1, int(0.9 * len(promises)))] if promises else 0.0
     rows[name] |= {
         "bound": count(judgements, lambda one: one.bound_right),
         "cause": count(judgements, lambda one: one.cause_right),
         "remedy": count(judgements, lambda one: one.remedy_right),
         "wait": f"{100 * median(waits):.1f} / {100 * waits[-1]:.1f} points" if waits else "–",
-        "promise": f"{100 * median(promises):.0f} % / {100 * p90:.0f} %" if promises else "–",
+        "promise": " / ".join(f"{100 * one:.0f} %" for one in middle_and_most(promises)) if promises else "–",
     }
     FILE.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

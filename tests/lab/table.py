@@ -84,9 +84,14 @@ def _speedups(title: str, rows: Sequence[Judgement]) -> list[str]:
 
 
 def _off(errors: Sequence[float]) -> str:
-    ranked = sorted(100 * error for error in errors)
-    most = ranked[min(len(ranked) - 1, int(0.9 * len(ranked)))]
-    return f"off by {median(ranked):.0f} % (median), {most:.0f} % (90th percentile)"
+    middle, most = middle_and_most(errors)
+    return f"off by {100 * middle:.0f} % (median), {100 * most:.0f} % (90th percentile)"
+
+
+def middle_and_most(errors: Sequence[float]) -> tuple[float, float]:
+    """The median, and the 90th percentile."""
+    ranked = sorted(errors)
+    return median(ranked), ranked[min(len(ranked) - 1, int(0.9 * len(ranked)))]
 
 
 def _tried_by_hand(rows: Sequence[Judgement]) -> list[str]:

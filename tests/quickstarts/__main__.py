@@ -12,8 +12,7 @@ from pathlib import Path
 from tests.house.quoted import KEPT
 from tests.lab import golden
 from tests.lab.kept import PROFILE, placeless
-from tests.quickstarts.pages import QuickStart, quick_starts
-from tests.quickstarts.typed import type_in
+from tests.quickstarts.pages import QuickStart, quick_starts, type_in
 
 
 def main() -> int:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.quickstarts.pages import QuickStart, quick_starts
-from tests.quickstarts.typed import type_in
+from tests.quickstarts.pages import QuickStart, quick_starts, type_in
 
 STARTS = quick_starts()
 NEEDS = {"lightning": "lightning", "trainer": "transformers", "accelerate": "accelerate"}

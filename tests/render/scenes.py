@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 
 from bottleneck_doctor.model.picture import CallPath, CallPaths, Curve, Lanes, Mark, Picture, Pieces, Timeline
@@ -55,58 +54,28 @@ def _marks(duration_s: float, count: int) -> list[Mark]:
     return [*whole, *some]
 
 
+# The parts of a worker's fetch, as shares of the time that it takes.
+FETCH = {"cpu": 0.55, "storage": 0.17, "blocked": 0.05, "queue": 0.08, "collate": 0.12, "hand over": 0.03}
+
+
 def lanes(workers: int = 3, steps: int = 24, slow: float = 0.08) -> Lanes:
-    """A loop that takes batches in order from workers that need ``slow`` seconds for each."""
-    dice, pieces, begin = random.Random(2), _Rows(), 12.3
-    free = [(0.0, worker) for worker in range(workers)]
-    heapq.heapify(free)
-    ready: list[float] = []
-    for batch in range(steps):
-        start, worker = heapq.heappop(free)
-        end = _fetch(pieces, dice, begin, start, worker, 412 + batch, slow * dice.uniform(0.7, 1.4))
-        ready.append(end)
-        heapq.heappush(free, (end, worker))
-    now = waited = 0.0
-    for batch, at in enumerate(ready):
-        wait = max(0.0002, at - now)
+    """A loop that takes batches by turns from workers that need about ``slow`` seconds for each."""
+    dice, begin, rows = random.Random(2), 12.3, list[tuple[int, float, float, str, int | None]]()
+    free, now, waited = [0.0] * workers, 0.0, 0.0
+    for place in range(steps):
+        batch, worker, took = 412 + place, place % workers, slow * dice.uniform(0.7, 1.4)
+        for what, share in FETCH.items():
+            rows.append((worker + 1, begin + free[worker], share * took, what, batch))
+            free[worker] += share * took
+        wait = max(0.0002, free[worker] - now)
         waited += wait
         turn = [("wait", wait), ("compute", 0.008), ("backward", 0.009), ("optimizer", 0.002)]
-        for what, length in [*turn, *([("checkpoint", 0.03)] if batch == steps // 2 else [])]:
-            pieces.add(0, begin + now, length, what, 412 + batch)
+        for what, length in [*turn, *([("checkpoint", 0.03)] if place == steps // 2 else [])]:
+            rows.append((0, begin + now, length, what, batch))
             now += length
-    end = max(now, *ready)
-    for at, worker in free:
-        pieces.add(worker + 1, begin + at, end - at, "idle", None)
-    return Lanes(begin, begin + end, list(range(workers)), steps, waited / end, pieces.whole())
-
-
-def _fetch(
-    pieces: _Rows, dice: random.Random, begin: float, start: float, worker: int, batch: int, length: float
-) -> float:
-    parts = {"cpu": 0.55, "storage": dice.uniform(0.05, 0.3), "blocked": 0.04, "queue": 0.06, "collate": 0.1}
-    now = start
-    for what, share in {**parts, "hand over": 0.03}.items():
-        pieces.add(worker + 1, begin + now, share * length, what, batch)
-        now += share * length
-    return now
-
-
-class _Rows:
-    def __init__(self) -> None:
-        self.columns: tuple[list[int], list[float], list[float], list[str], list[int | None]] = (
-            [],
-            [],
-            [],
-            [],
-            [],
-        )
-
-    def add(self, *row: object) -> None:
-        for column, value in zip(self.columns, row, strict=True):
-            column.append(value)  # type: ignore[arg-type]
-
-    def whole(self) -> Pieces:
-        return Pieces(*self.columns)
+    rows += [(worker + 1, begin + at, now - at, "idle", None) for worker, at in enumerate(free)]
+    pieces = Pieces(*map(list, zip(*rows, strict=True)))
+    return Lanes(begin, begin + now, list(range(workers)), steps, waited / now, pieces)
 
 
 PICTURE = Picture(timeline(), lanes())

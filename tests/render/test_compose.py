@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.derived import HotOperator
-from bottleneck_doctor.model.report import BudgetPart, DeviceSummary, Evidence, Metric, Remedy, Speedup
+from bottleneck_doctor.model.report import DeviceSummary, Evidence, Metric, Remedy, Speedup
 from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose, is_alternative, place, staircase
@@ -16,39 +16,12 @@ from bottleneck_doctor.render.document import WHOLE, Lengths
 from tests.render.reports import FINDINGS, REMEDIES, TYPICAL
 
 
-def test_what_is_cut_is_counted() -> None:
-    document = compose(TYPICAL, Lengths(findings=1, remedies=2, gaps=1, points=1))
-    assert (len(document.findings), document.more_findings) == (1, 1)
-    assert (len(document.remedies), document.more_remedies) == (2, 2)
-    assert (len(document.gaps), document.more_gaps) == (1, 3)
-    assert len(document.findings[0].points) == 1
-    document = compose(TYPICAL, WHOLE)
-    assert (document.more_findings, document.more_remedies, document.more_gaps) == (0, 0, 0)
-    assert [finding.id for finding in document.findings] == ["loader-in-main", "decode-bound"]
-    assert [block.id for block in document.warnings] == ["batch-larger"], "what hurts is no remedy"
-    assert "batch-larger" not in [block.id for block in document.remedies]
-
-
-@pytest.mark.parametrize(
-    ("said", "treatments", "likely", "basis"),
-    [
-        (Speedup(1.0, None, 1.6, "bound"), (), "at most ×1.6", "an upper bound"),
-        (
-            Speedup(1.0, None, 1.6, "bound"),
-            (Treatment("autocast"),),
-            "at most ×1.6",
-            "an upper bound; bdoc prove --remedy workers-auto measures it",
-        ),
-        (Speedup(0.9, 1.2, 1.6, "amdahl"), (), "×1.2", "×0.9–1.6, from the measured part"),
-        (Speedup(1.0, 1.0, 1.0, "replay"), (), "×1.00", "×1.00, by replay"),
-    ],
-)
-def test_what_promises_nothing_is_no_prediction(
-    said: Speedup, treatments: tuple[Treatment, ...], likely: str, basis: str
-) -> None:
-    remedy = replace(REMEDIES[0], predicted_speedup=said, treatments=treatments)
+def test_a_bound_that_can_be_measured_says_how() -> None:
+    bound = Speedup(1.0, None, 1.6, "bound")
+    remedy = replace(REMEDIES[0], predicted_speedup=bound, treatments=(Treatment("autocast"),))
     (block,) = compose(replace(TYPICAL, remedies=[remedy]), WHOLE).remedies
-    assert (block.likely, block.basis) == (likely, basis)
+    assert block.likely == "at most ×1.6"
+    assert block.basis == "an upper bound; bdoc prove --remedy workers-auto measures it"
 
 
 def test_a_long_snippet_says_how_much_is_missing() -> None:
@@ -61,21 +34,12 @@ def test_a_long_snippet_says_how_much_is_missing() -> None:
     ]
 
 
-def test_small_parts_of_the_budget_join_other() -> None:
-    shares = (0.5, 0.02, 0.3, 0.08, 0.1)
-    budget = [BudgetPart(f"p{at}", share, share) for at, share in enumerate(shares)]
-    bars = compose(replace(TYPICAL, budget=budget), Lengths(bars=3)).bars
-    assert [(bar.part, bar.percent) for bar in bars] == [("p0", "50 %"), ("p2", "30 %"), ("other", "20 %")]
-
-
 @pytest.mark.parametrize(
     ("command", "script", "said"),
     [
-        (["/usr/bin/python", "train.py", "--lr", "1"], "train.py", "train.py --lr 1"),
         (["/usr/bin/python", "/home/ann/cats/train.py"], "/home/ann/cats/train.py", "train.py"),
         (["/usr/bin/python", "-m", "cats.train", "-q"], "cats.train", "cats.train -q"),
         (["torchrun", "--x", "a b"], None, "torchrun --x 'a b'"),
-        (["train.py"], "elsewhere.py", "train.py"),
         (["train.py", "x" * 9000], "train.py", f"train.py {'x' * 147} ..."),
     ],
 )
@@ -89,7 +53,6 @@ def test_the_command_is_what_the_user_typed(command: list[str], script: str | No
     [
         (Evidence("the loader has num_workers=0", "num_workers", 0.0), ""),
         (Evidence("workers of the loader", "num_workers", 0.0), "0"),
-        (Evidence("waits for data", "data_wait_fraction", 0.5), "50 %"),
         (Evidence("waits for data", "data_wait_fraction", None), ""),
     ],
 )
@@ -101,12 +64,9 @@ def test_a_number_is_said_once(evidence: Evidence, number: str) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"exit_status": 3}, "ended with status 3"),
         ({"exit_status": 0, "stopped_by": "--max-steps"}, "stopped by --max-steps"),
-        ({"torch": None}, "no torch seen"),
         ({"machine": {"gpus": ["H100", "H100"]}}, "H100, H100"),
         ({"machine": {"cores": 1.0}}, "1 core"),
-        ({"machine": {"cores": 1.5}}, "1.5 cores"),
     ],
 )
 def test_the_circumstances_are_named(change: dict[str, object], said: str) -> None:
@@ -115,13 +75,6 @@ def test_the_circumstances_are_named(change: dict[str, object], said: str) -> No
     if said.startswith("H100"):
         left_alone = replace(report, environment={"device": "cpu"})
         assert f"{said} not used" in compose(left_alone, WHOLE).circumstances
-
-
-def test_the_run_is_divided_in_the_order_of_time_and_the_smallest_parts_join() -> None:
-    told = compose(TYPICAL, Lengths(ledger=4)).ledger
-    assert [bar.part for bar in told] == ["starting workers", "training steps", "evaluation", "other"]
-    assert sum(bar.share for bar in told) == pytest.approx(1.0)
-    assert [bar.part for bar in compose(TYPICAL, WHOLE).ledger] == [one.part for one in TYPICAL.ledger]
 
 
 def test_a_verdict_about_evaluation_shows_the_evaluations_step() -> None:
@@ -185,14 +138,11 @@ def stairs(*combined: float | None, basis: str = "replay") -> list[Remedy]:
 @pytest.mark.parametrize(
     ("combined", "said"),
     [
-        ((), ""),
         ((2.5,), ""),
-        ((2.5, 2.62), "together: 1 ×2.5 → with 2 ×2.6"),
         ((2.5, None, 2.7), "together: 1 ×2.5 → with 3 ×2.7"),
         ((None, 1.5, 2.0), "together: 2 ×1.5 → with 3 ×2.0"),
         ((2.51, 2.52, 2.7), "together: 1 ×2.5 → with 3 ×2.7"),
         ((1.04, 1.08), "together: 1 ×1.04 → with 2 ×1.08"),
-        ((None, None), ""),
     ],
 )
 def test_each_remedy_that_adds_is_a_stair(combined: tuple[float | None, ...], said: str) -> None:

@@ -31,10 +31,12 @@ from bottleneck_doctor.render.html import (
     mark_lines,
     ranks_table,
     ranks_words,
+    show,
     timeline_table,
 )
 from bottleneck_doctor.render.page import HERE
-from tests.render.reports import REMEDIES, TYPICAL
+from tests.render.hostile import attacked
+from tests.render.reports import REMEDIES, TYPICAL, WATCHED
 from tests.render.scenes import DEEP, PICTURE, STACKS, lanes, timeline
 
 
@@ -145,10 +147,10 @@ def test_gaps_stay_gaps_and_numbers_that_are_none_become_gaps() -> None:
 
 def test_names_and_labels_cannot_be_markup() -> None:
     hostile = "<a href='javascript:x'>b</a>&"
-    run = Timeline(4.0, [replace(STEADY, name=hostile, group=hostile)], [Mark(hostile, 0.0, 1.0, hostile)])
-    figure = timeline_figure(run)
-    assert figure is not None
-    assert "<a" not in str(figure.data) + str(figure.layout)
+    picture = attacked(replace(PICTURE, stacks=STACKS, ranks=LATE), hostile)
+    figures = show(attacked(WATCHED, hostile), picture).figures
+    assert len(figures) == 5, "of stacks, remedies, time, lanes and ranks"
+    assert [name for name, one in figures.items() if "<a" in str(one.data) + str(one.layout)] == []
 
 
 def test_every_kind_of_piece_has_words_and_a_colour_in_light_and_dark() -> None:
@@ -189,12 +191,6 @@ def test_waiting_is_told_from_work_without_colours() -> None:
     assert widths["waits for a batch"] < widths["backward"]
     hatched = [trace["name"] for trace in figure.data if trace["marker"]["pattern"]]
     assert hatched == ["waits for a batch"]
-
-
-def test_kinds_that_a_later_version_may_have_are_drawn_and_harmless() -> None:
-    pieces = Pieces([0, 9], [0.0, 0.0], [0.1, 0.1], ["<b>new</b>", "wait"], [None, 1])
-    figure = lanes_figure(replace(lanes(), pieces=pieces))
-    assert "<b>new" not in str(figure.data)
 
 
 LATE = RankMap(
