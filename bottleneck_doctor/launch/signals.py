@@ -168,8 +168,8 @@ def doorbell(child_pid: int, numbers: Iterable[int], stop_fd: int | None = None)
         bells.register(stop_fd, select.POLLIN)
     longest_s = _LOOK_UP_S
     with ExitStack() as opened:
-        bells_of: tuple[Callable[[], int], ...] = (lambda: os.pidfd_open(child_pid), lambda: _signalfd(numbers))
-        for bell in bells_of:
+        bell: Callable[[], int]
+        for bell in (lambda: os.pidfd_open(child_pid), lambda: _signalfd(numbers)):
             try:
                 descriptor = bell()
             except (AttributeError, ImportError, OSError):  # an old system, a bare Python, or a sandbox
