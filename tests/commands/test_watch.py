@@ -142,8 +142,10 @@ def test_a_pause_that_is_none_is_refused(every: str, capsys: pytest.CaptureFixtu
 
 
 def test_it_waits_for_a_run_ends_with_it_and_says_how_that_ended(place: Place) -> None:
-    by_name = place.bdoc("watch", "--wait", "--json", "--every", "0.2", "train.py")
-    job, _ = place.job(WAITING, "-o", "kept.json")
+    name = "nobody-else-s.py"  # the machine's other runs are found, too
+    by_name = place.bdoc("watch", "--wait", "--json", "--every", "0.2", name)
+    (place.folder / name).write_text(WAITING)
+    job = place.bdoc("run", "--quiet", "-o", "kept.json", name, start_new_session=True)
     first = first_that(by_name, lambda look: bool(look["state"] == "starting"))
     assert (first["pid"], first["steps"], first["report"]) == (job.pid, 0, None)
     by_pid = place.bdoc("watch", str(job.pid), "--every", "0.2")
