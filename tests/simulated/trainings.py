@@ -92,7 +92,7 @@ def launch_bound() -> None:
 def sync_bound() -> None:
     """Each loss is read, then Python works while the device idles."""
     stage = Stage(steps=300)
-    model, optimizer = stage.model(kernels=150, kernel_s=2.5e-5)
+    model, optimizer = stage.model(kernels=30, kernel_s=1.4e-4)
     for (batch,) in stage.loop(ready()):
         train_on(model, optimizer, batch.to("meta")).item()
         burn(0.005)  # the script's own book-keeping
