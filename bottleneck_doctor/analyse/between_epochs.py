@@ -11,7 +11,7 @@ from ..model.instruments import Stack
 from ..model.loops import Loop, LoopBody
 from ..model.profile import Profile
 from ..source import code
-from ..source.frames import parse_frame
+from ..source.files import parse_frame
 from .shares import TRACE
 from .steps import SAMPLES_AT_LEAST
 

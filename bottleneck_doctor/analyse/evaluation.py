@@ -11,7 +11,7 @@ from ..model.code import FunctionSource, Location
 from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
 from ..source import code
-from ..source.frames import users_path
+from ..source.files import users_path
 from ..source.purpose import LOG, MEASURE, UNNEEDED, purpose_of
 from .loop_parts import LoopSample, samples_in
 from .shares import MOST, PART

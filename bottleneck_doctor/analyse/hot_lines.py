@@ -12,7 +12,7 @@ from ..model.diagnosis import Inputs
 from ..model.instruments import Stack
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
-from ..source.frames import is_ours, is_queued, is_users, parse_frame
+from ..source.files import is_ours, is_queued, is_users, parse_frame
 from .loop_without_loader import gap_stacks
 from .shares import LARGE_PART, MOST, NOTICED
 from .steps import SAMPLES_AT_LEAST

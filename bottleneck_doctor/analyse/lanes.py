@@ -11,7 +11,7 @@ from ..model.diagnosis import Diagnosis
 from ..model.instruments import Stack
 from ..model.picture import LOOP_PIECES, CallPath, CallPaths, Excerpt, Fetches, Lanes, Picture, Pieces
 from ..model.profile import Profile
-from ..source.frames import is_ours, parse_frame
+from ..source.files import is_ours, parse_frame
 from .hot_lines import role_of
 from .inputs import UNSEEN, BlockedSplit, fetches_of, rows_within, split_blocked
 from .rank_map import rank_map

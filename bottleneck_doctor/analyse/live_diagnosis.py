@@ -11,7 +11,7 @@ from ..model.diagnosis import Diagnosis
 from ..model.profile import Profile
 from ..model.report import Metric, Verdict
 from ..model.run import Progress
-from ..source.frames import is_queued
+from ..source.files import is_queued
 from .causes import RESOURCE
 from .host import measure_host
 from .hot_lines import FETCH

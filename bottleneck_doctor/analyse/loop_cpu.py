@@ -17,7 +17,7 @@ from ..model.instruments import Stack
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..source import code
-from ..source.frames import users_path
+from ..source.files import users_path
 from ..source.purpose import MEASURE, UNNEEDED, Purpose
 from .attribution import TIMED, attribute
 from .between_epochs import epoch_ends

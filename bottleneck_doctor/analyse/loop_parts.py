@@ -16,7 +16,7 @@ from ..model.code import Location
 from ..model.instruments import Stack
 from ..model.loops import LoopBody
 from ..model.profile import Profile
-from ..source.frames import FRAMES, is_ours, parse_frame, users_path
+from ..source.files import FRAMES, is_ours, parse_frame, users_path
 from ..source.purpose import LOG, NO_PURPOSE, Purpose
 from .shares import LITTLE
 

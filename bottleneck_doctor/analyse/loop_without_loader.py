@@ -14,7 +14,7 @@ from ..model.instruments import Stack
 from ..model.loops import Loop, LoopBody, StepTable
 from ..model.profile import Profile
 from ..source import code
-from ..source.frames import is_queued, parse_frame, users_path
+from ..source.files import is_queued, parse_frame, users_path
 from .attribution import attribute
 from .loop_parts import FEWEST, OWN, LoopSample, samples_in, training_samples
 from .shares import FEW_SAMPLES, LITTLE, MOST, NEARLY_ALL, NOTICED

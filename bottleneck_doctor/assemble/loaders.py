@@ -11,8 +11,8 @@ from typing import Any
 from ..agent import wire
 from ..model.code import Location
 from ..model.loops import Loader
-from ..source.calls import Site, read_call
-from ..source.text import Mask
+from ..source.files import Mask
+from ..source.reader import Site, read_call
 from .facts import LoaderFact, ParallelFact, SiteFact
 from .rows import ProcessLog, Row
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..agent import wire
 from ..model.code import Location
 from ..model.loops import Epochs, Loop, LoopBody, StepTable
-from ..source.loop_body import read_body
+from ..source.reader import read_body
 from .facts import LoopFact
 from .loaders import Iteration, pieces
 from .rows import ProcessLog, Row, S, append

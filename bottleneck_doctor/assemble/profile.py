@@ -9,9 +9,8 @@ from ..model.instruments import InstrumentCost, InstrumentWindow, Operator
 from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap, Order, Process, Snapshot
-from ..source.functions import read_sources
-from ..source.loop_body import around
-from ..source.text import Mask
+from ..source.files import Mask
+from ..source.reader import around, read_sources
 from .computing import hold_up, read_computing
 from .device import find_hidden, find_untraced, read_devices, read_drivers, read_traces
 from .elapsed import read_elapsed, read_fetchers

@@ -66,7 +66,7 @@ def checked(typed: Mapping[str, Any]) -> Options:
 def _watch(options: Options, asked: Mapping[str, Any], asks: TextIO, answers: TextIO) -> None:
     """Watch the block to its end, then write the profile and answer where it is."""
     from ..model.codec import encode_profile
-    from ..source.text import unsaved
+    from ..source.files import unsaved
 
     command = Command(tuple(asked["argv"]), asked["script"])
     with run_folder(local_first(usual_places())) as folder:

@@ -12,21 +12,21 @@ from ..model.computing import GradientRows, Optimizer
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import (
+from .facts import (
     PROFILER,
     anatomy,
     built_at,
+    data_wait_evidence,
     operators,
     optimizer_s,
     optimizers,
     share_of,
     spared,
+    step_share,
     switches,
 )
-from .parts.entry import cpu_loop, finding, given, profiled_cpu_step
-from .parts.facts import step_share
-from .parts.pricing import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
-from .parts.waits import data_wait_evidence
+from .registry import cpu_loop, finding, given, profiled_cpu_step
+from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
 
 # dispatch-bound
 COMPILED = (1.0, 1.3, 2.0)  # torch.compile's documentation, and 1.5 (measured: 2.34 to 1.52 ms)

@@ -9,13 +9,33 @@ from ..analyse.inputs import fetches_of, making_of
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
-from .parts.entry import dataloader_loop, finding, given
-from .parts.facts import comes_again, hot_files_of, one_epoch, payload_of, place_of, repeats_of
-from .parts.lines import hottest_place, line_evidence
-from .parts.loader_remedies import SMALLER, on_loader
-from .parts.memory_room import COPY_S_PER_BYTE, fits_memory, remembering
-from .parts.pricing import WHOLLY, each, left_of, priced
-from .parts.waits import BOOKS, PAYS, dearest, held_up, wait_evidence, waits
+from .facts import (
+    BOOKS,
+    PAYS,
+    comes_again,
+    dearest,
+    held_up,
+    hot_files_of,
+    one_epoch,
+    payload_of,
+    place_of,
+    repeats_of,
+    wait_evidence,
+    waits,
+)
+from .lines import hottest_place, line_evidence
+from .registry import dataloader_loop, finding, given
+from .remedies import (
+    COPY_S_PER_BYTE,
+    SMALLER,
+    WHOLLY,
+    each,
+    fits_memory,
+    left_of,
+    on_loader,
+    priced,
+    remembering,
+)
 
 # decode-bound
 SUFFIXES = {"JPEG": (".jpg", ".jpeg"), "a slow codec": (".png", ".webp", ".tif", ".tiff")}

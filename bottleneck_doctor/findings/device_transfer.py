@@ -12,13 +12,9 @@ from ..model.device import DeviceCopy
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.device import ALLOCATOR, CALLS, CLOCK, beat_of, of_step
-from .parts.entry import device_step, finding, given
-from .parts.facts import payload_of, place
-from .parts.loader_remedies import SMALLER, loader_with
-from .parts.pricing import WHOLLY, each, left_of, priced
-from .parts.rewriting import loader_call
-from .parts.waits import WAIT_SHARE, dearest
+from .facts import ALLOCATOR, CALLS, CLOCK, WAIT_SHARE, beat_of, dearest, of_step, payload_of, place
+from .registry import device_step, finding, given
+from .remedies import SMALLER, WHOLLY, each, left_of, loader_call, loader_with, priced
 
 # transfer-not-overlapped
 WIDE = ("float32", "float64")

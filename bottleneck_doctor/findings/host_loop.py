@@ -20,13 +20,12 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from ..source.frames import users_path
+from ..source.files import users_path
 from ..source.purpose import LOG, MEASURE, TRAINING, UNNEEDED, Purpose, purpose_of
-from .parts.computing import PROFILER, SETTINGS, operators, own_s, share_of, spared, switches
-from .parts.entry import cpu_loop, dataloader_loop, finding, given, loader_loop, profiled_cpu_step
-from .parts.facts import operations_of, step_share
-from .parts.lines import STACKS, named, quoted, rarely
-from .parts.pricing import MOSTLY, WHOLLY, Factor, each, left_of, priced, spread
+from .facts import PROFILER, SETTINGS, operations_of, operators, own_s, share_of, spared, step_share, switches
+from .lines import STACKS, named, quoted, rarely
+from .registry import cpu_loop, dataloader_loop, finding, given, loader_loop, profiled_cpu_step
+from .remedies import MOSTLY, WHOLLY, Factor, each, left_of, priced, spread
 
 # host-python-hot
 ENDS = "hooks on the loader"

@@ -19,25 +19,37 @@ from ..model.fetches import Payload
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import switches
-from .parts.entry import dataloader_loop, finding, given, steady_steps, timed_fetches
-from .parts.facts import payload_of, place_of
-from .parts.lines import STACKS, hottest_place, line_evidence
-from .parts.loader_remedies import (
+from .facts import (
+    LOOKS_AT_LEAST,
+    WAIT_SHARE,
+    making_s,
+    payload_of,
+    place_of,
+    starved,
+    switches,
+    takes_turns,
+    wait_evidence,
+    waits,
+)
+from .lines import STACKS, hottest_place, line_evidence
+from .registry import dataloader_loop, finding, given, steady_steps, timed_fetches
+from .remedies import (
     FEWER,
     IN_MEMORY,
+    MOSTLY,
+    PARTLY,
     RESERVE,
     STAGE,
     WORKERS,
     as_served,
+    each,
     meant,
     more_workers,
+    no_workers,
     on_loader,
+    priced,
     reserve_cores,
-    without_workers,
 )
-from .parts.pricing import MOSTLY, PARTLY, each, priced
-from .parts.waits import LOOKS_AT_LEAST, WAIT_SHARE, making_s, starved, takes_turns, wait_evidence, waits
 
 # loader-in-main
 MORE_THREADS = (2.0, 8.0, 32.0)  # times as many as now: as many as what they wait for serves (chosen)
@@ -308,7 +320,7 @@ def ipc_overhead(diagnosis: Diagnosis) -> Finding | str | None:
     if share <= WAIT_SHARE and payload.pipe_bytes <= PIPE_BYTES and payload.tensors <= TENSORS:
         return None
     proposals = _proposals(diagnosis, scenario, payload, loader)
-    proposals += without_workers(diagnosis, "moving these batches takes longer than making them")
+    proposals += no_workers(diagnosis, "moving these batches takes longer than making them")
     pickling_s = payload.serialise_cpu_s
     evidence = [
         Evidence("share of the step in which the loop receives", "hand_over_share", share, "thread CPU"),

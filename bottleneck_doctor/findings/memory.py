@@ -14,12 +14,20 @@ from ..analyse.steps import span_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import ENVIRONMENT, Treatment
-from .parts.computing import switches
-from .parts.device import ALLOCATOR, CLOCK, WINDOW, beat_of, of_step, peak_share
-from .parts.entry import device_step, finding, given, steady_steps
-from .parts.facts import payload_of, place_of, readings
-from .parts.memory_room import MORE_MEMORY, memory_left
-from .parts.pricing import NOTHING, PARTLY, WHOLLY, each, left_of, priced
+from .facts import (
+    ALLOCATOR,
+    CLOCK,
+    WINDOW,
+    beat_of,
+    of_step,
+    payload_of,
+    peak_share,
+    place_of,
+    readings,
+    switches,
+)
+from .registry import device_step, finding, given, steady_steps
+from .remedies import MORE_MEMORY, NOTHING, PARTLY, WHOLLY, each, left_of, memory_left, priced
 
 # memory-pressure
 GROWTH_BYTES = 1 << 20  # of private memory per step (chosen)

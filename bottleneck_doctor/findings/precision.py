@@ -11,19 +11,25 @@ from ..model.derived import DeviceView
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import (
+from .facts import (
+    BANDWIDTH_KINDS,
+    CLOCK,
     PROFILER,
     SETTINGS,
+    TENSOR_KINDS,
+    WINDOW,
     anatomy,
+    beat_of,
     is_product,
+    kernel_share,
+    of_step,
     operators,
     optimizers,
     share_of,
     switches,
 )
-from .parts.device import BANDWIDTH_KINDS, CLOCK, TENSOR_KINDS, WINDOW, beat_of, kernel_share, of_step
-from .parts.entry import device_step, finding, given, profiled_cpu_step
-from .parts.pricing import PARTLY, each, left_of, priced
+from .registry import device_step, finding, given, profiled_cpu_step
+from .remedies import PARTLY, each, left_of, priced
 
 # cpu-bf16-unused
 WITHOUT_AMX = 2.0  # times as fast at most: half the bytes of each number

@@ -16,11 +16,7 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.loops import LATE_FOR, RankSteps
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import finding, given
-from .parts.facts import step_share
-from .parts.lines import STACKS
-from .parts.pricing import MOSTLY, each, priced
-from .parts.ranks import (
+from .exchanges import (
     BUILT,
     COMPARED,
     TIMED,
@@ -43,7 +39,10 @@ from .parts.ranks import (
     untimed,
     wrapped,
 )
-from .parts.waits import PAYS, WAIT_SHARE
+from .facts import PAYS, WAIT_SHARE, step_share
+from .lines import STACKS
+from .registry import finding, given
+from .remedies import MOSTLY, each, priced
 
 # rank-straggler
 UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)

@@ -1,18 +1,118 @@
-"""All findings and remedies: each family is a module with its functions, and a page for each of them."""
+"""The entry of a finding, what findings may need, and all findings and remedies with their pages."""
 
 from __future__ import annotations
 
 import pkgutil
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import TypeVar
 
-from ..model.diagnosis import Proposal
-from .parts.entry import Entry
+from ..analyse.loop_cpu import anatomy_of
+from ..model.diagnosis import Diagnosis, Finding, Proposal
+from ..model.report import Abstention
+
+Known = TypeVar("Known")
+Need = Callable[[Diagnosis], "str | None"]  # what a run lacks, None if nothing
+Examine = Callable[[Diagnosis], "Finding | str | None"]  # a text says what a run lacks, as a need does
+LOOP = "a training loop over a loader"
+DEVICE_CLOCK = "the accelerator's own clock in a steady training loop"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finding. ``cause`` is the contract's cause that it belongs to; ``remedies`` are all that it may
+    propose, without factors, changes, places and numbers in snippets, which depend on the run. Findings about
+    the ``device`` do not even abstain on a run without an accelerator."""
+
+    cause: str
+    examine: Examine
+    device: bool = False
+    needs: tuple[Need, ...] = ()
+    remedies: tuple[Proposal, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The finding's id in reports and commands, from the name of its function."""
+        return self.examine.__name__.replace("_", "-")
+
+    def ask(self, diagnosis: Diagnosis) -> Finding | Abstention | None:
+        """Evaluate the finding; an abstention if the run lacks something it needs."""
+        if self.device and diagnosis.device is None:
+            return None
+        missing = next((lack for need in self.needs if (lack := need(diagnosis))), None)
+        outcome = missing or self.examine(diagnosis)
+        return Abstention(self.id, outcome) if isinstance(outcome, str) else outcome
+
+
+def finding(
+    cause: str, *remedies: Proposal, needs: tuple[Need, ...] = (), device: bool = False
+) -> Callable[[Examine], Entry]:
+    """Declares that a function examines runs for a finding, which then stands under the function's name."""
+    return lambda examine: Entry(cause, examine, device, needs, remedies)
+
+
+def given(value: Known | None) -> Known:
+    """The value, which the finding's needs guarantee to be there."""
+    assert value is not None, "declare it in the finding's needs"
+    return value
+
+
+def steady_steps(diagnosis: Diagnosis) -> str | None:
+    """``scenario``: what a steady step costs."""
+    return "steps of a training loop" if diagnosis.scenario is None else None
+
+
+def loader_loop(diagnosis: Diagnosis) -> str | None:
+    """``loop`` and ``scenario``: steady steps of a loop that was seen to take its batches from a loader."""
+    return LOOP if diagnosis.loop is None or diagnosis.scenario is None else None
+
+
+def timed_fetches(diagnosis: Diagnosis) -> str | None:
+    """``scenario``, ``loader`` and timed fetches: nothing is known without them of how batches are made."""
+    if diagnosis.scenario is None or diagnosis.loader is None or not diagnosis.inputs.batches:
+        return "timed fetches of the loader that feeds the training loop"
+    return None
+
+
+def dataloader_loop(diagnosis: Diagnosis) -> str | None:
+    """``loop``, and what ``timed_fetches`` asks for: a loop that takes its batches from a loader itself."""
+    return "a training loop over a DataLoader" if diagnosis.loop is None else timed_fetches(diagnosis)
+
+
+def cpu_loop(diagnosis: Diagnosis) -> str | None:
+    """``loop`` and ``scenario`` of a training that computes on the CPU."""
+    if diagnosis.host.accelerated and not loader_loop(diagnosis):
+        return "operators of the accelerator: only the CPU's were profiled"
+    return loader_loop(diagnosis)
+
+
+def profiled_cpu_step(diagnosis: Diagnosis) -> str | None:
+    """What ``cpu_loop`` asks for, and its operators in a profiled step."""
+    missing = cpu_loop(diagnosis)
+    if missing is None and not (
+        diagnosis.profile.operators and anatomy_of(diagnosis.profile, diagnosis.loop)
+    ):
+        return "a profiled step (the profiler's window needs some seconds of training)"
+    return missing
+
+
+def device_step(diagnosis: Diagnosis) -> str | None:
+    """``scenario``, ``device`` and its ``beat``. Only a profiler's window shows whether the device computes,
+    waits for work, or waits for something else; neither the driver nor the device's clock does."""
+    view = diagnosis.device
+    if diagnosis.scenario is None or view is None or (view.clock is None and view.beat is None):
+        return DEVICE_CLOCK
+    if view.beat is None or view.beat.wall_s <= 0:
+        return "a profiler's window of the accelerator's kernels"
+    return None
+
 
 FAMILIES = (
-    "containers cpu_compute decode device_compute device_health device_transfer host_loop "
+    "cpu_compute decode device_compute device_transfer host_loop "
     "input memory precision ranks sample_code saving_logging storage threads workers"
 ).split()
 HEADING = re.compile(r"^# (.+)\n", re.MULTILINE)

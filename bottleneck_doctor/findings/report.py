@@ -13,7 +13,6 @@ from ..model.diagnosis import Diagnosis, Finding
 from ..model.profile import Profile
 from ..model.report import Abstention, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
 from ..model.run import Gap
-from .parts.entry import Entry
 from .ranking import (
     Offer,
     in_order,
@@ -24,7 +23,7 @@ from .ranking import (
     without_trifles_first,
     worth_saying,
 )
-from .registry import entries
+from .registry import Entry, entries
 
 LOADERS = "input."  # the causes of findings about a loader, of training or evaluation
 OWN = "the evaluation's loader"

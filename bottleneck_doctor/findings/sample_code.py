@@ -16,9 +16,8 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from ..source import code
 from ..source.purpose import is_shrunk_later
-from .parts.entry import dataloader_loop, finding, given, steady_steps
-from .parts.facts import comes_again, payload_of, place_of, repeats_of
-from .parts.lines import (
+from .facts import BOOKS, comes_again, held_up, payload_of, place_of, repeats_of, wait_evidence
+from .lines import (
     LOOPS,
     PARSES,
     QUERIES,
@@ -34,11 +33,22 @@ from .parts.lines import (
     lines_of,
     what_it_does,
 )
-from .parts.loader_remedies import loader_with, meant
-from .parts.memory_room import fits_memory, keeping, remembering
-from .parts.pricing import MOSTLY, PARTLY, WHOLLY, each, left_of, priced
-from .parts.rewriting import Code, loader_call
-from .parts.waits import BOOKS, held_up, wait_evidence
+from .registry import dataloader_loop, finding, given, steady_steps
+from .remedies import (
+    MOSTLY,
+    PARTLY,
+    WHOLLY,
+    Code,
+    each,
+    fits_memory,
+    keeping,
+    left_of,
+    loader_call,
+    loader_with,
+    meant,
+    priced,
+    remembering,
+)
 
 # python-sample-code-hot
 IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")

@@ -16,12 +16,10 @@ from ..model.instruments import Operation
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import finding, given, loader_loop
-from .parts.facts import operations_of, step_share
-from .parts.lines import STACKS, quoted, rarely
-from .parts.loader_remedies import on_loader
-from .parts.pricing import Factor, each, priced, spread
-from .parts.waits import waits
+from .facts import operations_of, step_share, waits
+from .lines import STACKS, quoted, rarely
+from .registry import finding, given, loader_loop
+from .remedies import Factor, each, on_loader, priced, spread
 
 # checkpoint-blocking
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known

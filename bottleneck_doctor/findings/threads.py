@@ -14,14 +14,10 @@ from ..analyse.verdict import CROWDED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.computing import PROFILER, threads_set_to
-from .parts.entry import cpu_loop, dataloader_loop, finding, given
-from .parts.facts import place_of, step_share
-from .parts.lines import crowd_evidence, crowded, hottest_place, line_evidence
-from .parts.loader_remedies import loader_with
-from .parts.pricing import PARTLY, each, priced, spread
-from .parts.rewriting import Code, loader_call
-from .parts.waits import BOOKS, dearest, wait_evidence, waits
+from .facts import BOOKS, PROFILER, dearest, place_of, step_share, threads_set_to, wait_evidence, waits
+from .lines import crowd_evidence, crowded, hottest_place, line_evidence
+from .registry import cpu_loop, dataloader_loop, finding, given
+from .remedies import PARTLY, Code, each, loader_call, loader_with, priced, spread
 
 # cpu-threads-misset
 THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"

@@ -16,20 +16,10 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .parts.entry import dataloader_loop, finding, given
-from .parts.facts import payload_of, place_of, readings
-from .parts.lines import crowded
-from .parts.loader_remedies import (
-    FEWER,
-    RESERVE,
-    WORKERS,
-    more_workers,
-    on_loader,
-    reserve_cores,
-    without_workers,
-)
-from .parts.pricing import NOTHING
-from .parts.waits import HOOK, dearest, takes_turns, wait_evidence, waits
+from .facts import HOOK, dearest, payload_of, place_of, readings, takes_turns, wait_evidence, waits
+from .lines import crowded
+from .registry import dataloader_loop, finding, given
+from .remedies import FEWER, NOTHING, RESERVE, WORKERS, more_workers, no_workers, on_loader, reserve_cores
 
 # workers-too-few
 BUSY = 0.8  # of the workers' time in fetches (chosen)
@@ -211,7 +201,7 @@ def _in_steps(diagnosis: Diagnosis) -> Finding | str | None:
     proposals = [replace(_persisting(loader), change=once)]
     # without workers nothing starts, which the replay of steps does not count
     why = "the loop makes these batches faster than workers start"
-    proposals += without_workers(diagnosis, why, gain=1.0)
+    proposals += no_workers(diagnosis, why, gain=1.0)
     return Finding("worker-respawn", CAUSE, evidence, proposals, loader.location)
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TypeGuard
 
 from ..model.code import FunctionSource, Location
-from .text import INDENTED, parsed
+from .files import INDENTED, parsed
 
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
 ELEMENTWISE = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -12,7 +12,7 @@ from ..model.code import FunctionSource, Location
 from ..model.instruments import Stack
 from . import code
 from .code import Names
-from .frames import parse_frame, users_path
+from .files import parse_frame, users_path
 
 READS_VALUES = frozenset("item tolist numpy argmax topk".split())
 MEASURES = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.findings.parts.facts import place_of
+from bottleneck_doctor.findings.facts import place_of
 from bottleneck_doctor.findings.registry import entries
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding

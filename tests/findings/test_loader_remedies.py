@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.findings.parts.loader_remedies import as_served, loader_with, meant, reserve_cores
+from bottleneck_doctor.findings.remedies import as_served, loader_with, meant, reserve_cores
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
 from bottleneck_doctor.model.loops import Loader

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from bottleneck_doctor.findings.parts.rewriting import LINE, Code, loader_call
+from bottleneck_doctor.findings.remedies import LINE, Code, loader_call
 from bottleneck_doctor.model.code import Argument, SourceCall
 from bottleneck_doctor.model.loops import Loader
 

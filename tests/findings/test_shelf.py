@@ -15,9 +15,8 @@ import pytest
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.analyse.causes import gain, side_of
 from bottleneck_doctor.analyse.predict import WORTH
-from bottleneck_doctor.findings.parts.entry import Entry
 from bottleneck_doctor.findings.ranking import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
-from bottleneck_doctor.findings.registry import entries, families, pages
+from bottleneck_doctor.findings.registry import Entry, entries, families, pages
 from bottleneck_doctor.model.diagnosis import Change, Diagnosis, Finding, HostLoad, Inputs, Proposal
 from bottleneck_doctor.model.report import Abstention
 from bottleneck_doctor.model.run import ENVIRONMENT

@@ -148,7 +148,7 @@ def _wrong_inside(room: str, found: Import, shelf: frozenset[str]) -> tuple[str,
         return "the guest does not know the package by name", "import it relatively, or do without"
     single = next((name for name in shelf if (found.name + ".").startswith(name + ".")), None)
     if single and room == "findings":
-        return f"`{single}` is a family of findings", "share code through findings/parts or analyse"
+        return (f"`{single}` is a family of findings", "share code through facts.py, remedies.py or analyse")
     if single and room == "commands":
         return f"`{single}` is a family of findings", "ask findings/registry.py"
     if room == "render" and inside.rpartition(".")[2] == "Profile":

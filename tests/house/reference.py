@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from bottleneck_doctor.findings.parts.entry import Entry
-from bottleneck_doctor.findings.registry import entries, offered, pages
+from bottleneck_doctor.findings.registry import Entry, entries, offered, pages
 from bottleneck_doctor.model.diagnosis import Proposal
 from bottleneck_doctor.render.glossary import (
     APPLY,

@@ -13,10 +13,16 @@ from bottleneck_doctor.launch.masking import mask
 from bottleneck_doctor.model.code import FunctionSource, SourceCall
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.source import code
-from bottleneck_doctor.source.calls import LONGEST_CALL, Site, read_call
 from bottleneck_doctor.source.code import tree_of
-from bottleneck_doctor.source.functions import FUNCTIONS_AT_MOST, LETTERS_AT_MOST, read_sources
-from bottleneck_doctor.source.text import LARGEST_SOURCE
+from bottleneck_doctor.source.files import LARGEST_SOURCE
+from bottleneck_doctor.source.reader import (
+    FUNCTIONS_AT_MOST,
+    LETTERS_AT_MOST,
+    LONGEST_CALL,
+    Site,
+    read_call,
+    read_sources,
+)
 
 SCRIPT = '''\
 import torch

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.loops import LoopBody
-from bottleneck_doctor.source.loop_body import read_body
+from bottleneck_doctor.source.reader import read_body
 
 FOR = """\
 for epoch in range(3):

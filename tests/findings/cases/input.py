@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.findings.parts.entry import given
+from bottleneck_doctor.findings.registry import given
 from bottleneck_doctor.model.computing import Computing
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,

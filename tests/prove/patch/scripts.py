@@ -11,7 +11,7 @@ from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.report import Fix, Remedy, Speedup
 from bottleneck_doctor.model.run import Treatment
-from bottleneck_doctor.source.calls import quote
+from bottleneck_doctor.source.reader import quote
 from tests.model.profiles import PROFILE
 
 CWD = "/home/ann/cats"

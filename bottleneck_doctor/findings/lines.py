@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import re
 
-from ...analyse.causes import helper_threads, too_many_feeders
-from ...analyse.hot_lines import HotLines, hot_lines
-from ...analyse.loop_without_loader import is_fed_back
-from ...model.code import FunctionSource, Location
-from ...model.diagnosis import Diagnosis
-from ...model.report import Evidence
-from ...source import code
-from .facts import place_of
-from .waits import waits
+from ..analyse.causes import helper_threads, too_many_feeders
+from ..analyse.hot_lines import HotLines, hot_lines
+from ..analyse.loop_without_loader import is_fed_back
+from ..model.code import FunctionSource, Location
+from ..model.diagnosis import Diagnosis
+from ..model.report import Evidence
+from ..source import code
+from .facts import place_of, waits
 
 STACKS = "stack samples"
 LONGEST_QUOTE = 90  # letters of a statement in a snippet

@@ -1,20 +1,18 @@
-"""Cures for the exchanges of a sharded model (FSDP, ZeRO): gathered twice, in full width, or needlessly."""
+"""Exchanges between ranks: how long they take, and remedies for those of a sharded model (FSDP, ZeRO)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from statistics import fmean
 
-from ...analyse.causes import gain
-from ...analyse.ranks import Balance, compare, world_size
-from ...analyse.shares import MOST
-from ...model.code import Location
-from ...model.diagnosis import Change, Diagnosis, Proposal, Scenario
-from ...model.loops import Parallel, Passes
-from ...model.report import Evidence, Fix
-from .computing import operators
-from .facts import operations_of
-from .waits import WAIT_SHARE
+from ..analyse.causes import gain
+from ..analyse.ranks import Balance, compare, world_size
+from ..analyse.shares import MOST
+from ..model.code import Location
+from ..model.diagnosis import Change, Diagnosis, Proposal, Scenario
+from ..model.loops import Parallel, Passes
+from ..model.report import Evidence, Fix
+from .facts import WAIT_SHARE, operations_of, operators
 
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())

@@ -1,0 +1,268 @@
+"""What findings read of a run: its own rows, waits for data, the model's computation, the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import fmean
+
+from ..analyse.loop_cpu import anatomy_of
+from ..analyse.shares import ALL_BUT_NOISE, MOST
+from ..analyse.steps import seconds_in, share_in, steps_in
+from ..model.code import Location
+from ..model.computing import DispatchBreakdown, Optimizer, ScriptSettings
+from ..model.derived import DeviceView
+from ..model.device import DeviceWindow
+from ..model.diagnosis import Change, Diagnosis, Inputs, Scenario
+from ..model.fetches import HotFiles, Payload, Repeats
+from ..model.instruments import Operation, Operator, Series
+from ..model.report import Evidence
+from ..model.run import ENVIRONMENT, Treatment
+from ..source.files import is_users
+from .registry import given
+
+TASK_IO = "io counters of the task"
+
+
+def place_of(diagnosis: Diagnosis) -> Location | None:
+    """Where the user defines the data set, else where its loader is built; a line of a library only where
+    neither is in the user's code."""
+    loader = diagnosis.loader
+    if loader is None:
+        return None
+    known = [one for one in (loader.dataset_location, loader.location) if one is not None]
+    return next((one for one in known if is_users(one.file)), known[-1] if known else None)
+
+
+def place(file: str, line: int) -> Location | None:
+    """A line of the user's code, where one is known."""
+    return Location(file, line) if file else None
+
+
+def one_epoch(diagnosis: Diagnosis) -> bool:
+    """Whether the run went over its data once, and ended by itself: then nothing pays off in later epochs."""
+    loop = diagnosis.loop
+    return loop is not None and len(loop.epochs.batches) == 1 and diagnosis.profile.run.stopped_by is None
+
+
+def key_of(diagnosis: Diagnosis) -> str:
+    """The key of the training loader in the profile; "" if there is none."""
+    return diagnosis.loader.key if diagnosis.loader is not None else ""
+
+
+def hot_files_of(diagnosis: Diagnosis) -> HotFiles | None:
+    """The files from which the training loader's batches come, where some were seen."""
+    key = key_of(diagnosis)
+    return next((one for one in diagnosis.profile.hot_files if key and one.loader == key), None)
+
+
+def payload_of(diagnosis: Diagnosis) -> Payload | None:
+    """What a batch of the training loader is made of, when batches were looked into."""
+    key = key_of(diagnosis)
+    return next((one for one in diagnosis.profile.payloads if one.loader == key and one.batches), None)
+
+
+def repeats_of(diagnosis: Diagnosis) -> Repeats | None:
+    """Whether the training loader's samples come out the same again, when some were followed."""
+    return next((one for one in diagnosis.profile.repeats if one.loader == key_of(diagnosis)), None)
+
+
+def comes_again(diagnosis: Diagnosis) -> bool:
+    """Whether samples that were seen again came out the same: what makes them has no random part."""
+    repeats = repeats_of(diagnosis)
+    return repeats is not None and repeats.compared > 0 and repeats.equal >= ALL_BUT_NOISE * repeats.compared
+
+
+def step_share(diagnosis: Diagnosis, part: str) -> float:
+    """The share of the steady step that one of its parts takes, by the name of its field."""
+    return share_in(diagnosis.steps, part)
+
+
+def operations_of(diagnosis: Diagnosis, kind: str) -> list[Operation]:
+    """Calls of one kind in the training loop's own thread, the costliest line first."""
+    loop = diagnosis.loop
+    calls = diagnosis.profile.operations
+    mine = [one for one in calls if loop and (one.pid, one.thread) == (loop.pid, loop.thread)]
+    return sorted((one for one in mine if one.kind == kind), key=lambda one: -one.total_s)
+
+
+def readings(series: Series, name: str) -> list[tuple[float, float]]:
+    """(instant, value) wherever the value was read."""
+    return [(t, v) for t, v in zip(series.t, series.values.get(name, []), strict=False) if v is not None]
+
+
+HOOK = "hook on the loader's next"
+BOOKS = "thread CPU clock, schedstat"
+WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
+PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
+LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (chosen)
+LOOKS_AT_LEAST = 5  # samples of sleeping threads, or kinds of wait are not separated [analyse/inputs.py]
+
+
+def data_wait_evidence(diagnosis: Diagnosis) -> Evidence:
+    """The report's metric of the data wait, as evidence."""
+    known = diagnosis.metrics["data_wait_fraction"]
+    text = "share of the step that the loop waits for data"
+    return Evidence(text, "data_wait_fraction", known.value, known.source)
+
+
+def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
+    """How long the loop waits, and what a batch's time is spent on."""
+    inputs = diagnosis.inputs
+    parts = (
+        ("CPU time to make a batch", "fetch_cpu_s", inputs.cpu, BOOKS),
+        ("time per batch waiting for a core", "fetch_queue_s", inputs.queue, "schedstat"),
+        ("time per batch asleep in reads from storage", "fetch_storage_s", inputs.storage, "wait channels"),
+        ("time per batch waiting for the network", "fetch_network_s", inputs.network, "wait channels"),
+        ("time per batch asleep on something else", "fetch_wait_s", inputs.wait, "wait channels"),
+    )
+    whole = max(inputs.wall, 1e-12)
+    return [data_wait_evidence(diagnosis), *(Evidence(*one) for one in parts if one[2] > 0.05 * whole)]
+
+
+def starved(diagnosis: Diagnosis, cause: str, seconds: float) -> bool:
+    """Whether removing ``cause`` gains 5 % and it is the verdict's cause, or takes most of a batch's cost
+    (``seconds`` of it) while the loop waits for data or for cores that workers use."""
+    pays = diagnosis.causes.get(cause, 1.0) >= PAYS
+    most = seconds >= MOST * making_s(diagnosis.inputs)
+    return pays and (diagnosis.verdict.cause == cause or (held_up(diagnosis) and most))
+
+
+def making_s(inputs: Inputs) -> float:
+    """Seconds to make a batch, without waits for a core."""
+    return max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
+
+
+def held_up(diagnosis: Diagnosis) -> bool:
+    """Whether the loop waits for data, or for cores that making batches uses."""
+    return waits(diagnosis) or diagnosis.verdict.cause in ("input.preprocess", "input.oversubscribed")
+
+
+def waits(diagnosis: Diagnosis) -> bool:
+    """Whether the loop waits for data for at least 5 % of the step."""
+    return diagnosis.wait_s >= WAIT_SHARE * diagnosis.step_s
+
+
+def dearest(diagnosis: Diagnosis, causes: tuple[str, ...]) -> str:
+    """Which of these causes would gain most if it were removed; the first where nothing is known."""
+    return max(causes, key=lambda cause: diagnosis.causes.get(cause, 0.0))
+
+
+def lock_share(diagnosis: Diagnosis) -> float:
+    """The share of the workers' waits that is spent on locks, which may serialise them."""
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
+    waited = diagnosis.inputs.wait
+    return diagnosis.inputs.waits.get("lock", 0.0) / waited if workers > 1 and waited > 0 else 0.0
+
+
+def takes_turns(diagnosis: Diagnosis) -> bool:
+    """Whether workers wait for each other, so that more workers gain nothing."""
+    return lock_share(diagnosis) >= LOCK_SHARE
+
+
+PROFILER = "torch.profiler window"
+MOST_SPARED = 0.95  # of the loop's own work, at most: nothing vanishes (chosen)
+SETTINGS = "read when the training began to move"
+
+
+def anatomy(diagnosis: Diagnosis) -> DispatchBreakdown | None:
+    """The profiled step of the loop's process."""
+    return anatomy_of(diagnosis.profile, diagnosis.loop)
+
+
+def switches(diagnosis: Diagnosis) -> ScriptSettings | None:
+    """The switches and settings of the loop's process."""
+    known = diagnosis.profile.computing.switches
+    return next((one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid), None)
+
+
+def optimizers(diagnosis: Diagnosis) -> list[Optimizer]:
+    """The optimizers of the loop's process, the largest first."""
+    known = diagnosis.profile.computing.optimizers
+    mine = [one for one in known if diagnosis.loop and one.pid == diagnosis.loop.pid]
+    return sorted(mine, key=lambda one: -one.elements)
+
+
+def threads_set_to(count: int) -> tuple[Treatment, ...]:
+    """The environment reaches every library's pool; what the script sets itself, only the agent reaches."""
+    return Treatment(ENVIRONMENT, {"OMP_NUM_THREADS": count}), Treatment("threads", {"count": count})
+
+
+def operators(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> list[Operator]:
+    """The profiled operators with such names, ``aten::`` taken off; of several ranks, a mean rank's."""
+    found = [one for one in diagnosis.profile.operators if wanted(one.name.rpartition("::")[2])]
+    ranks = max(1, len(diagnosis.profile.computing.anatomies))
+    return [replace(one, calls=one.calls / ranks, self_cpu_s=one.self_cpu_s / ranks) for one in found]
+
+
+def share_of(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> float:
+    """The share of the profiled operators' time in those with such names."""
+    known = diagnosis.profile.computing.anatomies
+    total = fmean(one.own_s for one in known) if known else 0.0
+    mine = sum(one.self_cpu_s for one in operators(diagnosis, wanted))
+    return min(1.0, mine / total) if total > 0 else 0.0
+
+
+def is_product(name: str) -> bool:
+    """Matrix products and convolutions, forward and backward."""
+    return name in ("mm", "addmm", "bmm", "baddbmm", "_mkldnn_linear", "mkldnn_linear") or "conv" in name
+
+
+def own_s(scenario: Scenario) -> float:
+    """Seconds per step that the loop computes and calls operators."""
+    return fmean(cost.compute + cost.launch for cost in scenario.costs)
+
+
+def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
+    """CPU seconds per step in the optimizer: its wall time, less its part of the time without a core."""
+    steps = [step for step in diagnosis.steps if step.cpu is not None]
+    wall = seconds_in(steps, "optimizer")
+    cpu, count = seconds_in(steps, "cpu"), steps_in(steps)
+    wanted = cpu + seconds_in(steps, "held")
+    return min(own_s(scenario), wall / count * cpu / wanted) if count and cpu > 0 else 0.0
+
+
+def spared(scenario: Scenario, seconds: float) -> Change:
+    """The change that saves this many seconds per step of the loop's computing and calling."""
+    left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(own_s(scenario), 1e-12))
+    return Change(compute=left, launch=left)
+
+
+def built_at(optimizer: Optimizer) -> Location | None:
+    """The line that built the optimizer."""
+    return place(optimizer.file, optimizer.line)
+
+
+CLOCK = "the accelerator's own clock"
+DRIVER = "NVML, while busy"
+WINDOW = "torch.profiler window"
+CALLS = "hooks on copies and waits, in sampled steps"
+ACTIVE = "torch.profiler window, or NVML's performance monitors"
+ALLOCATOR = "torch.cuda.memory_stats"
+TENSOR_KINDS = ("matmul", "convolution", "attention")  # kernels that tensor cores can do
+BANDWIDTH_KINDS = ("elementwise", "reduction")  # kernels that wait for the device's memory
+
+
+def beat_of(diagnosis: Diagnosis) -> DeviceWindow:
+    """The device's mean step, for findings that need ``device_step``."""
+    return given(given(diagnosis.device).beat)
+
+
+def of_step(diagnosis: Diagnosis, seconds: float) -> float:
+    """Seconds of the device's mean step as a share of it."""
+    return seconds / max(beat_of(diagnosis).wall_s, 1e-12)
+
+
+def kernel_share(view: DeviceView, kinds: tuple[str, ...], precision: str = "") -> float:
+    """The share of all kernels' device time that kernels of these kinds (in one precision) take."""
+    kernels = view.facts.kernels or []
+    whole = sum(one.device_s for one in kernels)
+    mine = [one for one in kernels if one.kind in kinds and precision in ("", one.precision)]
+    return sum(one.device_s for one in mine) / whole if whole > 0 else 0.0
+
+
+def peak_share(view: DeviceView) -> float | None:
+    """The allocator's peak over the device's memory."""
+    whole = view.facts.memory_bytes or view.driver.memory_bytes
+    allocator = view.facts.allocator
+    return allocator.peak_bytes / whole if allocator is not None and allocator.peak_bytes and whole else None
