@@ -16,8 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..launch.command import Command
-from ..launch.folder import run_folder, usual_places
+from ..launch.start import Command, run_folder, usual_places
 from ..launch.supervise import Ended, accompany
 from ..model.errors import UsageError
 from ..sense.files import local_first

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..export.data import export_data
-from ..export.send import Destination, send
+from ..export.send import Destination, export_data, send
 from ..model.profile import Profile
 from .output import complain
 from .reading import with_picture

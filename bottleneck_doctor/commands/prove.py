@@ -57,7 +57,7 @@ FIRST_RUN_STEPS = 2000
 def main(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
     """Try the remedies on your own training; the exit status of the contract."""
     from ..findings.registry import offered
-    from ..launch.command import choose, plan
+    from ..launch.start import choose, plan
     from ..prove.proof import check_id, parse_expectation
     from ..prove.trials import Target
 
@@ -255,7 +255,7 @@ class ProvingLine(StatusLine):
         """Draw anew what is being run, and of a command that tries remedies what each brought so far."""
         if not self._live:
             return
-        from ..prove.gains import gain_of, readings
+        from ..prove.plan import gain_of, readings
         from ..render.progress import proving_line
 
         share = 0.0

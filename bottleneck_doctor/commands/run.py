@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..launch.command import Command, choose, instrumented, plan
-from ..launch.folder import RunFolder, run_folder, usual_places
+from ..launch.start import Command, RunFolder, choose, instrumented, plan, run_folder, usual_places
 from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..sense.files import local_first

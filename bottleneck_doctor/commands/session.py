@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..launch.agent_counters import Board
-from ..launch.limits import Limit
+from ..launch.board import Board, Limit
 from ..launch.masking import mask
 from ..launch.supervise import Ended
 from .options import FORMAT, MAX_SECONDS, MAX_STEPS, NO_PROFILER, NO_PY_SPY, OUTPUT, QUIET
@@ -22,7 +21,7 @@ from .run_options import TRIAL, UNTIL_STEADY
 
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
-    from ..launch.limits import Enough
+    from ..launch.board import Enough
     from ..launch.run_registry import SnapshotWriter
     from ..model.run import Gap, Machine, Progress, Snapshot
     from .run_options import Options
@@ -65,7 +64,7 @@ class Session:
             self.limit = Limit(self.board, self.options[MAX_STEPS], self.options[MAX_SECONDS])
             self.limit.arm()
             if self.options[UNTIL_STEADY]:
-                from ..launch.limits import Enough
+                from ..launch.board import Enough
 
                 self.enough = Enough()
 

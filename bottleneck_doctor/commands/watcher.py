@@ -13,7 +13,7 @@ from ..analyse.live_diagnosis import ENOUGH_STEPS, is_stalled, pace, ranks_of
 from ..assemble.profile import Remains, assemble
 from ..findings.report import write_up
 from ..launch import run_registry as registry
-from ..launch.agent_counters import Board
+from ..launch.board import Board
 from ..launch.masking import mask
 from ..model.report import Report
 from ..model.run import LiveView, Progress

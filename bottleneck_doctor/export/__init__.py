@@ -1,1 +1,1 @@
-"""Sends what a report concludes to where people already look; a kind of target is a file."""
+"""Sends what a report concludes to where people already look."""

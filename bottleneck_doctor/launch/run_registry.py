@@ -15,8 +15,7 @@ from typing import IO
 from ..agent.wire import is_ours, open_ours
 from ..model.codec import Live, decode_live, encode_live
 from ..model.run import Announcement, Ending, Lifetime, Snapshot
-from .command import RUN
-from .folder import PREFIX, usual_places
+from .start import FOLDER_PREFIX, RUN, usual_places
 
 NAME = "run.json"
 ENDED = "ended.json"
@@ -231,7 +230,7 @@ def _has_mapped(pid: str, folder: str) -> bool:
 
 def _folders(place: str) -> list[str]:
     with suppress(OSError), os.scandir(place) as entries:
-        some = [one for one in islice(entries, ENTRIES_AT_MOST) if one.name.startswith(PREFIX)]
+        some = [one for one in islice(entries, ENTRIES_AT_MOST) if one.name.startswith(FOLDER_PREFIX)]
         return [one.path for one in some if one.is_dir(follow_symlinks=False)]
     return []
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from . import signals
-from .command import CannotStart, Command
 from .signals import HELD, JOB_STOPS, Held, ReceivedSignal, arrivals, doorbell, held, nudge, stop_ourselves
+from .start import CannotStart, Command
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127

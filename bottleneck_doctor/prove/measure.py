@@ -20,7 +20,7 @@ from ..model.profile import Profile
 from ..model.proof import Arm, Attempt, ComparedSteps
 from ..model.report import Metric
 from ..model.run import Trial
-from .gains import BELIEVED
+from .plan import BELIEVED
 from .trial_limits import first_batch_s, steps_table
 from .trials import Finished
 

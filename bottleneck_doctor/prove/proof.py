@@ -16,8 +16,7 @@ from ..model.errors import UsageError
 from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS
 from ..model.proof import BASELINE, CEILING, Arm, Attempt, Expected, Missed, Parity, Proof, ProofCost, Proved
 from ..model.report import Fix, Remedy, Report
-from .gains import gain_of, is_fair, noise_of, readings, verdict
-from .plan import COMBINATION
+from .plan import COMBINATION, gain_of, is_fair, noise_of, readings, verdict
 
 SHAPE = re.compile(r"\s*([a-z0-9-]+)\s*([<>=!~]+)\s*(\S+)\s*", re.ASCII)
 NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)", re.ASCII)

@@ -16,15 +16,14 @@ from pathlib import Path
 import psutil
 
 from ..launch import run_registry
-from ..launch.folder import usual_places
 from ..launch.signals import deferred, doorbell, unwinding
+from ..launch.start import usual_places
 from ..model.codec import encode_order, read_profile
 from ..model.errors import BadProfile, UsageError
 from ..model.profile import Profile
 from ..model.run import Lifetime, Order
-from .outcomes import HangDetector, outcome_of
 from .put_back_files import HIDDEN, WHERE, Backups
-from .trial_limits import Limits, MemoryWatch
+from .trial_limits import HangDetector, Limits, MemoryWatch, outcome_of
 from .trial_processes import HeldResources, adopting, blocks, child_setup, descendants, end_all, remove_blocks
 
 PREFIX = ".bdoc-prove-"

@@ -11,7 +11,7 @@ import pytest
 from bottleneck_doctor.agent.loop_without_loader import ALONE_FROM
 from bottleneck_doctor.agent.profiler import CALL_US, RECORDS_AT_MOST, dissect
 from bottleneck_doctor.assemble.rows import read_logs
-from bottleneck_doctor.launch.agent_counters import Board
+from bottleneck_doctor.launch.board import Board
 from bottleneck_doctor.model.loops import Loop
 from tests.agent.watching import PRELUDE, Told, loops_over, plain, profile_of, said, watched
 

@@ -276,7 +276,7 @@ def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) ->
     assert not (folder / "started").exists()
 
 
-NO_PLACE = "import bottleneck_doctor.launch.folder as f; f.usual_places = lambda: ['/nowhere']"
+NO_PLACE = "import bottleneck_doctor.launch.start as f; f.usual_places = lambda: ['/nowhere']"
 
 
 def test_without_a_place_for_the_run_folder_the_training_runs_and_the_gap_says_why(folder: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_gate_that_lost_its_report_cannot_say(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("sense.sensors", "Sensors"), ("launch.agent_counters", "Board.refresh")]
+    ("module", "name"), [("sense.sensors", "Sensors"), ("launch.board", "Board.refresh")]
 )
 def test_without_eyes_the_run_goes_on_and_the_profile_says_so(module: str, name: str, folder: Path) -> None:
     longer = script(folder, "import time; time.sleep(4); print('hello')")

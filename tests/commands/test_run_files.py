@@ -17,7 +17,7 @@ from bottleneck_doctor.commands.options import OUTPUT
 from bottleneck_doctor.commands.run import keep
 from bottleneck_doctor.commands.run_options import KEEP_TRACE, Form, Options
 from bottleneck_doctor.findings.report import write_up
-from bottleneck_doctor.launch.folder import RunFolder
+from bottleneck_doctor.launch.start import RunFolder
 from bottleneck_doctor.model.codec import decode_profile, encode_profile, read_profile
 from tests.commands.conftest import Store
 from tests.commands.running import bdoc, gaps, plain, script

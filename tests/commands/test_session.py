@@ -14,7 +14,7 @@ import pytest
 from bottleneck_doctor.commands.options import MAX_SECONDS
 from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.commands.session import ProgressLine, Session
-from bottleneck_doctor.launch.limits import Enough, Limit
+from bottleneck_doctor.launch.board import Enough, Limit
 from bottleneck_doctor.model.run import Progress
 
 S = 1_000_000_000

@@ -15,8 +15,8 @@ import pytest
 
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.launch import run_registry
-from bottleneck_doctor.launch.folder import PREFIX
 from bottleneck_doctor.launch.run_registry import Running
+from bottleneck_doctor.launch.start import FOLDER_PREFIX
 from bottleneck_doctor.model.run import Announcement, Lifetime
 from tests.commands.running import START
 from tests.lab.run import ours_first
@@ -72,7 +72,7 @@ class Place:
         return started, until(lambda: self._announced(started.pid), "a run folder")
 
     def _announced(self, pid: int) -> Path | None:
-        for folder in self.tmp.glob(f"{PREFIX}*"):
+        for folder in self.tmp.glob(f"{FOLDER_PREFIX}*"):
             said = run_registry.read_announcement(folder)
             if said is not None and said.training is not None and said.supervisor.pid == pid:
                 return folder
@@ -110,7 +110,7 @@ def first_that(process: subprocess.Popen[str], fits: Callable[[dict[str, Any]], 
 
 def run_of(pid: int, script: str) -> Running:
     said = Announcement(Lifetime(pid, 1), "here", ["python", script], script, "/data", "now", 5, "/p.json")
-    return Running(Path("/tmp") / f"{PREFIX}{pid}", said)
+    return Running(Path("/tmp") / f"{FOLDER_PREFIX}{pid}", said)
 
 
 def test_without_a_run_one_line_says_what_to_do(
@@ -177,7 +177,7 @@ def test_a_killed_bdoc_is_named_and_what_it_left_goes_once_nobody_needs_it(place
     place.end()
     until(lambda: not run_registry.lives(said.training), "the end of the training")
     assert place.bdoc("run", "--quiet", "-o", "next.json", "train.py").wait() == 3
-    assert list(place.tmp.glob(f"{PREFIX}*")) == []
+    assert list(place.tmp.glob(f"{FOLDER_PREFIX}*")) == []
 
 
 def test_a_stopped_job_is_said_to_be_stopped(place: Place) -> None:

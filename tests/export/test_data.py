@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.commands.reading import report_of
-from bottleneck_doctor.export.data import ExportData, export_data
+from bottleneck_doctor.export.send import ExportData, export_data
 from bottleneck_doctor.model.codec import encode_report
 from tests.export import sent
 from tests.render.reports import INCONCLUSIVE, TYPICAL

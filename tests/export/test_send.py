@@ -10,8 +10,7 @@ import pytest
 
 from bottleneck_doctor.commands.options import EXPORT, Settings
 from bottleneck_doctor.export import send
-from bottleneck_doctor.export.data import ExportData, export_data
-from bottleneck_doctor.export.send import Destination, destinations, without_secrets
+from bottleneck_doctor.export.send import Destination, ExportData, destinations, export_data, without_secrets
 from bottleneck_doctor.model.errors import UsageError
 from tests.house.source import ROOT
 from tests.render.reports import TYPICAL

@@ -57,8 +57,7 @@ def _run(given: argparse.Namespace) -> int:
     from bottleneck_doctor.commands.run_options import Form, Options
     from bottleneck_doctor.commands.session import Session
     from bottleneck_doctor.findings.report import write_up
-    from bottleneck_doctor.launch.command import instrumented, plan
-    from bottleneck_doctor.launch.folder import run_folder
+    from bottleneck_doctor.launch.start import instrumented, plan, run_folder
     from bottleneck_doctor.launch.supervise import supervise
 
     package = ROOT / "bottleneck_doctor"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bottleneck_doctor.launch.command import CannotStart, plan
+from bottleneck_doctor.launch.start import CannotStart, plan
 from bottleneck_doctor.launch.supervise import supervise
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import EventWriter
-from bottleneck_doctor.launch import agent_counters as boards
-from bottleneck_doctor.launch.agent_counters import Board
+from bottleneck_doctor.launch import board as boards
+from bottleneck_doctor.launch.board import Board
 
 
 def writer(folder: Path, **words: int) -> EventWriter:

@@ -12,8 +12,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from bottleneck_doctor.launch import command
-from bottleneck_doctor.launch.command import CannotStart, Command, instrumented, plan
+from bottleneck_doctor.launch import start
+from bottleneck_doctor.launch.start import CannotStart, Command, instrumented, plan
 from bottleneck_doctor.launch.supervise import spawn
 
 ARGS = ["--output", "x", "-m", "--", "", "ü", "a b"]
@@ -92,21 +92,21 @@ def on_path(tmp_path, monkeypatch):
 
 def test_the_interpreter_asked_for_wins_by_path_or_by_name(on_path):
     folder = on_path("python3.12")
-    assert command.choose(sys.executable) == sys.executable
-    assert command.choose("python3.12") == str(folder / "python3.12")
+    assert start.choose(sys.executable) == sys.executable
+    assert start.choose("python3.12") == str(folder / "python3.12")
 
 
 def test_an_interpreter_asked_for_that_is_not_there_is_refused_before_the_start(on_path):
     on_path("python")
     with pytest.raises(CannotStart, match=r"--python 'python9' is neither") as caught:
-        command.choose("python9")
+        start.choose("python9")
     assert caught.value.status == 2
 
 
 def test_our_own_interpreter_runs_it_when_it_has_torch(torch_here, on_path):
     on_path("python")
     torch_here(ModuleSpec("torch", None, origin="/site-packages/torch/__init__.py"))
-    assert command.choose() == sys.executable
+    assert start.choose() == sys.executable
 
 
 @pytest.mark.parametrize("found", [None, ModuleSpec("torch", None, origin=None), ValueError("no __spec__")])
@@ -116,11 +116,11 @@ def test_without_torch_the_python_on_path_comes_before_python3_and_our_own_is_la
     """A stray folder named torch has no origin, and is not torch."""
     torch_here(found)
     folder = on_path()
-    assert command.choose() == sys.executable
+    assert start.choose() == sys.executable
     on_path("python3")
-    assert command.choose() == str(folder / "python3")
+    assert start.choose() == str(folder / "python3")
     on_path("python")
-    assert command.choose() == str(folder / "python")
+    assert start.choose() == str(folder / "python")
 
 
 def test_no_python_anywhere_is_refused(torch_here, monkeypatch):
@@ -128,7 +128,7 @@ def test_no_python_anywhere_is_refused(torch_here, monkeypatch):
     monkeypatch.setattr(sys, "executable", "")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CannotStart, match="--python PATH"):
-        command.choose()
+        start.choose()
 
 
 INJECT, AGENT, RUN = "/pkg/inject", "/pkg/agent", "/tmp/run"

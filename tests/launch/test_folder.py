@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.launch import folder
+from bottleneck_doctor.launch import start
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_folder_is_private_and_gone_after_the_block(tmp_path):
-    with folder.run_folder([str(tmp_path)]) as made:
+    with start.run_folder([str(tmp_path)]) as made:
         path = Path(made.path)
         assert path.parent == tmp_path
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
@@ -29,19 +29,19 @@ def test_the_folder_is_private_and_gone_after_the_block(tmp_path):
 
 def test_tmpdir_comes_first_and_here_comes_last(monkeypatch):
     monkeypatch.setenv("TMPDIR", "/scratch")
-    places = folder.usual_places()
+    places = start.usual_places()
     assert (places[0], places[-1]) == ("/scratch", os.curdir)
     assert "/dev/shm" in places
 
 
 def test_a_place_that_gives_files_to_others_is_passed_over(tmp_path, monkeypatch):
     """Some network and foreign file systems give every file to one user: no agent would accept the folder."""
-    monkeypatch.setattr(folder, "is_ours", lambda path: not path.startswith(str(tmp_path / "odd")))
+    monkeypatch.setattr(start, "is_ours", lambda path: not path.startswith(str(tmp_path / "odd")))
     (tmp_path / "odd").mkdir()
-    made = folder.create([str(tmp_path / "odd"), str(tmp_path)])
+    made = start.create([str(tmp_path / "odd"), str(tmp_path)])
     assert Path(made.path).parent == tmp_path
     assert list((tmp_path / "odd").iterdir()) == []
-    nowhere = folder.create([str(tmp_path / "odd")])
+    nowhere = start.create([str(tmp_path / "odd")])
     assert "its file system does not keep owners and modes" in nowhere.reason
 
 
@@ -49,21 +49,21 @@ def test_a_full_place_is_passed_over_and_left_clean(tmp_path, monkeypatch):
     full, roomy = tmp_path / "full", tmp_path / "roomy"
     full.mkdir()
     roomy.mkdir()
-    reserve = folder._reserve
+    reserve = start._reserve
 
     def fail_when_full(path: str) -> None:
         if path.startswith(str(full)):
             raise OSError(errno.ENOSPC, "No space left on device")
         reserve(path)
 
-    monkeypatch.setattr(folder, "_reserve", fail_when_full)
-    made = folder.create([str(full), str(roomy)])
+    monkeypatch.setattr(start, "_reserve", fail_when_full)
+    made = start.create([str(full), str(roomy)])
     assert Path(made.path).parent == roomy
     assert list(full.iterdir()) == []
 
 
 def test_no_place_at_all_is_a_reason_and_not_an_error(tmp_path):
-    with folder.run_folder([str(tmp_path / "a"), str(tmp_path / "b")]) as made:
+    with start.run_folder([str(tmp_path / "a"), str(tmp_path / "b")]) as made:
         assert made.path is None
         assert f"{tmp_path / 'a'}: No such file or directory; {tmp_path / 'b'}:" in made.reason
         assert "TMPDIR" in made.reason
@@ -72,7 +72,7 @@ def test_no_place_at_all_is_a_reason_and_not_an_error(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_the_folder_goes_when_a_signal_ends_us(tmp_path, number):
     source = (
-        "import sys, signal; from bottleneck_doctor.launch.folder import run_folder\n"
+        "import sys, signal; from bottleneck_doctor.launch.start import run_folder\n"
         "with run_folder([sys.argv[1]]) as made:\n"
         "    print(made.path, flush=True)\n"
         "    sys.stdin.read()\n"

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bottleneck_doctor.launch import limits as limits
-from bottleneck_doctor.launch.agent_counters import Board
-from bottleneck_doctor.launch.limits import (
+from bottleneck_doctor.launch import board as limits
+from bottleneck_doctor.launch.board import (
     LAST_WORK_S,
     LOOSE,
     MARGIN_S,
@@ -24,6 +23,7 @@ from bottleneck_doctor.launch.limits import (
     STEPS_AT_MOST,
     SWALLOWED_S,
     TIGHT,
+    Board,
     Enough,
     Limit,
     half_width,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.launch import run_registry
-from bottleneck_doctor.launch.folder import PREFIX
 from bottleneck_doctor.launch.run_registry import SnapshotWriter, ask_for_snapshot, read_snapshot
+from bottleneck_doctor.launch.start import FOLDER_PREFIX
 from bottleneck_doctor.model.run import Announcement, Ending, Lifetime, Machine, Run, Snapshot
 
 ANNOUNCED = Announcement(Lifetime(7, 9), "here", ["python", "a.py"], "a.py", "/", "now", 5, "/p.json")
@@ -103,7 +103,7 @@ def ourselves() -> Lifetime:
 
 def run(at: Path, name: str, **changes: object) -> Path:
     """The folder of a run that lives, unless it is said otherwise."""
-    folder = at / f"{PREFIX}{name}"
+    folder = at / f"{FOLDER_PREFIX}{name}"
     folder.mkdir()
     given = {"supervisor": ourselves(), "place": run_registry.machine_here(), **changes}
     announced = replace(ANNOUNCED, command=["python", f"{name}.py"], script=f"{name}.py", **given)  # type: ignore[arg-type]
@@ -112,16 +112,16 @@ def run(at: Path, name: str, **changes: object) -> Path:
 
 
 def found(place: Path) -> list[str]:
-    return [one.folder.name.removeprefix(PREFIX) for one in run_registry.find_runs([str(place)])]
+    return [one.folder.name.removeprefix(FOLDER_PREFIX) for one in run_registry.find_runs([str(place)])]
 
 
 def test_the_runs_of_a_place_are_found_oldest_first(tmp_path: Path) -> None:
     run(tmp_path, "new", origin_ns=9)
     run(tmp_path, "elsewhere", place="another boot")
     (tmp_path / "real").mkdir()
-    (tmp_path / f"{PREFIX}link").symlink_to(run(tmp_path / "real", "a"))
+    (tmp_path / f"{FOLDER_PREFIX}link").symlink_to(run(tmp_path / "real", "a"))
     run(tmp_path, "old", origin_ns=1)
-    (tmp_path / f"{PREFIX}empty").mkdir()
+    (tmp_path / f"{FOLDER_PREFIX}empty").mkdir()
     (tmp_path / "other").mkdir()
     assert found(tmp_path) == ["old", "new"]
     assert found(tmp_path / "gone") == []
@@ -173,7 +173,7 @@ def test_it_stays_while_a_process_has_its_rows_mapped(tmp_path: Path) -> None:
 
 def test_a_folder_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
     """It may belong to a run that begins in this very moment, or to an older bdoc."""
-    silent = tmp_path / f"{PREFIX}silent"
+    silent = tmp_path / f"{FOLDER_PREFIX}silent"
     silent.mkdir()
     assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
     assert silent.exists()

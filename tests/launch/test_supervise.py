@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from bottleneck_doctor.launch import signals
-from bottleneck_doctor.launch.command import Command
 from bottleneck_doctor.launch.signals import HELD, arrivals, doorbell, held
+from bottleneck_doctor.launch.start import Command
 from bottleneck_doctor.launch.supervise import Ended, supervise
 
 pytestmark = pytest.mark.alone  # a signal is to reach this process: of several threads another may take it

@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from bottleneck_doctor.model.proof import BASELINE, Attempt, Gain
-from bottleneck_doctor.prove.gains import BELIEVED, gain_of, is_settled, noise_of, readings, verdict
-from bottleneck_doctor.prove.plan import try_out
+from bottleneck_doctor.prove.plan import BELIEVED, gain_of, is_settled, noise_of, readings, try_out, verdict
 
 from .simulated_runs import BASE, Machine, measured, remedy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.prove.outcomes import LETTERS_AT_MOST, outcome_of
+from bottleneck_doctor.prove.trial_limits import LETTERS_AT_MOST, outcome_of
 
 TRACEBACK = ["Traceback (most recent call last):", 'File "train.py", line 3, in <module>', "raise it"]
 

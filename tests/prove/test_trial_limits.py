@@ -13,8 +13,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.prove import trial_limits
-from bottleneck_doctor.prove.outcomes import HangDetector
-from bottleneck_doctor.prove.trial_limits import Limits, MemoryWatch
+from bottleneck_doctor.prove.trial_limits import HangDetector, Limits, MemoryWatch
 from bottleneck_doctor.sense.cgroup import Cgroups
 
 S = 1_000_000_000

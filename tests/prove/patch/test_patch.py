@@ -16,7 +16,7 @@ from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
 from bottleneck_doctor.prove.patch import patch_of
-from bottleneck_doctor.prove.patch.calls import ParsedScript, Unsafe, argument_edits, calls, parse
+from bottleneck_doctor.prove.script import ParsedScript, Unsafe, argument_edits, calls, parse
 from tests.house.source import ROOT, house_files
 from tests.model.profiles import PROFILE
 from tests.prove.patch.scripts import FILE, HEAD, loader_with, profile_of, remedy

@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...analyse.loader_arguments import TRAINER_NAMES
-from ...model.loops import Loader
-from ...model.profile import Profile
+from ..analyse.loader_arguments import TRAINER_NAMES
+from ..model.loops import Loader
+from ..model.profile import Profile
 
 BYTE_ORDER_MARK = "\ufeff"
 LINE_END = re.compile(rb"\r\n|\r|\n")
