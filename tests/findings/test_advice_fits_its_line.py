@@ -32,14 +32,6 @@ def fix_of(finding: Finding, remedy: str) -> Fix:
     return fix
 
 
-def test_of_a_line_that_makes_batches_at_least_the_most_is_said_that_it_can_bring() -> None:
-    (proposal,) = found("python-sample-code-hot", "a line that takes long").proposals
-    assert (proposal.id, proposal.basis) == ("precompute-deterministic", "bound"), (
-        "its source leaves nothing to chance"
-    )
-    assert proposal.fix.location is not None
-
-
 def test_a_line_that_makes_what_the_loss_is_made_of_is_named_as_such() -> None:
     finding = found("host-python-hot", "the batch is prepared")
     assert finding.location is not None
@@ -57,15 +49,6 @@ def test_snippets_quote_the_line_that_is_meant() -> None:
     save = fix_of(found("checkpoint-blocking", "a save every ten steps"), "checkpoint-less")
     assert "log" not in save.snippet
     assert "torch.save" in save.snippet
-
-
-def test_what_is_looped_over_is_not_called_parsing() -> None:
-    (proposal,) = (
-        one
-        for one in found("python-sample-code-hot", "a loop over elements").proposals
-        if one.id == "columnar-numpy"
-    )
-    assert proposal.title == "work on whole arrays instead of element by element"
 
 
 def test_a_place_is_the_users_own_where_it_is_known() -> None:

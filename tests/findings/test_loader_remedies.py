@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.findings.remedies import as_served, loader_with, meant, reserve_cores
+from bottleneck_doctor.findings.remedies import as_served, meant, reserve_cores
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
 from bottleneck_doctor.model.loops import Loader
@@ -51,11 +51,6 @@ def test_far_more_workers_than_a_server_was_seen_to_serve_are_promised_a_bound(
     assert 2 < told.most < 12
 
 
-def test_the_treatment_holds_the_arguments_and_the_loader() -> None:
-    one = loader_with(BUILT, num_workers=2)
-    assert (one.name, one.options) == ("loader", {"where": meant(BUILT), "arguments": {"num_workers": 2}})
-
-
 MAKING_S, MODEL_S = 0.030, 0.020
 
 
@@ -71,10 +66,6 @@ def test_workers_and_one_thread_beat_workers_beside_two() -> None:
     low, likely, high = proposal.factor
     assert low == 1.0 < likely < high, "one thread was not measured: the worst case orders it"
     assert proposal.most == high
-
-
-def test_a_model_on_one_thread_has_none_to_give() -> None:
-    assert reserve_cores(sick(threads=1.0)) == []
 
 
 def test_where_cores_are_plenty_workers_alone_do_as_well() -> None:

@@ -32,13 +32,6 @@ def test_a_remedy_that_averts_a_failure_is_said_and_one_that_brings_little_is_no
     assert said == ["workers-auto", "grow-shm"]
 
 
-def test_its_speedup_is_one() -> None:
-    diagnosis, found = run()
-    told = {remedy.id: remedy for remedy in remedies(diagnosis, offers(diagnosis, found))}
-    assert told["grow-shm"].predicted_speedup.likely == 1.0
-    assert told["workers-auto"].predicted_speedup.likely > 1.3
-
-
 def order_of(confidence: str, gained: float = 1.3) -> list[str]:
     """A cure of the named cause that gains 30 %, and one of something else that doubles the speed."""
     named = Proposal("named", "of the cause", FIX, factor=(1.0, gained, 1.3), basis="bound", most=1.5)
@@ -67,7 +60,7 @@ def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> Non
     assert [offer.proposal.id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
 
 
-@pytest.mark.parametrize("gained", [1.27, 1.33, 1.39, 1.46])
+@pytest.mark.parametrize("gained", [1.27, 1.46])
 def test_of_two_that_gain_about_as_much_the_easier_comes_first_wherever_they_lie(gained: float) -> None:
     hard, easy = (
         Proposal(name, name, FIX, factor=(one, one, one), apply="manual", effort=effort)

@@ -56,10 +56,6 @@ def test_a_page_has_its_sections_in_order_and_none_is_empty(entry: Entry) -> Non
     assert rest[-1].strip(), "the references name something"
 
 
-def test_a_cause_is_a_word_of_the_contract(entry: Entry) -> None:
-    assert entry.cause in CAUSES.keys() - {"none"}
-
-
 def test_a_finding_shows_when_it_fires_when_not_and_when_it_cannot_say(entry: Entry) -> None:
     outcomes = {case.outcome for case in cases_of(entry.id)}
     own = {"abstains"} if "str" in entry.examine.__annotations__["return"] else set()
@@ -131,6 +127,7 @@ def test_a_declared_remedy_reads_without_a_run(entry: Entry) -> None:
 
 def test_a_proposal_is_a_remedy_that_the_finding_declares(entry: Entry) -> None:
     """A run may say more of it, or forbid that a trial applies it; what it is, it says in advance."""
+    assert entry.cause in CAUSES.keys() - {"none"}
     remedies = entry.remedies
     for case, proposal in proposed(entry):
         same = [one for one in remedies if (one.id, one.effort) == (proposal.id, proposal.effort)]

@@ -33,42 +33,29 @@ def test_the_readme_draws_every_room_with_a_line_about_it_and_none_that_is_gone(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_tells_to_make_is_a_target(page: str) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    told = re.finditer(r"(?:^|`|\$ )make ([a-z]+)\b", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
-    do = "name a target that `make` lists"
-    require_none(Broken(page, 1, f"`{m[0]}` is no target", do) for m in told if m[1] not in targets)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_files_of_the_package_that_a_page_names_are_there(page: str) -> None:
-    rooms = "|".join(room for room in LAWS if room)
-    named = re.findall(rf"`((?:{rooms})/[\w/]+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
-    gone = [file for file in named if not (ROOT / PACKAGE / file).exists()]
-    require_none(Broken(page, 1, f"`{file}` does not exist", "name the file of today") for file in gone)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
-    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))
-    known = {f"docs/reference/{name}" for name in reference.reference()}  # `make docs` writes them
-    paths = {link: os.path.normpath(os.path.join(os.path.dirname(page), link)) for link in links}
-    dead = [link for link, path in paths.items() if not (ROOT / path).exists() and path not in known]
-    require_none(Broken(page, 1, f"the link `{link}` leads nowhere", "mend the path") for link in dead)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_the_headings_that_a_page_links_to_are_there(page: str) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", (ROOT / page).read_text(encoding="utf-8"))
-    targets = [((ROOT / page).parent / path if path else ROOT / page, anchor) for path, anchor in links]
-    dead = [anchor for path, anchor in targets if path.suffix == ".md" and anchor not in headings(path)]
-    require_none(Broken(page, 1, f"no heading makes `#{one}`", "mend the anchor") for one in dead)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_generated_page_is_fresh(page: str) -> None:
+def test_what_a_page_names_is_there_and_what_it_quotes_is_of_today(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
+    require_none(Broken(page, 1, rule, "name what is there today") for rule in dead(page, text))
     assert quoted.anew(text) == text, f"{page} is stale: run `make docs` and read the diff"
+
+
+def dead(page: str, text: str) -> Iterator[str]:
+    """Targets of `make`, files of the package, links and headings that a page names and nobody has."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for found in re.finditer(r"(?:^|`|\$ )make ([a-z]+)\b", text, re.MULTILINE):
+        if found[1] not in targets:
+            yield f"`{found[0]}` is no target"
+    rooms = "|".join(room for room in LAWS if room)
+    for file in re.findall(rf"`((?:{rooms})/[\w/]+\.py)`", text):
+        if not (ROOT / PACKAGE / file).exists():
+            yield f"`{file}` does not exist"
+    written = {f"docs/reference/{name}" for name in reference.reference()}  # by `make docs`
+    for link, _, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(#([^)\s]+))?\)", text):
+        path = os.path.normpath(os.path.join(os.path.dirname(page), link)) if link else page
+        if not (ROOT / path).exists() and path not in written:
+            yield f"the link `{link}` leads nowhere"
+        elif anchor and path.endswith(".md") and path not in written and anchor not in headings(ROOT / path):
+            yield f"no heading makes `#{anchor}`"
 
 
 def test_the_picture_of_the_terminal_says_what_a_terminal_shows() -> None:
@@ -77,10 +64,6 @@ def test_the_picture_of_the_terminal_says_what_a_terminal_shows() -> None:
     assert said == "".join(pictures.words_of(shown)) == "".join(pictures.terminal(color=False).split()), (
         "docs/terminal.svg is stale: run `python -m tests.house.pictures`"
     )
-
-
-def test_a_picture_fetches_nothing() -> None:
-    assert not re.findall(r"(?:href|src|url)\W+https?:", pictures.TERMINAL.read_text("utf-8"))
 
 
 def test_the_page_about_the_profile_names_every_key() -> None:
@@ -100,11 +83,6 @@ def test_a_new_finding_gets_its_page_and_a_gone_one_loses_it(tmp_path: Path) -> 
 def test_what_a_page_quotes_is_put_in_anew_and_the_rest_is_left_alone() -> None:
     page = "before\n<!-- script: LICENSE -->\n```text\n{}```\nafter\n"
     assert quoted.anew(page.format("of old\n")) == page.format((ROOT / "LICENSE").read_text())
-
-
-def test_the_rule_itself_knows_what_a_heading_is_called(tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text("# It costs, in `all`\n\n```\n# a comment\n```\n## 0.1: two  words\n")
-    assert headings(tmp_path / "page.md") == {"it-costs-in-all", "01-two--words"}
 
 
 def test_every_id_in_an_answer_exists() -> None:
