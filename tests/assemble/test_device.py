@@ -13,7 +13,7 @@ from bottleneck_doctor.assemble.device import HIDDEN, find_hidden, read_drivers
 from bottleneck_doctor.assemble.steps import read_marks, thin
 from bottleneck_doctor.model.computing import DispatchBreakdown
 from bottleneck_doctor.model.device import DeviceFacts
-from bottleneck_doctor.model.instruments import InstrumentWindow, Operator, Sample
+from bottleneck_doctor.model.instruments import Operator, Sample
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Gap
@@ -42,12 +42,6 @@ def test_what_building_an_iterator_took_is_the_first_batchs_wait(tmp_path: Path)
     train(tmp_path, built=500 * MS)
     table = device_of(profile_of(tmp_path)).table
     assert (table.wait_s[0], table.wall_s[0]) == pytest.approx((0.503, 0.51))
-
-
-def test_looks_beside_an_instrument_are_left_out(tmp_path: Path) -> None:
-    train(tmp_path, steps=100)
-    half = InstrumentWindow("py-spy", 0.0, 1.499)
-    assert len(device_of(profile_of(tmp_path, windows=[half])).table.t) == 50
 
 
 def test_an_evaluations_looks_do_not_count(tmp_path: Path) -> None:
@@ -103,17 +97,6 @@ def test_the_allocators_counters_are_those_of_the_steady_steps(tmp_path: Path, c
     assert (allocator.device_allocs, allocator.reserved_bytes) == (50, 6 << 30)
     assert 45 <= allocator.steps <= 55
     assert allocator.empty_cache_calls / allocator.steps == pytest.approx(0 if counted else 0.5, rel=0.05)
-
-
-def test_ranks_that_each_see_one_device_do_not_share_the_drivers_first(tmp_path: Path) -> None:
-    """With CUDA_VISIBLE_DEVICES of their own, all of them use torch's device 0."""
-    for rank, uuid in enumerate(("", "bbbb-2")):
-        train(tmp_path, steps=30 + rank, pid=100 + rank, uuid=uuid)
-    profile = profile_of(
-        tmp_path, [Sample(1, "gpu_static", {"gpu0_uuid": "GPU-AAAA-1", "gpu1_uuid": "GPU-BBBB-2"})]
-    )
-    main, other = device_of(profile), profile.other_devices[0]
-    assert ((main.pid, main.driver), (other.pid, other.driver)) == ((101, 1), (100, None))
 
 
 @pytest.mark.parametrize(
@@ -189,11 +172,6 @@ def test_a_thinned_table_is_short_and_its_sums_are_exact(rows: int) -> None:
     assert after.t[-1:] == before.t[-1:], "a row ends where its last step ended"
 
 
-def test_what_is_known_of_half_a_pair_is_kept_unless_it_is_a_gap() -> None:
-    after = thin(table(128), 64)
-    assert (after.runq_s, after.gap_s) == ([1.0] * 64, [None] * 64)
-
-
 @pytest.mark.parametrize(("passes", "expected"), [([], 20), ([(12, 5)], 13), ([(11, 2), (14, 8)], 8)])
 def test_a_closure_that_runs_the_model_is_no_part_of_the_optimizer(
     passes: list[tuple[float, float]], expected: int
@@ -223,12 +201,6 @@ def test_a_window_that_saw_no_training_step_is_a_gap(
     anatomies, operators, gaps = hold_up([window], OPERATORS, [loop], [])
     assert (anatomies, operators) == (([window], OPERATORS[1]) if steps else ([], []))
     assert [one.what for one in gaps] == ([] if steps else ["one profiled step"])
-
-
-def test_another_process_that_only_tests_is_not_shown() -> None:
-    tables = {**OPERATORS, 2: [Operator("aten::mm", 900.0, 9.0)]}
-    anatomies, operators, _ = hold_up([WINDOW, replace(WINDOW, pid=2, backwards=0)], tables, [LOOP], [])
-    assert (anatomies, operators) == ([WINDOW], OPERATORS[1])
 
 
 def test_batches_that_were_fetched_ahead_are_counted() -> None:

@@ -98,19 +98,6 @@ def test_a_beginning_with_workers_is_what_it_takes_beyond_a_usual_batch() -> Non
     assert without.starting_s == 0.0
 
 
-def test_each_workers_first_batch_belongs_to_the_start() -> None:
-    script = Script()
-    opens(script, 1, 100.0)
-    t = 100.0 + JUST_AFTER
-    for wait in (31.0, 31.0, 1.0, 1.0, 1.0, 1.0):
-        asks(script, 1, t, wait)
-        t += wait + 9
-        trains(script, t - 1)
-    ends(script, 1, t)
-    life = lived(script, {"100:1": LoaderWorkers(workers=2, fetch=1 * MS)})
-    assert life.starting_s == pytest.approx(0.06, abs=2e-3)
-
-
 @pytest.mark.parametrize(("arrivals", "last_ms"), [(10, 210.0), (11, 220.0)])
 def test_a_pass_that_was_left_goes_on_for_as_many_steps_as_were_counted(
     arrivals: int, last_ms: float
@@ -120,15 +107,6 @@ def test_a_pass_that_was_left_goes_on_for_as_many_steps_as_were_counted(
     script.rows = [one for one in script.rows if one.kind != wire.END]
     life = lived(script, facts=[exit_at(800.0, arrivals)])
     assert life.last_s * 1e3 == pytest.approx(last_ms, abs=11)
-
-
-def test_a_process_that_was_killed_tells_no_exit_and_ends_with_the_run() -> None:
-    script = Script()
-    epoch(script, 1, 100.0)
-    script.rows = [one for one in script.rows if one.kind != wire.END]
-    life = lived(script, end_ms=196.0)
-    assert life.exit_s is None
-    assert life.last_s <= 0.196
 
 
 def test_a_loop_without_a_loader_begins_at_its_first_backward_pass() -> None:
@@ -154,21 +132,6 @@ def test_where_stretches_overlap_the_time_is_counted_once() -> None:
     assert (before, between) == (50, 20)
     assert (spent[TRAINING], spent[EVALUATION], spent[CHECKPOINT]) == (90, 15, 5)
     assert paint([], 0)[:2] == (0, 0)
-
-
-def test_passes_that_were_left_have_the_steps_that_they_have_room_for() -> None:
-    script = Script()
-    for number, begin, looks in ((1, 100.0, (1, 11, 21)), (2, 320.0, (1, 11))):
-        opens(script, number, begin)
-        for place, look in enumerate(looks):
-            t = begin + JUST_AFTER + 10 * (look - 1)
-            asks(script, number, t, 1.0, skipped=9 if place else 0)
-            trains(script, t + 5, steps=1 if not place else 10)
-    opens(script, 3, 520.0)
-    asks(script, 3, 520.0 + JUST_AFTER)
-    trains(script, 525.0)
-    life = lived(script, facts=[exit_at(530.0, 22 + 20 + 1)])
-    assert life.between_s < 0.05 * (life.last_s - life.first_s)
 
 
 @pytest.mark.parametrize(
@@ -268,19 +231,6 @@ def test_passes_are_summed_up_by_whether_they_exchanged() -> None:
     assert seconds == pytest.approx((0.006, 0.002, 0.001))
 
 
-def test_passes_per_step_are_counted_between_steps_though_some_were_not_looked_at() -> None:
-    """Four in each of five optimizer steps; two of the second's were missed."""
-    rows = [
-        one
-        for place in range(20)
-        for one in passes(100 + 20 * place, shared=True)
-        if one.kind != wire.OPTIMIZER and place not in (5, 6)
-    ]
-    steps = [row(wire.OPTIMIZER, 175 + 80 * place, 1.0) for place in range(5)]
-    (shared,) = read_ranks([log([*rows, *steps])]).passes
-    assert shared.per_step == 4.0
-
-
 @pytest.mark.parametrize("closes", [False, True])
 def test_passes_that_an_optimizer_calls_for_itself_are_counted(closes: bool) -> None:
     (one,) = read_ranks([log([*passes(100, closes=closes), *passes(200, closes=closes)])]).passes
@@ -296,15 +246,6 @@ def test_a_wrapped_model_knows_its_buckets_by_its_newest_books() -> None:
     assert (dp.kind, dp.devices, dp.bucket_bytes) == ("dp", 4, None)
     assert (first.bucket_bytes, first.unused_bytes) == (None, None)
     assert (second.bucket_bytes, second.unused_bytes) == ([4, 8], 0)
-
-
-def test_collectives_are_listed_by_line_and_module() -> None:
-    site = {"fact": "site", "site": 1, "kind": "all_gather layers.0", "file": "train.py", "line": 9}
-    rows = [row(wire.COLLECTIVE, t, 2.0, 0, 0, 64, thing=1) for t in (10, 20)]
-    (found,) = read_operations(log(rows, facts=[site]), 0)
-    assert (found.pid, found.kind, found.name, found.module) == (PID, "exchange", "all_gather", "layers.0")
-    assert (found.count, found.bytes, found.events) == (2, 128, [])
-    assert (found.location, found.total_s) == (Location("train.py", 9), pytest.approx(0.004))
 
 
 SITE = {"fact": "site", "site": 1, "kind": "logging", "file": "train.py", "line": 9, "function": "log"}

@@ -16,7 +16,6 @@ from bottleneck_doctor.assemble.fetches import (
 )
 from bottleneck_doctor.assemble.loaders import read_iterations, read_loaders
 from bottleneck_doctor.assemble.rows import ProcessLog, Row
-from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.fetches import Making
 from bottleneck_doctor.model.loops import Loader
 from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains
@@ -41,12 +40,6 @@ def test_workers_belong_to_the_loader_that_started_them_and_their_counts_are_add
     mine = {key: [(one.log.pid, one.worker) for one in members] for key, members in found.items()}
     assert mine == {"100:1": [(200, 0), (201, 1)], "100:2": [(202, 2)]}
     assert read_fetches("100:1", found["100:1"], 0).seen == 10
-
-
-def test_a_loader_without_workers_fetches_in_its_own_process() -> None:
-    fetchers = find_fetchers([log(fetch(10, 1, thing=1) + fetch(20, 2, thing=2))], NUMBERING)
-    assert [fetchers[key][0].worker for key in ("100:1", "100:2")] == [-1, -1]
-    assert [len(read_fetches(key, fetchers[key], 0).t) for key in ("100:1", "100:2")] == [1, 1]
 
 
 def test_a_fetch_is_split_by_the_kernels_books_and_what_they_lack_is_none() -> None:
@@ -215,23 +208,9 @@ def test_workers_that_iterate_for_themselves_keep_their_turns_until_one_may_have
     assert batch_of(found, 202, MS, 3) == 5
 
 
-@pytest.mark.parametrize(
-    "loader", [{"in_order": False}, {"dataset_kind": "iterable", "persistent_workers": True}]
-)
-def test_where_the_order_is_not_certain_no_batch_is_known(loader: dict[str, object]) -> None:
-    assert deals([9], [[201, 202]], made={201: 6, 202: 3}, **loader) == {}
-
-
 def test_a_loader_built_each_epoch_is_one_in_each_process() -> None:
     facts = [loader_fact(1, line=7), loader_fact(2, line=7, dataset="Data1"), {"fact": "loader", "thing": 3}]
     loaders, numbering = read_loaders([log([], facts=facts), log([], pid=200, facts=facts[:1])])
     assert [(one.pid, one.dataset) for one in loaders] == [(100, "Data1"), (100, ""), (200, "Data1")]
     assert numbering[100, 1] == numbering[100, 2]
     assert len({numbering[100, 1], numbering[100, 3], numbering[200, 1]}) == 3
-
-
-def test_places_are_kept() -> None:
-    fact = loader_fact(function="main", dataset_at=["data.py", 3])
-    (loader,), _ = read_loaders([log([], facts=[fact])])
-    assert loader.location == Location("train.py", 1, "main")
-    assert loader.dataset_location == Location("data.py", 3)

@@ -207,23 +207,11 @@ def kept_of(steps: Sequence[tuple[float, float, int]], slots: int = 0, **more: o
     return found
 
 
-def test_a_steady_run_gives_forty_steps_after_its_warm_up() -> None:
-    found = kept_of([(10, 4, 1)] * 300, slots=20)
-    assert (found.steps, found.looks) == (40, 40)
-    assert found.first >= 40
-
-
 @pytest.mark.parametrize("odd", [(10.0, 9.0, 1), (30.0, 6.0, 1)])
 def test_steps_that_wait_and_take_as_long_as_most_are_preferred(odd: tuple[float, float, int]) -> None:
     found = kept_of([odd] * 60 + [(10.0, 2.0, 1)] * 300)
     assert found.first >= 59
     assert found.wait / found.wall == pytest.approx(0.2)
-
-
-def test_a_few_steps_that_were_all_seen_are_better_than_many_that_were_not() -> None:
-    dense, thin = [(10.0, 3.0, 1)] * 33, [(100.0, 30.0, 10)] * 200
-    found = kept_of([*dense, *thin])
-    assert found.steps == found.looks == 20
 
 
 def test_no_stretch_lies_in_an_instruments_window() -> None:
@@ -291,10 +279,10 @@ def test_of_two_devices_the_busiest_is_read_with_the_calls_that_were_for_it() ->
 def test_a_hostile_or_broken_trace_is_none_or_sound() -> None:
     """Anything may stand anywhere: no exception, and what comes back is finite."""
     text, luck = pages().text(), random.Random(7)
-    for _ in range(60):
+    for _ in range(20):
         assert read_window(text[: luck.randrange(len(text))]) is None
     odd = [None, True, -1, 1e300, "x", [], {}, [[]], float("inf"), float("nan"), 2**80, "[[[["]
-    for _ in range(300):
+    for _ in range(100):
         whole = json.loads(text)
         for _ in range(20):
             event = luck.choice(whole["traceEvents"])

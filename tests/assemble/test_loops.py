@@ -80,16 +80,6 @@ def test_an_epochs_last_steps_count_though_nobody_looked(script: Script) -> None
     assert table.wall_s == pytest.approx([0.1, 0.1, 0.1])
 
 
-def test_skipped_steps_are_summed_up(script: Script) -> None:
-    opens(script, 1, 0)
-    asks(script, 1, 10)
-    trains(script, 11, steps=10)
-    asks(script, 1, 110, skipped=9)
-    table = read(script)["100:1"].table
-    assert (table.steps, table.wall_s) == ([10], [pytest.approx(0.1)])
-    assert table.backward_s == [pytest.approx(10 * 0.0005)], "what was heard of one stands for all"
-
-
 def test_evaluation_is_not_in_the_wall_time(script: Script) -> None:
     opens(script, 1, 0)
     for step in range(3):
@@ -134,15 +124,6 @@ def test_an_evaluation_iterator_kept_open_takes_only_its_own_time(script: Script
     assert (training.role, evaluation.role) == ("train", "evaluation")
     assert sum(training.table.wall_s) > 0.76
     assert evaluation.wall_s < 0.02
-
-
-def test_wait_never_exceeds_wall(script: Script) -> None:
-    opens(script, 1, 0)
-    for step in range(3):
-        asks(script, 1, 10 + step, wait_ms=50)
-        trains(script, 10.5 + step)
-    table = read(script)["100:1"].table
-    assert all(wait <= wall for wait, wall in zip(table.wait_s, table.wall_s, strict=True))
 
 
 def test_two_passes_over_one_loader_side_by_side_are_one_loop(script: Script) -> None:
@@ -198,22 +179,6 @@ def test_a_loop_that_gathers_many_batches_for_each_pass_trains(script: Script) -
     assert (found[2].role, found[2].backwards) == ("evaluation", 0)
 
 
-def test_an_evaluation_that_was_broken_off_in_mid_epoch_gets_none(script: Script) -> None:
-    opens(script, 1, 0)
-    asks(script, 1, 10)
-    trains(script, 15)
-    opens(script, 2, 20, loader=2)
-    for step in range(4):
-        asks(script, 2, 21 + step, loader=2)
-    for step in range(4):
-        asks(script, 1, 40 + 10 * step)
-        trains(script, 45 + 10 * step)
-    ends(script, 1, 90)
-    found = read_arrivals(script)
-    assert (found[1].role, found[1].backwards) == ("train", 5)
-    assert (found[2].role, found[2].backwards) == ("evaluation", 0)
-
-
 def test_loaders_side_by_side_share_each_step_and_its_waits(script: Script) -> None:
     opens(script, 1, 0)
     opens(script, 2, 1, loader=2)
@@ -225,17 +190,6 @@ def test_loaders_side_by_side_share_each_step_and_its_waits(script: Script) -> N
     found = read_arrivals(script)
     assert [(found[n].role, found[n].backwards) for n in (1, 2)] == [("train", 4), ("train", 4)]
     assert read(script)["100:1"].table.wait_s == pytest.approx([0.007] * 3)
-
-
-def test_steps_between_two_looks_belong_to_the_batch_before_them(script: Script) -> None:
-    opens(script, 1, 0)
-    asks(script, 1, 10)
-    trains(script, 11, steps=8)
-    asks(script, 1, 90, skipped=7)
-    trains(script, 91, steps=3)
-    ends(script, 1, 120)
-    one = read_arrivals(script)[1]
-    assert (one.role, one.batches, one.backwards, one.optimizer_steps) == ("train", 9, 11, 8)
 
 
 def test_an_iterator_belongs_to_the_thread_that_asks_it_and_prefetches_where_that_never_trains(
@@ -257,13 +211,6 @@ def test_where_nothing_is_differentiated_the_largest_loader_is_the_loop(script: 
         asks(script, 2, 30 + step, loader=2)
     found = read_arrivals(script)
     assert [found[n].role for n in (1, 2)] == ["evaluation", "train"]
-
-
-def test_an_iterator_whose_opening_was_lost_is_still_one(script: Script) -> None:
-    opens(script, 1, 0)
-    asks(script, 1, 10)
-    script.rows = script.rows[1:]
-    assert read_arrivals(script)[1].loader == "100:1"
 
 
 EVERY = 10  # step is looked at

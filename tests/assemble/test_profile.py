@@ -16,13 +16,7 @@ from bottleneck_doctor.assemble.facts import ProcessFact, TorchFact
 from bottleneck_doctor.assemble.fetches import Fetcher, read_hot_files
 from bottleneck_doctor.assemble.profile import Remains, assemble
 from bottleneck_doctor.assemble.rows import read_logs
-from bottleneck_doctor.assemble.samples import (
-    BUCKETS_AT_MOST,
-    CELLS_AT_MOST,
-    POINTS_AT_MOST,
-    read_blocked,
-    read_series,
-)
+from bottleneck_doctor.assemble.samples import CELLS_AT_MOST, POINTS_AT_MOST, read_blocked, read_series
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.computing import Padding
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
@@ -262,13 +256,6 @@ def test_blocked_samples_go_to_the_loader_of_the_process_and_loops_to_their_own(
     maker, loop = read_blocked(samples, OWNERS, 0)
     assert (maker.loader, maker.t, maker.counts) == ("100:1", [0.5], [{"storage": 3, "running": 1}])
     assert (loop.loader, loop.pid, loop.counts) == ("", 100, [{"made": 2}])
-
-
-def test_many_buckets_are_merged_and_none_is_lost() -> None:
-    samples = [Sample(n * HALF_S, "blocked", {"pid": 200, "lock": 1}) for n in range(1, 5001)]
-    (blocked,) = read_blocked(samples, OWNERS, 0)
-    assert len(blocked.t) == len(blocked.counts) <= BUCKETS_AT_MOST
-    assert sum(counts["lock"] for counts in blocked.counts) == 5000
 
 
 def test_files_from_inside_and_outside_are_one_list() -> None:

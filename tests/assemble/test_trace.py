@@ -115,12 +115,6 @@ def test_what_is_odd_about_some_events_costs_their_steps_alone(name: str) -> Non
     assert (table and table.window.steps) == steps
 
 
-@pytest.mark.parametrize(("missing", "steps"), [(1, 5), (2, None)])
-def test_of_few_launches_one_may_be_missing_but_not_the_last(missing: int, steps: int | None) -> None:
-    table = read_window(without(many(3), lambda place: place % 3 == missing).text())
-    assert (table and table.window.steps) == steps
-
-
 def test_products_and_convolutions_by_shape() -> None:
     table = traced(pages())
     assert table.products == [

@@ -33,7 +33,7 @@ if __name__ == "__main__":
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     print("begins", flush=True)
     until = time.monotonic() + 60
-    for batch in DataLoader(Rows(), batch_size=4, num_workers=int(sys.argv[1])):
+    for batch in DataLoader(Rows(), batch_size=4, num_workers=2):
         optimizer.zero_grad()
         model(batch).square().mean().backward()
         optimizer.step()
@@ -49,10 +49,9 @@ def attach(folder: Path, *line: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_training_that_runs_is_told_about_and_goes_on(workers: int, tmp_path: Path) -> None:
+def test_a_training_that_runs_is_told_about_and_goes_on(tmp_path: Path) -> None:
     name = script(tmp_path, SCRIPT)
-    command, pipe = [sys.executable, name, str(workers)], subprocess.PIPE
+    command, pipe = [sys.executable, name], subprocess.PIPE
     training = subprocess.Popen(command, cwd=tmp_path, stdin=pipe, stdout=pipe, text=True)
     assert training.stdout is not None
     assert training.stdout.readline() == "begins\n"

@@ -71,11 +71,8 @@ def test_tables_are_kept_and_read_again(fleet: Path, capsys: pytest.CaptureFixtu
     ("line", "said"),
     [
         (["runs/broken.json"], "no run could be read: "),
-        (["nowhere"], "no such file or folder"),
         (["empty"], "no report, profile or fleet's folder is there"),
         (["runs", "--sql", "SELEKT"], "--sql: Parser Error"),
-        (["runs", "--sql", "SELECT x FROM runs"], "--sql: Binder Error"),
-        (["runs", "--format", "pdf"], "no such format, there are terminal, json"),
         (["runs", "--since", "monday"], "--since 'monday': no date"),
         (["runs", "--to-parquet", "runs/0.json"], "cannot write to --to-parquet"),
     ],

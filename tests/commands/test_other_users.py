@@ -136,11 +136,7 @@ export = ["prometheus:{0}/sent.prom"]
 baseline = ["{0}/base.json"]
 max-steps = 7
 """
-COMMANDS = [
-    "run train.py", "run -q train.py", "report", "check --max-data-wait 1", "view --no-browser", "env",
-    "merge profile.json -o m.json", "prove --dry-run --profile profile.json train.py",
-    "attach 1 --seconds 0.1",
-]  # fmt: skip
+COMMANDS = ["run train.py", "report", "env", "prove --dry-run --profile profile.json train.py"]
 
 
 def laid_trap(place: Path, owner: int) -> Path:

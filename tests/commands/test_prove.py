@@ -14,7 +14,6 @@ import pytest
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.commands.options import FORMAT, Option
 from bottleneck_doctor.commands.prove import Proving, ProvingLine, hand_over
-from bottleneck_doctor.commands.run_options import PROOF as JSON
 from bottleneck_doctor.commands.run_options import WRITE_PATCH, Form, Options
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.proof import Expected, Proof
@@ -82,18 +81,13 @@ def proven(capfdbinary: pytest.CaptureFixture[bytes], *options: str) -> tuple[in
     ("options", "says"),
     [
         ([], "nothing to run"),
-        (["-m"], "nothing to run"),
         (["-"], "a script on stdin can be read once only"),
         (["no_such.py"], "no_such.py"),
         (["--budget", "5", "train.py"], "--budget '5': expected a length of time like 30s, 5m or 1h"),
-        (["--budget", "nan", "train.py"], "expected a length of time"),
-        (["--max-steps", "0", "train.py"], "--max-steps 0"),
         (["--remedy", "worker-auto", "train.py"], "did you mean workers-auto"),
         (["--expect", "workers-auto=2", "train.py"], "no operator ="),
-        (["--format", "html", "train.py"], "--format 'html'"),
         (["--profile", "none.json", "train.py"], "none.json"),
         (["--write-patch", "no/folder/x.patch", "train.py"], "--write-patch"),
-        (["--output", "", "train.py"], "--output ''"),
     ],
 )
 def test_nonsense_is_refused_before_anything_runs(
@@ -129,15 +123,6 @@ def test_what_was_put_back_is_told_once_and_what_was_not_even_where_all_is_quiet
     assert (err.count(back), err.count(lost)) == (1, 1)
     _, _, err = proven(capfdbinary, "--quiet")
     assert (err.count(back), err.count(lost)) == (0, 1)
-
-
-def test_the_profile_of_the_first_run_is_kept_as_run_does(
-    played: Played, capfdbinary: pytest.CaptureFixture[bytes], folder: Path
-) -> None:
-    (folder / "profile.json").unlink()
-    proven(capfdbinary)
-    assert main(["report"]) == 0
-    assert b"CPU-bound" in capfdbinary.readouterr().out
 
 
 def test_the_profile_stands_for_the_first_run(
@@ -215,19 +200,6 @@ def test_a_healthy_training_has_nothing_to_try_and_one_of_few_steps_cannot_be_ju
     played.window = Finished("measured", "", run_of(idle=0.01, steps=steps, epochs=1), 20.0)
     found, proof, _ = proven(capfdbinary)
     assert (found, proof["rows"], played.orders) == (status, [], [])
-
-
-def test_a_remedy_asked_for_that_nothing_calls_for_says_so_and_is_not_tried(
-    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    status, proof, _ = proven(capfdbinary, "--remedy", "persistent-workers")
-    assert (status, played.orders) == (3, [])
-    assert proof["missed"][0]["id"] == "persistent-workers"
-    assert "nothing here calls for it" in proof["missed"][0]["why"]
-
-
-def test_quiet_says_nothing_but_the_proof(played: Played, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert proven(capfdbinary, "--quiet")[2] == ""
 
 
 def test_without_a_terminal_each_run_is_a_line(
@@ -308,12 +280,6 @@ def test_where_nothing_is_kept_there_is_no_patch_and_a_line_why(
     hand(tmp_path, replace(PROOF, rows=[BROKEN], winner=""), {WRITE_PATCH: str(path)})
     assert not path.exists()
     assert capsys.readouterr().err == f"bdoc: no patch in {str(path)!r}: no remedy is kept\n"
-
-
-def test_the_proof_is_also_written_as_json(tmp_path: Path) -> None:
-    hand(tmp_path, asked={JSON: str(tmp_path / "proof.json")})
-    told = json.loads((tmp_path / "proof.json").read_text())
-    assert told["rows"][0]["patch"]["diff"].endswith("+loader = DataLoader(data, num_workers=2)\n")
 
 
 def test_json_on_stdout_is_nothing_but_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

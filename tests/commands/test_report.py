@@ -74,7 +74,6 @@ def test_an_ascii_terminal_gets_ascii(store: Store, monkeypatch: pytest.MonkeyPa
     ("name", "begins"),
     [
         ("r.html", "<!doctype html>"),
-        ("R.HTM", "<!doctype html>"),
         ("r.md", "## CPU-bound"),
         ("r.json", "{"),
         ("r.speedscope.json", '{"$schema":"https://www.speedscope'),
@@ -124,12 +123,9 @@ def test_two_profiles_are_compared(store: Store, capsys: pytest.CaptureFixture[s
     [
         ("loader-in-main", "loader-in-main\n\nEvery batch is made by the training process itself."),
         ("workers-auto", "workers-auto\n\noffered by  ipc-overhead, loader-in-main, "),
-        ("balanced", "balanced\n\nNo resource, made infinitely fast"),
-        ("hook~", "hook~\n\nan argument or a call"),
         ("python stacks (py-spy)", "python-stacks-py-spy\n\npy-spy took no"),
         ("data_wait_fraction", "data_wait_fraction\n\nShare of the steady training time"),
         ("input.storage", "input.storage\n\nthe data comes slowly from storage"),
-        ("[bad-profile]", "bad-profile\n\nThe file is not a valid profile"),
     ],
 )
 def test_an_id_leads_to_its_page(id: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

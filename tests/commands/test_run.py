@@ -18,15 +18,11 @@ HELLO = "print('hello')"
 
 ENDINGS = {
     "ends": HELLO,
-    "exits with 3": "import sys; print('a'); sys.exit(3)",
     "leaves at once": "import os; print('a', flush=True); os._exit(7)",
     "raises": "print('a')\nraise ValueError('[red]boom[/red]')",
     "is torn by the kernel": "import ctypes; ctypes.string_at(0)",
     "kills itself": "import os; os.kill(os.getpid(), 9)",
-    "is terminated": "import os; os.kill(os.getpid(), 15)",
-    "is interrupted": "import os; os.kill(os.getpid(), 2)",
     "is no Python": "def f(:",
-    "goes elsewhere": "import os; os.chdir('/'); print(os.getcwd())",
     "removes its folder": "import os; os.mkdir('x'); os.chdir('x'); os.rmdir('../x'); print('gone')",
     "saves on Ctrl-C": """
 import os, time
@@ -43,11 +39,6 @@ if os.fork() == 0:
     os._exit(5)
 os.wait()
 sys.exit(4)
-""",
-    "starts many": """
-import subprocess, sys
-many = [subprocess.Popen([sys.executable, "-c", ""]) for _ in range(8)]
-print(sum(one.wait() for one in many))
 """,
     "has its own handlers": """
 import signal
@@ -177,7 +168,7 @@ def test_a_killed_supervisor_does_not_take_the_training_with_it(folder: Path) ->
     until((folder / "done").exists, "the end of the training")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_bdoc_ends_the_script_as_it_would_without(number: int, folder: Path) -> None:
     supervisor = started(folder, b"on\n", script(folder, WAITING))
     supervisor.send_signal(number)
@@ -226,7 +217,7 @@ def test_a_command_line_is_kept_small_readable_and_without_secrets(folder: Path)
     assert command[-1].endswith("more")
 
 
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize("closed", [(2,), (0, 1, 2)])
 def test_closed_streams_do_not_stop_the_script_and_our_words_do_not_land_on_stdout(
     closed: tuple[int, ...], folder: Path
 ) -> None:
@@ -296,7 +287,6 @@ def fails(module: str, name: str) -> str:
     ("module", "name", "said"),
     [
         ("assemble.profile", "assemble", "the profile could not be assembled: OSError: no [b]luck\n"),
-        ("model.codec", "encode_profile", "the profile could not be written: OSError: no [b]luck\n"),
         (
             "findings.report",
             "write_up",
@@ -321,7 +311,7 @@ def test_a_gate_that_lost_its_report_cannot_say(folder: Path) -> None:
     ("module", "name"), [("sense.sensors", "Sensors"), ("launch.board", "Board.refresh")]
 )
 def test_without_eyes_the_run_goes_on_and_the_profile_says_so(module: str, name: str, folder: Path) -> None:
-    longer = script(folder, "import time; time.sleep(4); print('hello')")
+    longer = script(folder, "import time; time.sleep(2); print('hello')")
     told = bdoc(folder, longer, first=fails(module, name))
     assert (told.status, told.out) == (0, b"hello\n")
     assert "OSError: no [b]luck" in gaps(told)["watching"]
@@ -345,7 +335,7 @@ def test_files_of_proc_that_are_missing_are_gaps(folder: Path) -> None:
         f"mount --bind {nothing} /sys/fs/cgroup",
         *(f"mount --bind {null} /proc/{name}" for name in ("stat", "diskstats", "vmstat", "meminfo")),
     )
-    told = bdoc(folder, script(folder, "import time; time.sleep(4); print('hello')"), wrapper=world)
+    told = bdoc(folder, script(folder, "import time; time.sleep(2); print('hello')"), wrapper=world)
     assert (told.status, told.out) == (0, b"hello\n")
     assert {"pressure stall information", "disk counters"} <= set(gaps(told))
 

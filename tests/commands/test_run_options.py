@@ -44,12 +44,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
     ("line", "script", "module", "launcher", "args"),
     [
         ("train.py --lr 0.1 -o x", "train.py", None, None, ["--lr", "0.1", "-o", "x"]),
-        ("train.py -- --x --", "train.py", None, None, ["--", "--x", "--"]),
         ("-", "-", None, None, []),
         ("-m pkg.train --output 3", None, "pkg.train", None, ["--output", "3"]),
         ("-o p.json -m pkg.train -m", None, "pkg.train", None, ["-m"]),
         ("-- torchrun --nproc 2 t.py", None, None, ["torchrun", "--nproc", "2", "t.py"], []),
-        ("-- train.py", None, None, ["train.py"], []),
     ],
 )
 def test_the_three_forms(
@@ -94,9 +92,7 @@ def test_every_option_arrives(seen: list[Options]) -> None:
     [
         "train.py --lr 0.1 -o x",
         "-",
-        "-q -o p.json --output=r.json -m pkg.train -q",
         "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --until-steady -- env x -- y",
-        "--no-paths train.py",
         "--max-steps 5 --max-seconds=1.5 --format json --python=/usr/bin/python3 --place /tmp train.py",
         "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
     ],
@@ -144,11 +140,8 @@ def test_defaults_come_from_the_settings_and_the_environment(
     ("line", "said"),
     [
         (["-m"], "nothing to run"),
-        (["--"], "nothing to run"),
         (["--max-steps", "0", "t.py"], "--max-steps 0: expected a whole number of at least 1"),
-        (["--max-steps", "x", "t.py"], "--max-steps"),
         (["--max-seconds", "nan", "t.py"], "--max-seconds nan: expected a number of seconds above 0"),
-        (["--max-data-wait", "nan", "t.py"], "--max-data-wait 'nan'"),
         (["--fail-if", "data_wait > 1", "t.py"], "did you mean data_wait_fraction"),
         (["--format", "pdf", "t.py"], "there are terminal, markdown, json"),
         (["--format", "html", "t.py"], "afterwards `bdoc report --format html -o FILE` writes this"),
@@ -203,11 +196,9 @@ def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
     ("text", "said"),
     [
         ("[tool.bdoc]\nmax-data-weight = 0.2", "no key 'max-data-weight', did you mean 'max-data-wait'"),
-        ("[tool.bdoc]\nzzz = 1", "no key 'zzz', known are format, max-data"),
         ("[tool.bdoc]\nmax-data-wait = '0.2'", "max-data-wait = '0.2': expected a number"),
         ("[tool.bdoc]\nmax-steps = 1.5", "max-steps = 1.5: expected a whole number"),
         ("[tool.bdoc]\nquiet = 1", "quiet = 1: expected true or false"),
-        ("[tool.bdoc]\nformat = 1", "format = 1: expected a string"),
         *((f"[tool.bdoc]\n{name} = 'x'", f"give --{name}, or set BDOC_{name.upper()}") for name in VARIABLES),
         ("[tool.bdoc]\nfail-if = [1]", "fail-if = [1]: expected a list of strings"),
         ("[tool]\nbdoc = 3", "[tool.bdoc] is not a table"),

@@ -92,10 +92,8 @@ REFUSED = {
         ["--cprofile"],
         "no profile.prof next to profile.json: `bdoc run --cprofile SCRIPT` leaves one",
     ),
-    "no file": (["none.prof"], "cannot read '"),
     "a folder": (["folder.prof"], "Is a directory"),
     "a trap": (["trap.prof"], "is not a file of cProfile's"),
-    "no profile": (["none.json"], "no profile at 'none.json'"),
 }
 
 

