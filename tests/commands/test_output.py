@@ -82,9 +82,7 @@ def test_colours_are_for_terminals_unless_told_otherwise(
     assert screen(stream).color is color
 
 
-@pytest.mark.parametrize(
-    ("columns", "width"), [("33", 33), ("0", 80), ("²", 80)]
-)
+@pytest.mark.parametrize(("columns", "width"), [("33", 33), ("0", 80), ("²", 80)])
 def test_the_width_is_the_one_asked_for(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert screen(io.StringIO()).width == width

@@ -13,7 +13,7 @@ from bottleneck_doctor.model.picture import CallPath, CallPaths, Picture
 from bottleneck_doctor.render.stacks import speedscope_file
 from tests.render.hostile import ATTACKS
 from tests.render.reports import TYPICAL
-from tests.render.scenes import SAMPLED, UNSAMPLED
+from tests.render.scenes import SAMPLED
 
 SCHEMA = json.loads((Path(__file__).parent / "speedscope" / "file-format-schema.json").read_text())
 
@@ -46,10 +46,6 @@ def test_paths_stand_outermost_first_with_file_and_line() -> None:
         ("wait", "python3.11/threading.py", 331),
     ]
     assert found["profiles"][0]["weights"] == [80, 18]
-
-
-def test_a_run_without_stacks_gives_a_valid_empty_file() -> None:
-    assert written(UNSAMPLED)["profiles"] == []
 
 
 def test_hostile_names_stay_names() -> None:

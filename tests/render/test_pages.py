@@ -128,11 +128,8 @@ def test_what_can_be_measured_is_drawn_as_accepted_and_harmless() -> None:
         (402, 0.0241, 0.62, 38.0, 80, "bdoc · 402 steps · 24.1 ms each · 62 % waiting for data · 38 s"),
         (402, 0.0241, 0.62, 38.0, 62, "402 steps · 24.1 ms each · 62 % waiting for data · 38 s"),
         (402, 0.0241, 0.62, 38.0, 30, "402 steps · 24.1 ms each"),
-        (402, 0.0241, 0.62, 38.0, 5, "402 "),
-        (402, 0.0241, 0.62, 38.0, 0, ""),
         (1, None, None, 0.5, 80, "bdoc · 1 step · 500 ms"),
         (0, None, None, 3.0, 80, "bdoc · waiting for the first step · 3 s"),
-        (9000, 2.0, 0.0, 18e3, 80, "bdoc · 9 000 steps · 2 s each · 0 % waiting for data · 5 h 00 min"),
     ],
 )  # fmt: skip
 def test_what_matters_least_goes_first_on_a_narrow_terminal(

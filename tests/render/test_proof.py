@@ -35,15 +35,15 @@ from tests.render.hostile import ATTACKS, attacked, without_code
 from tests.render.proofs import COMBINED, SCENES, TYPICAL, WORKERS
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
-@pytest.mark.parametrize("name", ["typical", "combined"])
+@pytest.mark.parametrize(("name", "width"), [("typical", 60), ("combined", 100)])
 def test_a_proof_is_drawn_as_accepted(name: str, width: int) -> None:
     require_golden(f"prove-{name}-{width}.txt", render_proof(SCENES[name], "terminal", width=width))
 
 
-@pytest.mark.parametrize("name", ["nothing-pays", "undecided", "all-broke", "untried", "snippet"])
-def test_what_did_not_work_out_is_drawn_as_accepted(name: str) -> None:
-    require_golden(f"prove-{name}.txt", render_proof(SCENES[name], "terminal", width=80))
+def test_what_did_not_work_out_is_drawn_as_accepted() -> None:
+    names = ("nothing-pays", "undecided", "all-broke", "untried", "snippet")
+    drawn = [f"{name}\n{render_proof(SCENES[name], 'terminal', width=80)}" for name in names]
+    require_golden("prove-failed.txt", "\n".join(drawn))
 
 
 def test_a_page_is_written_as_accepted() -> None:
@@ -54,7 +54,7 @@ def test_colours_mark_the_verdicts() -> None:
     require_golden("prove-colours.txt", render_proof(TYPICAL, "terminal", width=100, color=True))
 
 
-@pytest.mark.parametrize("width", [20, 40, 60, 79, 80, 100, 120])
+@pytest.mark.parametrize("width", [20, 79, 120])
 def test_only_the_diff_is_wider_than_the_terminal(width: int) -> None:
     without = replace(TYPICAL, rows=[replace(row, patch=None) for row in TYPICAL.rows])
     lines = render_proof(without, "terminal", width=width).splitlines()
@@ -117,22 +117,14 @@ def test_a_long_diff_is_cut_on_the_screen_and_counted() -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("proof", [TYPICAL, COMBINED], ids=["typical", "combined"])
-def test_nothing_foreign_reaches_the_terminal_as_a_command(attack: str, proof: Proof) -> None:
-    drawn = render_proof(_attacked(proof, attack), "terminal", encoding="ascii")
+def test_nothing_foreign_is_obeyed_on_a_terminal_or_a_page_or_breaks_json(attack: str) -> None:
+    hostile = _attacked(COMBINED, attack)
+    drawn = render_proof(hostile, "terminal", encoding="ascii")
     assert drawn.isascii()
     assert not [sign for sign in drawn if unicodedata.category(sign) == "Cc" and sign != "\n"]
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_no_tag_but_ours_survives_outside_code(attack: str) -> None:
-    prose = without_code(render_proof(_attacked(COMBINED, attack), "markdown"))
+    prose = without_code(render_proof(hostile, "markdown"))
     assert set(re.findall(r"<[^>]*>", prose)) <= {"<br>", "<sub>", "</sub>", "<!-- -->"}
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_json_is_json_whatever_the_strings_are(attack: str) -> None:
-    assert json.loads(render_proof(attacked(COMBINED, ATTACKS[attack]), "json"))["schema_version"] == 1
+    assert json.loads(render_proof(hostile, "json"))["schema_version"] == 1
 
 
 def _attacked(proof: Proof, attack: str) -> Proof:
@@ -176,12 +168,6 @@ not tried
     )
 
 
-def test_json_names_its_schema_first() -> None:
-    told = json.loads(render_plan(PLAN, "json"))
-    assert next(iter(told)) == "schema"
-    assert told["schema"] == "bottleneck-doctor/plan"
-
-
 KNOWN = [("workers-auto", Gain(1.95, 1.88, 2.02, 2)), ("gc-freeze", Gain(1.01, 0.99, 1.03, 2))]
 
 
@@ -201,9 +187,9 @@ def test_what_matters_least_goes_first_on_a_narrow_terminal(width: int, line: st
     assert proving_line("baseline", 0.4, 100.3, KNOWN, width) == line
 
 
-@pytest.mark.parametrize("width", range(100))
-def test_the_line_never_wraps(width: int) -> None:
-    assert cell_len(proving_line("漢字" * 9, 1.7, 4e5, KNOWN, width)) <= max(0, width - 1)
+def test_the_line_never_wraps() -> None:
+    for width in range(100):
+        assert cell_len(proving_line("漢字" * 9, 1.7, 4e5, KNOWN, width)) <= max(0, width - 1)
 
 
 def test_the_line_can_be_said_in_ascii() -> None:

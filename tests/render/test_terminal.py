@@ -73,10 +73,3 @@ def test_colours_are_only_our_own() -> None:
         drawn = render(attacked(WATCHED, attack), "terminal", width=100, color=True)
         assert "\x1b" not in COLOUR.sub("", drawn)
         assert set(COLOUR.findall(drawn)) <= set(COLOUR.findall(render(WATCHED, "terminal", color=True)))
-
-
-def test_the_users_settings_do_not_change_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = render(TYPICAL, "terminal", width=80, color=True)
-    for name, value in {"NO_COLOR": "1", "COLUMNS": "33", "TERM": "dumb", "FORCE_COLOR": "1"}.items():
-        monkeypatch.setenv(name, value)
-    assert render(TYPICAL, "terminal", width=80, color=True) == before

@@ -62,7 +62,6 @@ def test_json_has_the_whole_report() -> None:
     [
         (ENDED, "ended with status 0 · profile in profile.json · bdoc report profile.json"),
         (replace(ENDED, profile=None, ending=Ending(137, 9)), "ended with status 137, killed by signal 9"),
-        (replace(ENDED, profile=None, ending=Ending(0, None, "max-steps")), "ended by --max-steps"),
         (
             replace(VIEW, state="killed", survivor=77),
             "bdoc was killed: there will be no profile; the training (pid 77) goes on unwatched",
@@ -79,7 +78,6 @@ def test_the_last_line_says_how_it_ended(view: LiveView, last: str) -> None:
     [
         (replace(VIEW, state="stalled", silent_s=42.0), "no new batch for 42 s"),
         (replace(VIEW, state="stopped"), "stopped: SIGCONT"),
-        (replace(VIEW, state="starting", steps=0), "waiting for the first batch"),
         (replace(VIEW, note="too early to say: 5 of 13 steps"), "too early to say: 5 of 13 steps"),
         (replace(VIEW, announcement=replace(SAID, max_steps=2000)), "1 200 of 2 000 steps"),
     ],
