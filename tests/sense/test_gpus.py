@@ -126,13 +126,6 @@ def test_a_driver_that_hangs_is_not_asked_again_before_it_returns(driver: Driver
     driver.answers.set()
 
 
-def test_the_last_reading_is_not_lost_at_the_end(driver: Driver) -> None:
-    reader = GpuReader(0)
-    reader.look(0, JOB)
-    reader.close()
-    assert sensors(reader) == ["gpu_static", "gpu"]
-
-
 def test_a_reader_that_keeps_failing_gives_up_with_one_gap(driver: Driver) -> None:
     driver.broken = True
     reader = GpuReader(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.sense import capabilities, cgroup, machine_costs
-from bottleneck_doctor.sense.cgroup import Cgroups, find_cgroups, groups_with
+from bottleneck_doctor.sense.cgroup import Cgroups, find_cgroups
 from bottleneck_doctor.sense.host import HostSensor
 from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S
 from tests.sense.conftest import Plant
@@ -40,34 +40,6 @@ def test_v1_finds_each_controller_where_it_is_mounted(plant: Plant) -> None:
     assert below(root, found.controllers["cpu"]) == ["cpu,cpuacct/job", "cpu,cpuacct"]
     assert below(root, found.controllers["memory"]) == ["memory"]
     assert "name=systemd" not in found.controllers
-
-
-def test_hybrid_asks_the_old_hierarchy_for_what_lives_there(plant: Plant) -> None:
-    unified = CGROUP2.format(root="/").replace("/sys/fs/cgroup ", "/sys/fs/cgroup/unified ")
-    root = plant(
-        {
-            "proc/self/cgroup": "1:cpu:/\n0::/\n",
-            "proc/self/mountinfo": mounted_v1("cpu") + unified,
-            "sys/fs/cgroup/cpu/cpu.stat": "nr_periods 1\n",
-            "sys/fs/cgroup/unified/cpu.stat": "usage_usec 1\n",
-            "sys/fs/cgroup/unified/memory.max": "max\n",
-        }
-    )
-    found = find_cgroups(root)
-    assert found.kind == "hybrid"
-    assert below(root, groups_with(found, "cpu", "cpu.stat", "cpu.stat")) == ["cpu/cpu.stat"]
-    assert below(root, groups_with(found, "memory", "memory.max", "x")) == ["unified/memory.max"]
-
-
-def test_a_container_that_sees_its_own_group_as_the_mount_finds_it(plant: Plant) -> None:
-    root = plant(
-        {
-            "proc/self/cgroup": "4:memory:/docker/abc/inner\n",
-            "proc/self/mountinfo": mounted_v1("memory", root="/docker/abc"),
-            "sys/fs/cgroup/memory/inner/": "",
-        }
-    )
-    assert below(root, find_cgroups(root).controllers["memory"]) == ["memory/inner", "memory"]
 
 
 @pytest.mark.parametrize("path", ["/docker/abc", "/../../sibling"])
@@ -195,13 +167,6 @@ def test_throttling_is_counted_where_the_tightest_quota_is(plant: Plant) -> None
     assert cgroup.throttling(nested(root)) == (40, 10)
 
 
-def test_the_pressure_of_the_root_group_is_not_the_jobs(plant: Plant) -> None:
-    pressure = {"slice/job/cpu.pressure": "some avg10=0.00 total=1\n"}
-    assert cgroup.pressure_folder(nested(plant(pressure))) is None
-    root = plant({"slice/job/cgroup.type": "domain\n"})
-    assert cgroup.pressure_folder(nested(root)) == root / "slice/job"
-
-
 CONTAINER = {
     "proc/self/cgroup": "0::/\n",
     "proc/self/mountinfo": CGROUP2.format(root="/"),
@@ -224,12 +189,6 @@ def test_a_quota_below_the_affinity_limits_the_cores(plant: Plant) -> None:
     assert gaps == []
 
 
-def test_an_affinity_below_the_quota_limits_the_cores(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
-    found, _ = capabilities.describe_machine(plant({**CONTAINER, "sys/fs/cgroup/cpu.max": "800000 100000\n"}))
-    assert (found.cores, found.affinity_cores, found.quota_cores) == (3.0, 3, 8.0)
-
-
 def test_hardware_threads_of_a_core_are_one_core(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = {
         f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list": f"{cpu % 2},{cpu % 2 + 2}\n"
@@ -238,13 +197,6 @@ def test_hardware_threads_of_a_core_are_one_core(plant: Plant, monkeypatch: pyte
     for mask, cores in (({0, 1, 2, 3}, 2), ({0, 2}, 1), ({0, 1}, 2), ({0, 9}, None)):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, mask=mask: mask)
         assert capabilities.describe_machine(plant(tree))[0].physical_cores == cores
-
-
-def test_a_bare_tree_is_described_with_a_gap() -> None:
-    found, gaps = capabilities.describe_machine(Path("/nowhere/at/all"))
-    assert found.cores >= 1
-    assert (found.memory_bytes, found.shm_free_bytes) == (None, None)
-    assert [gap.what for gap in gaps] == ["container limits"]
 
 
 def test_this_machine_can_be_described() -> None:

@@ -210,15 +210,6 @@ def test_a_py_spy_that_cannot_start_is_a_gap(
     assert [gap.do for gap in window.gaps] == [expected[kind]]
 
 
-def test_the_target_is_not_paused_and_the_users_files_are_named_in_full(pretend: Pretend) -> None:
-    body = "open(output, 'w').write('thread (1): T;' + '+'.join(sys.argv[1:-4]) + ' 1')"
-    pretend(body)
-    (stack,) = finish(window_of(os.getpid(), seconds=1.5))
-    arguments = set(stack.frames[0].split("+"))
-    assert {"--nonblocking", "--subprocesses", "--full-filenames", "--idle"} <= arguments
-    assert "2" in arguments
-
-
 MAIN = "<module> (/home/me/train.py:15);main (/home/me/train.py:13)"
 
 

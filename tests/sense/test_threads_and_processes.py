@@ -73,14 +73,6 @@ def test_an_orphan_is_followed_and_remembered_after_its_death(plant: Plant) -> N
     assert tree.read(5 * S) == {}
 
 
-def test_counters_never_fall_while_a_child_waits_to_be_counted(plant: Plant) -> None:
-    root = plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 50)})
-    tree = Tree(1, root)
-    tree.read(0)
-    gone(root, 2)
-    assert tree.read(1)["job_cpu_s"] == 150 / TICKS_PER_S
-
-
 def test_a_number_given_to_another_process_is_not_followed(plant: Plant) -> None:
     root = plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 50)})
     tree = Tree(1, root)
@@ -165,14 +157,6 @@ def test_ranks_that_others_watch_are_those_of_the_same_launcher(
     assert ranks.read(2 * S) == {"other_ranks": 0, "other_ranks_cpu_s": 65 / TICKS_PER_S}
 
 
-def test_a_rank_that_has_yet_to_call_exec_is_found_at_the_next_reading(plant: Plant) -> None:
-    root = plant({**launched({}), **began_with(20, HOME="/")})
-    ranks = OtherRanks(11, root)
-    assert ranks.read(0) == {}
-    plant(began_with(20, RANK=1))
-    assert ranks.read(S)["other_ranks"] == 1
-
-
 def test_ranks_are_known_from_what_the_agent_knows_them_from() -> None:
     assert [name.decode() for name in RANKS] == [rank for rank, _ in LAUNCHERS]
 
@@ -250,14 +234,6 @@ def test_main_threads_and_others_are_summed_apart_and_the_watched_process_left_o
     }  # fmt: skip
 
 
-def test_what_an_ended_process_used_stays_in(plant: Plant) -> None:
-    root = plant(stats(f"{3 * SECOND} 0 9") | stats(f"{SECOND} 0 9", pid=9))
-    children = ChildThreads(7, root)
-    assert children.read([7, 8, 9])["children_main_cpu_s"] == 4.0
-    plant(stats(f"{2 * SECOND} 0 9", pid=9))
-    assert children.read([7, 9])["children_main_cpu_s"] == 5.0
-
-
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
 STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\n"
 LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax open files       {soft}       4096      files\n"
@@ -301,20 +277,3 @@ def test_data_files_that_a_process_maps_are_summed_once(plant: Plant) -> None:
     holdings = Holdings(plant({"proc/7/maps": MAPS}))
     read = [holdings.read([7, 8]) for _ in range(MAPPED_AT + 1)]
     assert [values.get("mapped_data_bytes") for values in read] == [None] * (MAPPED_AT - 1) + [0x4000, None]
-
-
-def test_a_real_process_that_fills_its_memory_is_seen(start: Start) -> None:
-    child = start(
-        "import sys\nheld = bytearray(1 << 20)\nprint('ready', flush=True)\n"
-        "sys.stdin.readline()\nheld = b'x' * (64 << 20)\nprint('full', flush=True)\nsys.stdin.read()"
-    )
-    before = Holdings().read([child.pid])
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.write("\n")
-    child.stdin.flush()
-    assert child.stdout.readline() == "full\n"
-    after = Holdings().read([child.pid])
-    assert float(after["job_private_bytes"]) - float(before["job_private_bytes"]) > 60 << 20
-    assert float(after["descriptors"]) >= 3
-    assert os.path.exists(f"/proc/{child.pid}")

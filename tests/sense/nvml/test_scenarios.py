@@ -45,7 +45,7 @@ def test_strangers_are_told_from_the_job_by_what_is_new(ask: Ask) -> None:
     """The driver also remembers how busy everybody was a minute ago."""
     found = ask(
         "gpus", ONE, "process pid=1000 memory=10e9 sm=60", "process pid=2000 memory=5e9 sm=30",
-        readings=11, pause_s=0.12,
+        readings=5, pause_s=0.12,
     )  # fmt: skip
     assert found.readings[0]["gpu0_foreign_processes"] == 1
     last = found.readings[-1]
@@ -65,18 +65,7 @@ def test_two_unlike_gpus_are_numbered_as_asked(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "uuids"),
-    [
-        ("2,0", ["GPU-cc1", "GPU-aa1"]),
-        (" 1 ", ["MIG-b1"]),
-        ("", []),
-        ("0,-1,2", ["GPU-aa1"]),
-        ("0,9,2", ["GPU-aa1"]),
-        ("GPU-cc,1", ["GPU-cc1", "MIG-b1"]),
-        ("GPU-", []),
-        ("MIG-b1", ["MIG-b1"]),
-        ("MIG-zz,0", []),
-    ],
+    ("wanted", "uuids"), [(" 1 ", ["MIG-b1"]), ("", []), ("0,9,2", ["GPU-aa1"]), ("GPU-", [])]
 )
 def test_the_variable_is_read_as_cuda_reads_it(ask: Ask, wanted: str, uuids: list[str]) -> None:
     lines = "gpu name=H100 uuid=GPU-aa1", "gpu name=H100 uuid=GPU-bb1", "part name=H100 uuid=MIG-b1"
@@ -106,12 +95,7 @@ TWO_TROUBLES = (ONE, "gpu name=H100 uuid=GPU-bb")
 
 
 @pytest.mark.parametrize(
-    ("code", "why", "do"),
-    [
-        (3, "Not Supported", ""),
-        (4, "Insufficient Permissions", "run bdoc as"),
-        (999, "Unknown Error", "update"),
-    ],
+    ("code", "why", "do"), [(4, "Insufficient Permissions", "run bdoc as"), (999, "Unknown Error", "update")]
 )
 def test_a_driver_that_refuses_everything_is_one_gap_per_reason(
     ask: Ask, code: int, why: str, do: str
@@ -122,12 +106,6 @@ def test_a_driver_that_refuses_everything_is_one_gap_per_reason(
     assert refused[0][2].startswith(do)
     assert "PowerUsage" in refused[0][1]
     assert found.readings[-1] == {}
-
-
-def test_a_driver_that_refuses_even_its_list_of_gpus(ask: Ask) -> None:
-    found = ask("gpus", ONE, "fail * 15")
-    assert (found.static, found.readings) == ({}, [{}])
-    assert found.gaps[0][1].startswith("NVML fails at GPU 0: ")
 
 
 def test_a_gpu_lost_midway_is_given_up_and_the_other_read_on(ask: Ask) -> None:
@@ -149,11 +127,7 @@ def test_a_driver_of_2021_is_asked_by_the_names_it_knows(ask: Ask) -> None:
 
 @pytest.mark.parametrize(
     ("code", "why", "do"),
-    [
-        (9, "Driver Not Loaded", "load the driver"),
-        (18, "version mismatch", "driver and library differ"),
-        (999, "Unknown Error", "install the NVIDIA driver"),
-    ],
+    [(9, "Driver Not Loaded", "load the driver"), (18, "version mismatch", "driver and library differ")],
 )
 def test_a_driver_that_does_not_start_names_what_to_do(ask: Ask, code: int, why: str, do: str) -> None:
     (gap,) = ask("gpus", f"init {code}").gaps
@@ -170,19 +144,12 @@ def test_a_slow_call_delays_no_tick_and_is_not_made_again(ask: Ask) -> None:
     assert [gap[1] for gap in found.gaps] == ["took 1.5 s to answer, and is not asked again: PowerUsage"]
 
 
-@pytest.mark.parametrize("call", ["nvmlInitWithFlags", "nvmlDeviceGetUtilizationRates"])
-def test_a_driver_that_hangs_holds_up_neither_ticks_nor_the_end(ask: Ask, call: str) -> None:
+def test_a_driver_that_hangs_holds_up_neither_ticks_nor_the_end(ask: Ask) -> None:
     """The process itself must be able to end as well: its exit status is looked at."""
-    found = ask("sensors", ONE, f"slow {call} 30000", seconds=1)
+    found = ask("sensors", ONE, "slow nvmlInitWithFlags 30000", seconds=1)
     assert found.slowest_tick_s < 1
     assert found.closing_s < 3
     assert found.readings == []
-
-
-def test_a_driver_that_hangs_holds_up_the_machines_description_for_seconds_only(ask: Ask) -> None:
-    found = ask("machine", ONE, "slow nvmlInitWithFlags 30000")
-    assert (found.names, found.gaps[0][1]) == ([], "NVML does not answer")
-    assert found.took_s < 10
 
 
 def test_env_names_the_gpus_or_why_there_are_none(ask: Ask) -> None:
@@ -211,9 +178,3 @@ def test_the_slice_that_cuda_would_use_is_read(ask: Ask, wanted: str | None, uui
     assert last["gpu0_sm_active_share"] == (0.1 if own else 0.2)
     assert "gpu0_busy_share" not in last  # NVML has none of a GPU that is cut up
     assert found.gaps == []
-
-
-def test_a_gpu_whose_slices_are_all_hidden_says_what_it_can(ask: Ask) -> None:
-    found = ask("gpus", *CUT, "fail nvmlDeviceGetMigDeviceHandleByIndex 4")
-    assert found.static["gpu0_uuid"] == "GPU-aa"
-    assert [(gap[0], gap[1]) for gap in found.gaps] == [("gpu counters", "Not Supported: UtilizationRates")]
