@@ -33,22 +33,21 @@ def arm(folder: str | None = None) -> None:
 
 
 def _install(folder: str) -> None:
-    from . import hooks, input_ops, process, state
-    from .importing import finder
+    from . import hooks, input_ops, state
 
     state.begin(folder)
-    process.introduce()
+    state.introduce()
     above: list[Table] = []
     if os.environ.get("BDOC_KEEP") or os.environ.get("BDOC_TRIAL"):
         from . import trial
 
-        above = trial.begin(finder.add)
+        above = trial.begin(hooks.finder.add)
 
     def torch_is_looked_for() -> None:
         from . import torch_setup
 
         torch_setup.begin()
-        finder.add(hooks.table(), *above)
+        hooks.finder.add(hooks.table(), *above)
 
-    finder.add(*input_ops.watchers())
-    finder.before("torch", torch_is_looked_for)
+    hooks.finder.add(*input_ops.watchers())
+    hooks.finder.before("torch", torch_is_looked_for)

@@ -1,4 +1,7 @@
-"""Times fetches where batches are made: in workers, or in the loop."""
+"""Times fetches where batches are made: in workers, or in the loop; and the transforms in a few of them.
+
+Makes a loader's worker process known, and watches what it serialises and opens and how long it ends.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,8 @@ from zlib import crc32
 from . import clocks, input_ops, wire
 from .batch_contents import padding, sizes, views
 from .guard import attributes, dispatching, from_signal, quiet, replace, without_overrides
-from .hints import TYPE_CHECKING, Any, Callable
+from .hints import TYPE_CHECKING, Any, Callable, Iterator
 from .state import state
-from .transforms import close_watch, open_watch
 
 if TYPE_CHECKING:
     Readings = tuple[int, tuple[int, int, int], tuple[int, int, int]]
@@ -255,3 +257,178 @@ def watch_opens() -> None:
         hears = known._bdoc_opens = []
         sys.addaudithook(lambda event, args: [hear(args) for hear in hears] if event == "open" else None)
     known._bdoc_opens[:] = [heard]
+
+
+STOP_NS = 1_000_000  # what takes less is not worth a row
+
+
+def patch_worker_loop(module: Any) -> None:
+    """``module`` is torch.utils.data._utils.worker, or torchdata's: the same arguments and more."""
+    replace(module, "_worker_loop", _life)
+
+
+def stops(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Times how long an iterator takes to end its workers."""
+    clock, note = now, _stopped  # an iterator may be freed when this module's names are gone
+
+    def _shutdown_workers(self: Any) -> None:
+        start = clock()
+        try:
+            original(self)
+        finally:
+            note(self, start)
+
+    return _shutdown_workers
+
+
+@quiet
+def _stopped(iterator: Any, start: int) -> None:
+    taken = now() - start
+    if taken >= STOP_NS:
+        account = iterator.__dict__.get("_bdoc")
+        thing = account.loader if account is not None else 0
+        state.row(wire.STOPPED_WORKERS, start, taken, thing=thing, thread=state.thread())
+
+
+def _life(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _worker_loop(*args: Any, **kwargs: Any) -> Any:
+        _born(args)
+        return original(*args, **kwargs)
+
+    return _worker_loop
+
+
+@quiet
+def _born(args: tuple[Any, ...]) -> None:
+    from multiprocessing import reduction
+
+    pickler: Any = reduction.ForkingPickler
+    state.worker = True
+    state.writer.fact(fact="worker", worker=args[10])
+    original = pickler.__dict__["dumps"].__func__
+    pickler.dumps = classmethod(_timed_dumps(original))
+    fetch = sys.modules.get("torch.utils.data._utils.fetch")
+    if fetch is not None:
+        patch_worker(fetch)
+    watch_opens()
+
+
+def _timed_dumps(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs in the queue's feeder thread, the only place where a batch is really serialised."""
+
+    def dumps(cls: Any, obj: Any, protocol: int | None = None) -> Any:
+        state.feeder = get_ident()
+        start, cpu = now(), thread_time_ns()
+        data = original(cls, obj, protocol)
+        _pickled(start, cpu, len(data))
+        return data
+
+    return dumps
+
+
+_batches = [0]
+
+
+@quiet
+def _pickled(start: int, cpu: int, size: int) -> None:
+    _batches[0] += 1
+    if _batches[0] % state.floor:
+        return
+    state.row(wire.PICKLE, start, now() - start, thread_time_ns() - cpu, size, thread=state.thread())
+
+
+TRANSFORM_NAMES = ("transform", "augment", "aug")  # what data sets call them
+TRANSFORM_DEPTH = 4
+TRANSFORM_CLASSES = 32
+
+
+class TransformTimes:
+    """``open`` during a fetch that is timed; ``spent`` is CPU time by class name, outermost calls only."""
+
+    open = False
+    inside = False
+    seen = False
+    spent: dict[str, int] = {}  # noqa: RUF012  (one watch per process)
+
+
+transform_times = TransformTimes()
+
+
+@quiet
+def open_watch(dataset: Any) -> None:
+    """From now on calls count. The classes are found once per process."""
+    if not transform_times.seen:
+        transform_times.seen = True
+        for count, thing in enumerate(_transforms(dataset, 0)):
+            if count >= TRANSFORM_CLASSES:
+                break
+            _patch_transform(thing)
+    transform_times.spent = {}
+    transform_times.open = True
+
+
+def close_watch() -> dict[str, int]:
+    """CPU time by class since the watch was opened; nothing when it was not."""
+    spent = transform_times.spent if transform_times.open else {}
+    transform_times.open, transform_times.spent = False, {}
+    return spent
+
+
+def _transforms(dataset: Any, depth: int) -> Iterator[Any]:
+    """The single steps of every transform that hangs on a data set, or on those below it."""
+    for name, value in list(attributes(dataset).items()) if depth < TRANSFORM_DEPTH else ():
+        if name in ("dataset", "datasets"):
+            yield from _transforms(value[0] if type(value) in (list, tuple) and value else value, depth + 1)
+        elif any(part in name.lower() for part in TRANSFORM_NAMES) or _steps(value):
+            several = value[:TRANSFORM_CLASSES] if type(value) in (list, tuple) else (value,)
+            for one in several:
+                yield from _unrolled(one, 0)
+
+
+def _unrolled(thing: Any, depth: int) -> Iterator[Any]:
+    steps = _steps(thing)
+    if not steps or depth >= TRANSFORM_DEPTH:
+        yield thing
+        return
+    for step in steps:
+        yield from _unrolled(step, depth + 1)
+
+
+def _steps(thing: Any) -> list[Any]:
+    """What a Compose or a Sequential, or anything shaped like them, is made of."""
+    if issubclass(type(thing), (list, tuple, dict, str, type)):
+        return []
+    inner = attributes(thing).get("transforms")
+    if isinstance(inner, (list, tuple)) and all(callable(step) for step in inner):
+        return list(inner)
+    if type(thing).__name__ == "Sequential":
+        return list(attributes(thing).get("_modules", {}).values())
+    single = attributes(thing).get("transform")  # torchvision's StandardTransform
+    return [single] if callable(single) else []
+
+
+def _patch_transform(thing: Any) -> None:
+    """Time the class's own call; modules only in workers, since elsewhere they may be compiled."""
+    module_like = "_modules" in attributes(thing)
+    name = "forward" if module_like else "__call__"
+    owner = next((kind for kind in type(thing).__mro__ if name in kind.__dict__), None)
+    if owner is None or owner.__module__.startswith(("torch.nn", "builtins", "functools")):
+        return
+    if hasattr(owner.__dict__[name], "__code__") and (state.worker or not module_like):
+        replace(owner, name, _timed_transform)
+
+
+def _timed_transform(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not transform_times.open or transform_times.inside:
+            return original(self, *args, **kwargs)
+        transform_times.inside = True
+        start = thread_time_ns()
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            transform_times.inside = False
+            name = type(self).__name__
+            transform_times.spent[name] = transform_times.spent.get(name, 0) + thread_time_ns() - start
+
+    return call

@@ -10,14 +10,14 @@ import os
 import sys
 from types import FunctionType
 
-from . import guard, process
+from . import guard
 from .hints import Any
-from .state import state
+from .state import process_ends, state
 
 
 def take_off() -> None:
     """Note the end, put back all that was patched, close the files."""
-    process.ends()
+    process_ends()
     while guard.undo:
         guard.quiet(guard.undo.pop())()
     guard.quiet(_hand_back)()

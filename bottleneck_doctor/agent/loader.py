@@ -1,10 +1,12 @@
 """Times the training loop's side of a DataLoader: construction, iterators, ``next``, draws of indices.
 
-Counts steps, and decides which are sampled; the others are taken to be like those.
+Counts steps, and decides which are sampled; the others are taken to be like those. Functions of the user's
+that are named as sources of batches (``--data-fn module:function``) are timed like a loader's ``next``.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import weakref
@@ -12,17 +14,15 @@ from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
 from . import clocks, compiler, device_clock, wire
-from .fetch import close_fetch, open_fetch
-from .grad_mode import await_forward
-from .guard import postponed, quiet, raise_postponed, replace, undo, when_built
-from .hints import Any, Callable, FrameType
-from .loader_facts import OlderLoader, loader_facts
+from .fetch import close_fetch, open_fetch, stops
+from .guard import postponed, put, quiet, raise_postponed, replace, undo, when_built
+from .hints import Any, Callable, FrameType, ModuleType
+from .loader_facts import OlderLoader, await_forward, loader_facts
 from .loop_without_loader import tell_place
 from .profiler import end_window
 from .state import IteratorCounts, state
 from .stop import due, stop
 from .training import listen, rest
-from .worker import stops
 
 
 class _Draws:
@@ -372,3 +372,64 @@ def _ready(iterator: Any) -> int | None:
     early = sum(len(task) == 2 for task in iterator._task_info.values())
     ready: int = early + queue.qsize()
     return ready
+
+
+FIRST_NUMBER = 1 << 16  # above any loader's number in its process
+_wanted: list[tuple[int, str, str]] = []
+
+
+def mark_functions(text: str) -> None:
+    """Remember what to wrap: ``module:function``, comma between several; ``__main__`` is the script."""
+    for number, item in enumerate(part for part in text.split(",") if part):
+        module, _, name = item.partition(":")
+        _wanted.append((FIRST_NUMBER + number, module, name))
+
+
+@quiet
+def wrap_functions() -> None:
+    """Wrap each function whose module holds it by now; called when the training begins to move."""
+    for wish in list(_wanted):
+        number, name, attribute = wish
+        module = sys.modules.get(name) or _script(name)
+        function = getattr(module, attribute, None)
+        if callable(function):
+            _wanted.remove(wish)
+            account = _introduce_function(number, attribute, function)
+            put(module, attribute, _timed_function(function, account), function)
+
+
+def _script(name: str) -> ModuleType | None:
+    """The script itself, when it is named by its file."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None) or ""
+    return main if os.path.splitext(os.path.basename(file))[0] == name else None
+
+
+def _introduce_function(number: int, name: str, function: Callable[..., Any]) -> IteratorCounts:
+    code = getattr(function, "__code__", None)
+    file, line = (os.path.abspath(code.co_filename), code.co_firstlineno) if code else ("", 0)
+    state.writer.fact(
+        fact="loader", thing=number, kind="function", dataset=name, file=file, line=line, function=name,
+        num_workers=0,
+    )  # fmt: skip
+    state.iterators += 1
+    account = IteratorCounts(number, state.iterators, state.thread())
+    state.row(wire.EPOCH, now(), 0, account.number, thing=number, thread=state.thread())
+    return account
+
+
+class _Call:
+    """One call of the function, in the shape of an iterator that is asked once."""
+
+    def __init__(self, account: IteratorCounts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._bdoc, self.args, self.kwargs = account, args, kwargs
+
+
+def _timed_function(function: Callable[..., Any], account: IteratorCounts) -> Callable[..., Any]:
+    taken = _arrival(lambda call: function(*call.args, **call.kwargs))
+
+    @functools.wraps(function)
+    def fetch(*args: Any, **kwargs: Any) -> Any:
+        return taken(_Call(account, args, kwargs))
+
+    return fetch

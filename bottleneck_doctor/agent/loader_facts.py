@@ -1,12 +1,19 @@
-"""Says in plain values what a loader is: its arguments, its data set, and the lines that built it."""
+"""Says in plain values what a loader is: its arguments, its data set, and the lines that built it.
+
+Also whether the model that gets an iterator's first batch computes gradients: training, or evaluation.
+"""
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
+from time import monotonic_ns as now
 
-from .guard import attributes, quiet
+from . import wire
+from .compiler import compiling, starting
+from .guard import attributes, quiet, undo
 from .hints import Any, FrameType
-from .state import _users_frame
+from .state import IteratorCounts, _users_frame, state
 
 KEPT = (
     "batch_size shuffle num_workers pin_memory drop_last prefetch_factor persistent_workers in_order "
@@ -132,3 +139,69 @@ def _short(value: Any) -> str:
     if value is None or type(value) in (bool, int, float, str):
         return repr(value)[:80]
     return _name(value)[:80] if callable(value) else "..."
+
+
+NOTES_AT_MOST = 64  # iterators of a process
+CALLS_AT_MOST = 16  # of modules without weights (transforms, losses) before the one that is waited for
+
+
+class _ForwardHook:
+    """The hook on all modules that waits for a forward pass, if one is registered, and how many were."""
+
+    handle: Any = None
+    count = 0
+
+
+@quiet
+def await_forward(account: IteratorCounts) -> None:
+    """The first batch of an iterator has arrived. Before the first backward pass nothing is registered: it is
+    not known yet whether the model is compiled, and torch warns of hooks on all modules where it is."""
+    torch: Any = sys.modules.get("torch")
+    remove_forward_hook()
+    if torch is None or not state.trained or _ForwardHook.count >= NOTES_AT_MOST:
+        return
+    _ForwardHook.count += 1
+    if not torch.is_grad_enabled():
+        _note_grad_mode(account, False)
+    elif not compiling():
+        modules: Any = sys.modules["torch.nn.modules.module"]
+        _ForwardHook.handle = modules.register_module_forward_pre_hook(_forward_hook(torch, account))
+
+
+def _forward_hook(torch: Any, account: IteratorCounts) -> Any:
+    batch, calls = state.arrivals, [0]
+
+    @quiet
+    def before(module: Any, inputs: Any) -> None:
+        calls[0] += 1
+        late = state.arrivals != batch or calls[0] > CALLS_AT_MOST
+        if not late and (state.thread() != account.thread or not _learns(torch, module)):
+            return
+        remove_forward_hook()
+        if not late:
+            _note_grad_mode(account, torch.is_grad_enabled())
+
+    return before
+
+
+def _learns(torch: Any, module: Any) -> bool:
+    weight = next(torch.nn.Module.parameters(module), None)
+    return weight is not None and weight.requires_grad
+
+
+@quiet
+def remove_forward_hook() -> None:
+    """Take the hook off: the forward pass has come, or a compiled module is called, at which torch warns."""
+    handle, _ForwardHook.handle = _ForwardHook.handle, None
+    if handle is not None:
+        handle.remove()
+
+
+undo.append(remove_forward_hook)
+starting.append(remove_forward_hook)
+
+
+def _note_grad_mode(account: IteratorCounts, grad: bool) -> None:
+    state.row(
+        wire.GRAD_MODE, now(), 0, account.number, int(grad), thing=account.loader, thread=account.thread
+    )

@@ -12,7 +12,7 @@ from threading import Condition, get_ident, get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
-from . import clocks, compiler, device_clock, grad_mode, wire
+from . import clocks, compiler, device_clock, loader_facts, wire
 from .guard import at_fork, quiet, replace, undo
 from .hints import Any, Callable, FrameType
 from .profiler import end_window
@@ -281,7 +281,7 @@ def patch_module(module: Any) -> None:
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
             if compiler.tracing():
                 return original(self, *args, **kwargs)
-            grad_mode.remove()
+            loader_facts.remove_forward_hook()
             if not state.close or not called_module():
                 return original(self, *args, **kwargs)
             try:

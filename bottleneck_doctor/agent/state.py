@@ -1,12 +1,18 @@
-"""What the hooks of one process share: its writer of rows, the counters, and which steps are sampled."""
+"""What the hooks of one process share: its writer of rows, the counters, and which steps are sampled.
+
+Also who the process is, and when its end begins.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 from _thread import get_ident, get_native_id
+from time import monotonic_ns as now
 
 from . import wire
-from .guard import at_fork
+from .guard import at_fork, quiet, undo
 from .hints import Any, Callable, FrameType
 from .rows import EventWriter
 
@@ -96,7 +102,7 @@ class AgentState:
         self.opens = 0
         self.in_fetch = 0  # `get_ident` of the thread that is inside a sampled fetch
         self.feeder = 0  # the thread that serialises batches, of a worker
-        self.accelerator: Any = None  # whose clock is read: agent/accelerator.py, or a simulated one
+        self.accelerator: Any = None  # whose clock is read: agent/device_clock.py, or a simulated one
         self.graphs = False  # the script captures CUDA graphs
         self.captures = 0  # that are under way, in any thread
         self.elsewhere = 0  # sampled steps in a row that computed on another stream than they began on
@@ -247,3 +253,35 @@ def _forked() -> None:
 
 
 OTHERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone
+
+
+# Rank and number of ranks, as launchers tell each task; a process group, once it is there, says it better.
+# Slurm's batch script is task 0 of its own, so the step's count is asked for [srun(1), mpirun(1)].
+LAUNCHERS = (
+    ("RANK", "WORLD_SIZE"),  # torchrun, DeepSpeed, PyTorchJob
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
+)
+
+
+@quiet
+def introduce() -> None:
+    """Write down who this process is, its rank by the first launcher that sets both names. The hook on its
+    end is registered first, and so called last."""
+    named = [[os.environ.get(name, "") for name in names] for names in LAUNCHERS]
+    rank, size = next(([*map(int, one)] for one in named if all(map(str.isdigit, one))), (None, None))
+    python = "%d.%d.%d" % sys.version_info[:3]
+    state.writer.fact(fact="process", python=python, rank=rank, world_size=size)
+    atexit.register(process_ends)
+    undo.append(lambda: atexit.unregister(process_ends))
+
+
+@quiet
+def process_ends() -> None:
+    """The process, or what is watched of it, ends: note the instant and two counts. From outside, a script
+    that goes on after its last batch looks like one that shuts down."""
+    if state.worker:
+        return
+    state.catch_up(None)
+    state.writer.fact(fact="exit", at_ns=now(), arrivals=state.arrivals, trained=state.trained)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from types import MethodType
 
-from . import compiler, importing, wire
+from . import compiler, hooks, wire
 from .guard import at_fork, quiet, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import state
@@ -95,7 +95,7 @@ def hook(owner: Any, name: str, build: Callable[[Any], Any], when: str = LOOKS) 
 def install(compiled: bool) -> None:
     """Once, when all hooks are ready. ``compiled``: graphs have been traced already."""
     patches.compiled = compiled
-    importing.before_search.append(hush)
+    hooks.before_search.append(hush)
     compiler.starting.append(_compiles)
     at_fork(_forget)
     undo.append(_forget)

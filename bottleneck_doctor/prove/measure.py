@@ -63,7 +63,7 @@ AT_MOST = 0.75  # of the steps that were watched: two rounds of three arms then 
 WARMUP = 10  # steps [analyse/steady.WARMUP_STEPS]
 NOTED = 40  # the first steps, whose losses and batches are noted [agent/trial/losses], are left out
 NOTED_S = 2.0  # where they take no longer than this
-FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/trial/reused_batches.BATCHES]
+FED_FROM = 18  # the ceiling's loop is fed from memory after 16 batches [agent/trial/from_memory.BATCHES]
 SHORT = 2.0  # epochs no longer than so many times the steps needed are compared whole (chosen)
 
 

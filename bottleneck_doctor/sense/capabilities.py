@@ -20,7 +20,7 @@ from .wait_channels import Thread, call_numbers
 
 PROBE_TIMEOUT_S = 15.0
 SMALL_SHM_BYTES = 64 << 20  # docker's default, which PyTorch's README says is not enough for workers
-# A child to try py-spy on. Under Yama it permits that as a training does (agent/ptrace_permission.py).
+# A child to try py-spy on. Under Yama it permits that as a training does (agent/torch_setup.py).
 CHILD = "print(flush=True); input()"
 LET_IN = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong({pid}), 0, 0, 0); "
 KERNEL_FILES = (

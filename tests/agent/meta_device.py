@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bottleneck_doctor.agent import accelerator, device_calls, device_clock, importing, tensor_hooks
+from bottleneck_doctor.agent import device_calls, device_clock, hooks, tensor_hooks
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.house.source import ROOT
@@ -31,15 +31,15 @@ def in_use(folder: Path) -> Iterator[Driver]:
     before = dict(state.__dict__)
     state.begin(str(folder))
     device = Driver()
-    state.accelerator = torch_api.in_use(device, accelerator)
+    state.accelerator = torch_api.in_use(device, device_clock)
     vars(tensor_hooks.patches).update(vars(tensor_hooks.TensorHooks()), next=0)
     device_calls.patch(torch)
-    importing.before_search.append(tensor_hooks.hush)
+    hooks.before_search.append(tensor_hooks.hush)
     try:
         yield device
     finally:
         device_clock.drop()
-        importing.before_search.remove(tensor_hooks.hush)
+        hooks.before_search.remove(tensor_hooks.hush)
         tensor_hooks._forget()
         vars(tensor_hooks.patches).update(vars(tensor_hooks.TensorHooks()))
         state.__dict__.clear()

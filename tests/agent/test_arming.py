@@ -18,7 +18,7 @@ import pytest
 
 from bottleneck_doctor.agent import clocks, wire
 from bottleneck_doctor.agent.guard import replace
-from bottleneck_doctor.agent.importing import Finder
+from bottleneck_doctor.agent.hooks import Finder
 from bottleneck_doctor.agent.wire import NOTHING
 from tests.agent.watching import AGENT, INJECT, plain, said, watched
 from tests.house.source import ROOT
@@ -217,7 +217,7 @@ def test_a_warning_of_what_was_replaced_names_its_callers_line() -> None:
 # Kernels without Yama refuse the call: it is written down before it reaches them.
 SCRIPT = """
 import ctypes, json, os, sys
-from bottleneck_doctor.agent import ptrace_permission
+from bottleneck_doctor.agent import torch_setup
 
 class Pretended:
     def __init__(self, name):
@@ -230,7 +230,7 @@ if len(sys.argv) > 1:
     ctypes.CDLL = Pretended
 else:
     sys.modules["ctypes"] = None
-ptrace_permission.let_in()
+torch_setup.let_py_spy_in()
 print(json.dumps(os.getpid()), flush=True)
 child = os.fork()
 if child == 0:

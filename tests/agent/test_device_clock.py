@@ -11,15 +11,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import (
-    accelerator,
-    compiler,
-    device_clock,
-    loop_without_loader,
-    trace_window,
-    training,
-    wire,
-)
+from bottleneck_doctor.agent import compiler, device_clock, loop_without_loader, trace_window, training, wire
 from bottleneck_doctor.agent.state import FIRST_LOOKS, state
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.meta_device import rows_of
@@ -55,7 +47,7 @@ def device(tmp_path: Path) -> Iterator[Pretend]:
     before = dict(state.__dict__)
     state.begin(str(tmp_path))
     found = Pretend()
-    state.accelerator = torch_api.in_use(found, accelerator)
+    state.accelerator = torch_api.in_use(found, device_clock)
     yield found
     loop_without_loader._forget()  # a hook that waits for the next call of any module
     state.__dict__.clear()
@@ -216,7 +208,7 @@ def test_an_optimizer_whose_first_group_is_empty_tells_its_device(
 ) -> None:
     asked: list[Any] = []
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
-    monkeypatch.setattr(device_clock.accelerators, "find", lambda torch, where: asked.append(where))
+    monkeypatch.setattr(device_clock, "find_accelerator", lambda torch, where: asked.append(where))
     state.accelerator, state.seeking = None, True
     weight = SimpleNamespace(device="cuda:1")
     device_clock.seek(SimpleNamespace(param_groups=[{"params": []}, {"params": [weight]}]))
@@ -247,7 +239,7 @@ def pretended(initialised: bool = True, kind: str | None = "cuda", **module: Any
 def test_the_device_is_that_of_the_parameters_or_the_current_one(
     torch: Any, parameters: Any, chosen: int | None
 ) -> None:
-    found = accelerator.find(torch, parameters)
+    found = device_clock.find_accelerator(torch, parameters)
     assert (None if found is None else found.index) == chosen
 
 
@@ -260,9 +252,9 @@ def test_no_context_is_made_on_a_device_that_the_script_does_not_use(
     """Recording an event on an idle device makes a context there, half a gigabyte for each rank."""
     torch = pretended(device_count=lambda: 3)
     torch._C = SimpleNamespace(_cuda_hasPrimaryContext=lambda index: index in in_use)
-    found = accelerator.find(torch)
+    found = device_clock.find_accelerator(torch)
     assert (None if found is None else found.index) == chosen
-    named = accelerator.find(torch, SimpleNamespace(type="cuda", index=2))
+    named = device_clock.find_accelerator(torch, SimpleNamespace(type="cuda", index=2))
     assert (named is not None) == (2 in in_use)
 
 
@@ -272,7 +264,7 @@ def test_while_a_graph_is_captured_nothing_is_marked_or_asked(
 ) -> None:
     """By another thread, too: in torch's default mode our query would end its capture."""
     monkeypatch.setattr(state, "captures", int(elsewhere), raising=False)
-    found = accelerator.find(pretended(is_current_stream_capturing=lambda: not elsewhere))
+    found = device_clock.find_accelerator(pretended(is_current_stream_capturing=lambda: not elsewhere))
     assert found is not None
     assert not found.ready()
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import fetch, input_ops, transforms, wire, worker
+from bottleneck_doctor.agent import fetch, input_ops, wire
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 from tests.agent.watching import PRELUDE, Told, both_ways, plain, profile_of, said, watched
@@ -32,7 +32,7 @@ def _worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     state.begin(str(tmp_path))
     state.worker = True
     monkeypatch.setattr(fetch, "_Process", type("_Process", (), {**vars(fetch._Process), "transforms": {}}))
-    monkeypatch.setattr(transforms, "watch", transforms.TransformTimes())
+    monkeypatch.setattr(fetch, "transform_times", fetch.TransformTimes())
     yield
     state.begin(str(tmp_path))
 
@@ -107,7 +107,7 @@ def test_a_worker_whose_file_fills_up_samples_more_seldom(tmp_path: Path) -> Non
     one = fetcher(slow)
     for _ in range(8):
         fetched(one, [1])
-        worker._pickled(1, 0, 100)
+        fetch._pickled(1, 0, 100)
     assert len(log(tmp_path).of(wire.FETCH)) == len(log(tmp_path).of(wire.PICKLE)) == 2
 
 
@@ -216,7 +216,7 @@ def test_a_transform_that_fails_fails_as_it_did_and_the_next_is_timed(tmp_path: 
         fetched(one, [0])
     fetched(one, [1])
     assert len(log(tmp_path).of(wire.TRANSFORM)) == 1
-    assert not transforms.watch.inside
+    assert not fetch.transform_times.inside
 
 
 def test_the_first_batches_of_an_iterable_are_remembered(tmp_path: Path) -> None:

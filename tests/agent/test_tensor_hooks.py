@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from bottleneck_doctor.agent import importing, tensor_hooks, wire
+from bottleneck_doctor.agent import hooks, tensor_hooks, wire
 from bottleneck_doctor.agent.hooks import HOOKS
 from bottleneck_doctor.agent.tensor_hooks import patches
 from tests.agent.meta_device import in_use, look, rows_of
@@ -76,7 +76,7 @@ def test_what_is_imported_sees_torchs_own(
 ) -> None:
     (tmp_path / "sees_item.py").write_text("import torch\nitem = torch.Tensor.item\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "meta_path", [importing.Finder(), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [hooks.Finder(), *sys.meta_path])
     with look():
         torch.ones(2).to("meta")
         import sees_item  # type: ignore[import-not-found]  # the user's program imports in mid-step
@@ -161,7 +161,7 @@ def test_a_forked_child_has_torchs_own(device: Driver) -> None:
         assert found.get()
         child.join()
         assert patches.on
-    importing.before_search.remove(tensor_hooks.hush)
+    hooks.before_search.remove(tensor_hooks.hush)
 
 
 def test_a_hook_that_cannot_be_put_on_costs_the_user_nothing(device: Driver) -> None:

@@ -31,13 +31,13 @@ class Question:
 
 
 def _unused(at: Any) -> Answer:
-    found, context = at.accelerator.find(at.torch), at.torch._C._cuda_hasPrimaryContext(0)
+    found, context = at.device_clock.find_accelerator(at.torch), at.torch._C._cuda_hasPrimaryContext(0)
     return found is None and not context, (found, context)
 
 
 def _used(at: Any) -> Answer:
     at.x = at.torch.ones(1 << 20, device="cuda")
-    at.one = at.accelerator.find(at.torch)
+    at.one = at.device_clock.find_accelerator(at.torch)
     context = at.torch._C._cuda_hasPrimaryContext(0)
     at.torch.cuda.synchronize()
     return at.one is not None and context, at.one and at.one.describe()
@@ -190,11 +190,11 @@ def main() -> None:
     """Ask all of them in this process, which uses the device for nothing else."""
     import torch
 
-    from bottleneck_doctor.agent import accelerator, trace_window
+    from bottleneck_doctor.agent import device_clock, trace_window
     from bottleneck_doctor.agent.state import state
 
     state.captures, state.graphs, state.profiled = 0, False, False
-    at = SimpleNamespace(torch=torch, accelerator=accelerator, trace_window=trace_window)
+    at = SimpleNamespace(torch=torch, device_clock=device_clock, trace_window=trace_window)
     for one in QUESTIONS:
         try:
             right, found = one.ask(at)

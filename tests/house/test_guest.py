@@ -23,7 +23,7 @@ STARTS = {
 }
 HOOKS = {("atexit", "register"): "an exit hook", ("signal", "signal"): "a signal handler"}
 NEEDED = {
-    "agent/process.py": "an exit hook",  # notes the instant: where the script ends, and its teardown begins
+    "agent/state.py": "an exit hook",  # notes the instant: where the script ends, and its teardown begins
     "agent/profiler.py": "an exit hook",  # while a window is open: torch crashes if it ends with one
     "agent/trial/prefetch.py": "a thread",  # it is the remedy that a trial was asked for
     "agent/trial/writing.py": "a thread",

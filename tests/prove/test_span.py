@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from bottleneck_doctor.agent.trial.from_memory import BATCHES
 from bottleneck_doctor.agent.trial.losses import MARGIN
-from bottleneck_doctor.agent.trial.reused_batches import BATCHES
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.commands.prove import LOSSES
 from bottleneck_doctor.model.diagnosis import Diagnosis

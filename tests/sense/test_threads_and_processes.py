@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.agent.process import LAUNCHERS
+from bottleneck_doctor.agent.state import LAUNCHERS
 from bottleneck_doctor.sense import process_tree as tree_module
 from bottleneck_doctor.sense.child_threads import ChildThreads
 from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S

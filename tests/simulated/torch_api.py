@@ -1,4 +1,4 @@
-"""A device as torch's API shows one, for agent/accelerator.py itself to run on. Simulated: no hardware.
+"""A device as torch's API shows one, for agent/device_clock.py itself to run on. Simulated: no hardware.
 
 Its events fail as those of CUDA do. Freed in a forked child, or after an error that the device keeps, they
 end the process; queried while a graph is captured, by whatever thread, they end the capture; they belong to
@@ -135,10 +135,10 @@ class Torch:
         return getattr(torch, name)
 
 
-def in_use(driver: Driver, accelerators: Any) -> Any:
-    """The agent's own view of it; ``accelerators`` is agent/accelerator.py. A ``tracer`` of the driver's is
+def in_use(driver: Driver, clock: Any) -> Any:
+    """The agent's own view of it; ``clock`` is agent/device_clock.py. A ``tracer`` of the driver's is
     taken in place of kineto's."""
-    found = accelerators.Accelerator(Torch(driver), driver.kind, 0)
+    found = clock.Accelerator(Torch(driver), driver.kind, 0)
     properties = {**found.describe(), **driver.described}
     found.describe = lambda: properties
     found.tracer = getattr(driver, "tracer", found.tracer)
@@ -152,5 +152,5 @@ def adopt(driver: Driver) -> Any:
         from _bdoc_agent import trace_window  # type: ignore[import-not-found]
 
         trace_window.ACTIVITIES[driver.kind] = "CPU"
-        clock.adopt(in_use(driver, clock.accelerators))
+        clock.adopt(in_use(driver, clock))
     return clock

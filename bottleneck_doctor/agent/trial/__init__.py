@@ -1,7 +1,7 @@
 """Applies remedies in a trial, where the supervisor ordered some.
 
 Nothing here is loaded in an ordinary run. A treatment is a function ``name(options, done)`` in the file that
-``TREATMENTS`` gives it. It returns a table {module name: callback(module)} as agent/importing.py takes them,
+``TREATMENTS`` gives it. It returns a table {module name: callback(module)} as agent/hooks.py takes them,
 whose hooks lie below those that measure, so that what is measured is the treated training. ``done()`` says
 that it was applied, ``done(why)`` that it could not be. Unlike hooks that measure, a treatment may change
 what the script does: it is there for that.
@@ -19,12 +19,10 @@ from .hook_points import guarded, reason, reporter
 
 ENVIRONMENT = "environment"  # set before the start, by the supervisor
 FILES = {
+    "from_memory": ("cache", "replay"),
     "loader": ("arrays", "batched", "loader"),
-    "model": ("autocast", "compiled", "dynamic", "layout", "optimizer", "recompute"),
+    "model": ("autocast", "compiled", "ddp", "dynamic", "layout", "no_sync", "optimizer", "recompute"),
     "prefetch": ("ahead", "device_ahead", "nonblocking"),
-    "ranks": ("ddp", "no_sync"),
-    "reused_batches": ("replay",),
-    "sample_cache": ("cache",),
     "settings": (
         "collector", "cudnn", "debug", "descriptors", "empty_cache", "precision", "sharing", "threads",
         "worker_threads",

@@ -33,7 +33,7 @@ NOT_FILES = ("/dev/", "/proc/", "/sys/", "/run/")
 
 def watch(folder: str) -> Table:
     """Keep files from now on; ``folder`` holds the trial's list of them. Also a table of modules, as
-    agent/importing.py takes them."""
+    agent/hooks.py takes them."""
     keeper = _Keeper(folder)
     sys.addaudithook(keeper.hook())
     return at_saving(keeper.before_saving)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bottleneck_doctor.agent.trial import ranks
+from bottleneck_doctor.agent.trial import model
 from tests.agent.trying import treated
 
 SCRIPT = """
@@ -71,13 +71,13 @@ def test_a_hook_of_torchs_own_is_registered_by_name(monkeypatch: pytest.MonkeyPa
         def register_comm_hook(self, state: object, hook: object) -> None:
             registered.append(hook)
 
-    monkeypatch.setitem(sys.modules, ranks.HOOKS, SimpleNamespace(half="the hook"))
+    monkeypatch.setitem(sys.modules, model.COMM_HOOKS, SimpleNamespace(half="the hook"))
     told: list[str] = []
     options = {"hook": "half", "arguments": {"gradient_as_bucket_view": True}}
-    table = ranks.ddp(options, lambda why="": told.append(why))
+    table = model.ddp(options, lambda why="": told.append(why))
     table["torch.nn.parallel.distributed"](SimpleNamespace(DistributedDataParallel=Model))
     assert Model("net").view
     assert (registered, told) == (["the hook"], [""])
-    monkeypatch.setitem(sys.modules, ranks.HOOKS, SimpleNamespace())
+    monkeypatch.setitem(sys.modules, model.COMM_HOOKS, SimpleNamespace())
     Model("net")
     assert "AttributeError" in told[1]

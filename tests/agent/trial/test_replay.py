@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from bottleneck_doctor.agent.trial.reused_batches import BATCHES, NO_LENGTH, Tape, copied, repacked
+from bottleneck_doctor.agent.trial.from_memory import BATCHES, NO_LENGTH, Tape, copied, repacked
 from tests.agent.trying import treated
 from tests.agent.watching import PRELUDE
 

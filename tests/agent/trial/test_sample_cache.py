@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
 
-from bottleneck_doctor.agent.trial import sample_cache
+from bottleneck_doctor.agent.trial import from_memory
 
 
 @pytest.mark.parametrize(("most_bytes", "kept"), [(1000, [3, 1, 2]), (99, [3])])
 def test_what_finds_no_room_is_not_kept(most_bytes: int, kept: list[int]) -> None:
     dataset = [torch.full((10,), index) for index in range(4)]
     found: dict[int, torch.Tensor] = {}
-    assert sample_cache._make(found, [3, 1, 2], dataset, DataLoader(dataset), most_bytes) is (len(kept) == 3)
+    assert from_memory._make(found, [3, 1, 2], dataset, DataLoader(dataset), most_bytes) is (len(kept) == 3)
     assert {index: sample.tolist() for index, sample in found.items()} == {one: [one] * 10 for one in kept}
 
 
@@ -26,28 +26,28 @@ def _iterator(sampler: object) -> SimpleNamespace:
 
 
 def test_a_run_that_sees_all_samples_wants_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_cache.state, "control", None, raising=False)
+    monkeypatch.setattr(from_memory.state, "control", None, raising=False)
     batches = BatchSampler(RandomSampler(range(40)), 8, False)
-    assert sample_cache.wanted(_iterator(batches), 40) == range(40)
+    assert from_memory.wanted(_iterator(batches), 40) == range(40)
 
 
 @pytest.mark.parametrize("generator", [None, torch.Generator()])
 def test_a_short_run_wants_what_the_sampler_will_draw(
     generator: torch.Generator | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample_cache, "_steps", lambda: 3)
+    monkeypatch.setattr(from_memory, "_steps", lambda: 3)
     batches = BatchSampler(RandomSampler(range(1000), generator=generator), 8, False)
-    seen = sample_cache.wanted(_iterator(batches), 1000)
+    seen = from_memory.wanted(_iterator(batches), 1000)
     assert seen is not None
     drawn = [index for batch in batches for index in batch]
     assert list(seen) == drawn[: len(list(seen))]
-    assert len(list(seen)) == (3 + sample_cache.SPARE) * 8
+    assert len(list(seen)) == (3 + from_memory.SPARE) * 8
 
 
 def test_without_batches_each_step_wants_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_cache, "_steps", lambda: 5)
-    assert list(sample_cache.wanted(_iterator(SequentialSampler(range(99))), 99) or ()) == list(
-        range(5 + sample_cache.SPARE)
+    monkeypatch.setattr(from_memory, "_steps", lambda: 5)
+    assert list(from_memory.wanted(_iterator(SequentialSampler(range(99))), 99) or ()) == list(
+        range(5 + from_memory.SPARE)
     )
 
 
@@ -56,12 +56,12 @@ def test_a_sampler_of_the_users_own_is_not_drawn_from(monkeypatch: pytest.Monkey
         def __iter__(self):  # type: ignore[no-untyped-def]
             raise AssertionError("somebody asked")
 
-    monkeypatch.setattr(sample_cache, "_steps", lambda: 3)
-    assert sample_cache.wanted(_iterator(BatchSampler(Own(), 8, False)), 1000) is None
+    monkeypatch.setattr(from_memory, "_steps", lambda: 3)
+    assert from_memory.wanted(_iterator(BatchSampler(Own(), 8, False)), 1000) is None
 
 
 def test_every_source_of_random_numbers_is_put_back() -> None:
-    undo = sample_cache.keep_random()
+    undo = from_memory.keep_random()
     first = random.random(), float(np.random.rand()), float(torch.rand(()))
     undo()
     assert (random.random(), float(np.random.rand()), float(torch.rand(()))) == first
