@@ -110,7 +110,7 @@ def _session(pid: int) -> Session:
     """Of a training that has no agent, hence no run folder."""
     from pathlib import Path
 
-    from ..sense.proc_files import read_text
+    from ..sense.files import read_text
     from .run_options import Form, Options
     from .session import Session
 

@@ -15,8 +15,7 @@ from .. import __version__
 from ..launch.start import Command, RunFolder, choose, instrumented, plan, run_folder, usual_places
 from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
-from ..sense.files import local_first
-from ..sense.proc_files import tracer
+from ..sense.files import local_first, tracer
 from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
 from .output import complain, screen, write
 from .run_options import KEEP_TRACE, PLACE, TRIAL, Options, conditions

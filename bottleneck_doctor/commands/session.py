@@ -231,8 +231,8 @@ class Session:
     def remains(self, ended: Ended, gaps: list[Gap]) -> Remains:
         """Everything that the profile is assembled from."""
         from ..assemble.profile import Remains
+        from ..sense.files import age_s
         from ..sense.machine_costs import fault_s, handed_s
-        from ..sense.proc_files import age_s
 
         self.gaps = [*gaps, *self.gaps, *self._unlimited(ended)]
         self.gaps += self.board.gaps() if self.board is not None else []

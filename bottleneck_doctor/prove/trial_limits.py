@@ -19,8 +19,8 @@ from ..launch.start import FOLDER_PREFIX
 from ..model.diagnosis import Diagnosis
 from ..model.loops import StepTable
 from ..model.proof import Arm, ComparedSteps, Missed, Plan
-from ..sense.cgroup import Cgroups, find_cgroups, groups_with, memory_limit_bytes
-from ..sense.proc_files import read_number, read_pairs
+from ..sense.files import read_number, read_pairs
+from ..sense.host import Cgroups, find_cgroups, groups_with, memory_limit_bytes
 from .plan import ENOUGH, MOST
 
 WHOLE_TIMES = 3.0  # of what the baseline needed, a treatment that is no slower than that may take

@@ -12,11 +12,20 @@ from pathlib import Path
 
 from ..model.instruments import Capability
 from ..model.run import Gap, Machine
-from .cgroup import find_cgroups, memory_limit_bytes, pressure_folder, quota_cores, read_limits, throttling
+from .files import read_pairs, read_text, tracer, what_allows, why_refused
+from .host import (
+    affinity_cores,
+    find_cgroups,
+    memory_limit_bytes,
+    pressure_folder,
+    quota_cores,
+    read_limits,
+    shm_free_bytes,
+    throttling,
+)
 from .nvml import NO_NVML, list_gpu_names
-from .proc_files import read_pairs, read_text, tracer, what_allows, why_refused
 from .pyspy import INSTALL, REPAIR, WHAT, find_py_spy
-from .wait_channels import Thread, call_numbers
+from .wait_sampler import Thread, call_numbers
 
 PROBE_TIMEOUT_S = 15.0
 SMALL_SHM_BYTES = 64 << 20  # docker's default, which PyTorch's README says is not enough for workers
@@ -163,11 +172,6 @@ def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
     return machine, gaps
 
 
-def affinity_cores() -> int:
-    """Cores in this process's mask (taskset, cpuset)."""
-    return len(os.sched_getaffinity(0))
-
-
 def _physical_cores(root: Path) -> int | None:
     """Cores of this process's mask, hardware threads of one core counted once; None where that is unknown."""
     folder = root / "sys/devices/system/cpu"
@@ -175,15 +179,6 @@ def _physical_cores(root: Path) -> int | None:
         read_text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in os.sched_getaffinity(0)
     }
     return None if None in siblings else len(siblings)
-
-
-def shm_free_bytes(root: Path = Path("/")) -> int | None:
-    """Room in /dev/shm, through which loader workers hand over their batches."""
-    try:
-        room = os.statvfs(root / "dev/shm")
-    except OSError:
-        return None
-    return room.f_bavail * room.f_frsize
 
 
 def _cpu_model(root: Path) -> str:

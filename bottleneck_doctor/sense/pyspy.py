@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..model.instruments import Stack
 from ..model.run import Gap
-from .proc_files import read_stat, what_allows, why_refused, yama_scope
+from .files import read_stat, what_allows, why_refused, yama_scope
 
 WHAT = "python stacks (py-spy)"
 MOST_PATHS = 400

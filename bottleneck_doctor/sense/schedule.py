@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..model.instruments import InstrumentWindow, Sample, Stack
 from ..model.run import Gap, Progress
-from .capabilities import affinity_cores
+from .host import affinity_cores
 from .pyspy import KINDS, StackWindow, add_up, compared
 
 MOST_CORE_SHARE = 0.005

@@ -8,7 +8,7 @@ cumulative; what could not be read is left out. By sensor:
   the same launcher on this machine that are not below the watched process: process_tree.py
 - ``holdings``, every few seconds: memory, open and mapped files: process_tree.py; children_main_cpu_s and
   children_main_queue_s (waiting for a core) of the main threads of the processes below the watched one, and
-  children_beside_cpu_s of all others: child_threads.py
+  children_beside_cpu_s of all others: process_tree.py
 - ``gpu_static`` once and ``gpu`` per reading, the names beginning with ``gpu0_`` for ``cuda:0``: gpus.py
 - ``blocked`` and ``loop``, one per process and half-second (wider in long runs): pid, and a count for each of
   ``CLASSES``; ``file``: a file that was waited for, and where it lives: wait_sampler.py
@@ -23,10 +23,9 @@ from pathlib import Path
 
 from ..model.instruments import Sample
 from ..model.run import Gap
-from .child_threads import ChildThreads
 from .gpus import GpuReader
 from .host import HostSensor
-from .process_tree import Holdings, OtherRanks, Tree
+from .process_tree import ChildThreads, Holdings, OtherRanks, Tree
 from .schedule import Track
 from .wait_sampler import Threads, WaitSampler
 

@@ -14,7 +14,7 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.prove import trial_limits
 from bottleneck_doctor.prove.trial_limits import HangDetector, Limits, MemoryWatch
-from bottleneck_doctor.sense.cgroup import Cgroups
+from bottleneck_doctor.sense.host import Cgroups
 
 S = 1_000_000_000
 ALIVE, PARENT, DEAD = os.getpid(), os.getppid(), 4_194_304

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.sense import capabilities, cgroup, machine_costs
-from bottleneck_doctor.sense.cgroup import Cgroups, find_cgroups
-from bottleneck_doctor.sense.host import HostSensor
-from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S
+from bottleneck_doctor.sense import capabilities, host, machine_costs
+from bottleneck_doctor.sense.files import PAGE_BYTES, TICKS_PER_S
+from bottleneck_doctor.sense.host import Cgroups, HostSensor, find_cgroups
 from tests.sense.conftest import Plant
 
 CGROUP2 = "30 23 0:26 {root} /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -121,26 +120,26 @@ def old(root: Path) -> Cgroups:
     ],
 )
 def test_the_smallest_v2_quota_counts(plant: Plant, files: Files, cores: float | None) -> None:
-    assert cgroup.quota_cores(nested(plant({"slice/job/": "", **files}))) == cores
+    assert host.quota_cores(nested(plant({"slice/job/": "", **files}))) == cores
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("250000", 2.5), ("-1", None), ("nonsense", None)])
 def test_a_v1_quota_is_divided_by_its_period(plant: Plant, quota: str, cores: float | None) -> None:
     files = {"slice/job/cpu.cfs_quota_us": f"{quota}\n", "slice/job/cpu.cfs_period_us": "100000\n"}
-    assert cgroup.quota_cores(old(plant(files))) == cores
+    assert host.quota_cores(old(plant(files))) == cores
 
 
 def test_the_largest_v1_number_means_no_limit(plant: Plant) -> None:
-    assert cgroup.memory_limit_bytes(old(plant({"memory.limit_in_bytes": "9223372036854771712"}))) is None
-    assert cgroup.memory_limit_bytes(old(plant({"memory.limit_in_bytes": "5000"}))) == 5000
+    assert host.memory_limit_bytes(old(plant({"memory.limit_in_bytes": "9223372036854771712"}))) is None
+    assert host.memory_limit_bytes(old(plant({"memory.limit_in_bytes": "5000"}))) == 5000
     root = plant({"slice/job/memory.max": "8000", "slice/job/memory.high": "6000", "slice/memory.max": "max"})
-    assert cgroup.memory_limit_bytes(nested(root)) == 6000, "memory.high limits as memory.max does"
+    assert host.memory_limit_bytes(nested(root)) == 6000, "memory.high limits as memory.max does"
 
 
 def test_the_smallest_read_rate_on_any_disk_counts(plant: Plant) -> None:
     text = "8:0 rbps=2000000 wbps=max riops=max wiops=5\n8:16 rbps=max riops=120\n"
     root = plant({"slice/job/io.max": text, "slice/io.max": "8:0 rbps=1000000 riops=max\n"})
-    assert cgroup.read_limits(nested(root)) == (1e6, 120.0)
+    assert host.read_limits(nested(root)) == (1e6, 120.0)
 
 
 def test_v1_read_throttles_and_hits_of_the_memory_limit_are_read(plant: Plant) -> None:
@@ -151,8 +150,8 @@ def test_v1_read_throttles_and_hits_of_the_memory_limit_are_read(plant: Plant) -
             "slice/blkio.throttle.read_iops_device": "8:0 100\n",
         }
     )
-    assert cgroup.read_limits(old(root)) == (524288.0, 100.0)
-    assert cgroup.memory_limit_hits(old(root)) == 12
+    assert host.read_limits(old(root)) == (524288.0, 100.0)
+    assert host.memory_limit_hits(old(root)) == 12
 
 
 def test_throttling_is_counted_where_the_tightest_quota_is(plant: Plant) -> None:
@@ -164,7 +163,7 @@ def test_throttling_is_counted_where_the_tightest_quota_is(plant: Plant) -> None
             "slice/cpu.stat": "usage_usec 5\nnr_periods 40\nnr_throttled 10\nthrottled_usec 2500000\n",
         }
     )
-    assert cgroup.throttling(nested(root)) == (40, 10)
+    assert host.throttling(nested(root)) == (40, 10)
 
 
 CONTAINER = {

@@ -16,7 +16,7 @@ from bottleneck_doctor.model.instruments import Sample, Stack
 from bottleneck_doctor.model.run import Gap, Progress
 from bottleneck_doctor.sense import capabilities, schedule
 from bottleneck_doctor.sense.capabilities import list_capabilities
-from bottleneck_doctor.sense.proc_files import (
+from bottleneck_doctor.sense.files import (
     FIRST_NAMESPACE,
     SCOPE,
     in_container,

@@ -252,7 +252,7 @@ NONE = "Error: No python processes found in process 7 or any of its subprocesses
 def test_the_reason_is_found_in_its_message_and_in_proc(
     files: dict[str, str], message: str, why: str, do: str, plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bottleneck_doctor.sense.proc_files.in_container", lambda root: False)
+    monkeypatch.setattr("bottleneck_doctor.sense.files.in_container", lambda root: False)
     gap = explain(7, message, plant({"proc/7/stat": "7 (python) S 1\n", "proc/7/mem": "", **files}))
     assert gap.why.endswith(why)
     assert gap.do == do

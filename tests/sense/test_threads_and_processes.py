@@ -9,10 +9,9 @@ import pytest
 
 from bottleneck_doctor.agent.state import LAUNCHERS
 from bottleneck_doctor.sense import process_tree as tree_module
-from bottleneck_doctor.sense.child_threads import ChildThreads
-from bottleneck_doctor.sense.proc_files import PAGE_BYTES, TICKS_PER_S
-from bottleneck_doctor.sense.process_tree import MAPPED_AT, RANKS, Holdings, OtherRanks, Tree
-from bottleneck_doctor.sense.wait_channels import Thread, Wait, call_numbers
+from bottleneck_doctor.sense.files import PAGE_BYTES, TICKS_PER_S
+from bottleneck_doctor.sense.process_tree import MAPPED_AT, RANKS, ChildThreads, Holdings, OtherRanks, Tree
+from bottleneck_doctor.sense.wait_sampler import Thread, Wait, call_numbers
 from tests.sense.conftest import Plant, Start
 
 S = 1_000_000_000

@@ -11,16 +11,19 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.sense.files import KEEP_LINK_NS, mount_of, read_mounts
-from bottleneck_doctor.sense.wait_channels import (
+from bottleneck_doctor.sense.wait_sampler import (
     _NUMBERS,
     CLASSES,
+    MOST_FILES,
+    MOST_THREADS,
     SOCKET_CALLS,
+    Bins,
     Descriptor,
     Wait,
+    WaitSampler,
     call_numbers,
     classify,
 )
-from bottleneck_doctor.sense.wait_sampler import MOST_FILES, MOST_THREADS, Bins, WaitSampler
 from tests.sense.conftest import Plant, Start
 
 LOOKS = 60
