@@ -31,12 +31,6 @@ def test_an_arm_is_held_against_the_baselines_around_it() -> None:
     assert gained(slower).likely == pytest.approx(1.0)
 
 
-def test_what_is_nearer_in_time_weighs_more() -> None:
-    runs = series((BASELINE, 0.1), ("x", 0.1), ("y", 0.1), ("z", 0.1), (BASELINE, 0.2))
-    assert gained(runs, "x").likely == pytest.approx(2**0.25)
-    assert gained(runs, "z").likely == pytest.approx(2**0.75)
-
-
 def test_before_an_arm_and_a_baseline_were_measured_there_is_no_gain() -> None:
     assert gain_of("x", readings(series((BASELINE, 0.1)))) is None
     assert gain_of("x", readings(series(("x", 0.1)))) is None
@@ -61,13 +55,6 @@ def test_repeats_narrow_the_interval_and_disagreement_widens_it() -> None:
     assert (once.runs, twice.runs) == (1, 2)
 
 
-def test_a_run_that_is_unsure_of_itself_widens_the_interval() -> None:
-    sure, unsure = (
-        gained([measured(BASELINE, 0.2, error), measured("x", 0.1, error)]) for error in (0.0, 0.1)
-    )
-    assert unsure.high / unsure.low > sure.high / sure.low
-
-
 def test_noise_is_what_was_believed_until_repeats_show_another() -> None:
     assert noise_of([])[0] == BELIEVED
     chance = random.Random(1)
@@ -81,10 +68,8 @@ def test_noise_is_what_was_believed_until_repeats_show_another() -> None:
     ("low", "likely", "high", "word"),
     [
         (1.4, 1.5, 1.6, "kept"),
-        (1.001, 1.05, 1.2, "kept"),
         (1.001, 1.01, 1.02, "no gain"),
         (0.97, 1.0, 1.03, "no gain"),
-        (0.9, 1.02, 1.1, "undecided"),
         (0.99, 1.5, 2.2, "undecided"),
         (0.7, 0.8, 0.9, "worse"),
         (0.98, 0.99, 0.999, "no gain"),
@@ -117,9 +102,9 @@ def judged(gain: float, simulations: int) -> Counter[str]:
 
 
 def test_of_remedies_that_bring_nothing_at_most_a_tenth_is_said_to_help_or_hurt() -> None:
-    words = judged(1.0, 250)
-    assert sum(words.values()) == 1000
-    assert words["kept"] + words["worse"] <= 100
+    words = judged(1.0, 125)
+    assert sum(words.values()) == 500
+    assert words["kept"] + words["worse"] <= 50
 
 
 def test_of_remedies_that_bring_15_percent_most_are_kept() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.prove.trial_limits import LETTERS_AT_MOST, outcome_of
+from bottleneck_doctor.prove.trial_limits import outcome_of
 
 TRACEBACK = ["Traceback (most recent call last):", 'File "train.py", line 3, in <module>', "raise it"]
 
@@ -41,7 +41,6 @@ def test_a_run_that_ended_well_is_measured_if_it_left_a_profile() -> None:
             ],
             "[rank1]: ValueError: enough (exit status 1)",
         ),
-        (["bad words"], "bad words (exit status 1)"),
         ([], "exit status 1"),
     ],
 )
@@ -49,17 +48,11 @@ def test_why_it_broke_is_its_last_error_or_its_last_line(lines: list[str], why: 
     assert ended(1, *lines) == ("broke", why)
 
 
-def test_a_long_line_is_cut() -> None:
-    _, why = ended(1, "ValueError: " + "x" * 5000)
-    assert len(why) < LETTERS_AT_MOST + 30
-
-
 @pytest.mark.parametrize(
     "line",
     [
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
         "RuntimeError: [enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory",
-        "OSError: [Errno 12] Cannot allocate memory",
         "MemoryError",
         "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that "
         "dataloader's workers are out of shared memory.",
@@ -74,12 +67,6 @@ def test_whoever_complains_of_memory_ran_out_of_it(line: str) -> None:
 def test_killed_is_out_of_memory_only_where_the_kernel_counted_a_victim(status: int) -> None:
     assert ended(status, short_of_memory=True)[0] == "out-of-memory"
     assert ended(status) == ("broke", "killed")
-
-
-def test_a_worker_that_the_kernel_killed_counts_too() -> None:
-    line = "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed."
-    assert ended(1, line, short_of_memory=True)[0] == "out-of-memory"
-    assert ended(1, line)[0] == "broke"
 
 
 def test_a_crash_is_told_by_the_name_of_its_signal() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.proof import Arm
 from bottleneck_doctor.model.report import (
     Abstention,
     Fix,
@@ -79,10 +78,6 @@ def test_the_best_are_tried_or_those_that_are_asked_for(of: Report, how: dict[st
     assert chosen(of, **how)[0] == ["baseline", *tried.split()]
 
 
-def test_those_behind_the_best_are_missed_with_the_reason() -> None:
-    assert chosen(FOUR)[1] == {"d": "the 3 before it come first; --remedy tries it"}
-
-
 @pytest.mark.parametrize(
     ("one", "why"),
     [
@@ -151,14 +146,3 @@ def test_of_alternatives_the_first_goes_into_the_combination() -> None:
     )
     assert joint is not None
     assert joint.remedies == ("a", "c")
-
-
-def test_with_a_remedy_of_the_whole_run_the_combination_is_measured_so() -> None:
-    joint = together([arm("a", Treatment("x")), arm("b", Treatment("y"), scope="run")])
-    assert isinstance(joint, Arm)
-    assert joint.scope == "run"
-
-
-def test_one_remedy_is_no_combination() -> None:
-    assert together([arm("a")]) is None
-    assert together([]) is None

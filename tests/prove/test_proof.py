@@ -16,7 +16,6 @@ from bottleneck_doctor.model.proof import (
     Expected,
     Gain,
     Missed,
-    Parity,
     Proof,
     ProofCost,
     Proved,
@@ -56,14 +55,6 @@ def test_rows_stand_best_first_and_the_best_wins() -> None:
     assert found.ceiling.measured.likely == pytest.approx(10 / 3)
 
 
-def test_the_baseline_and_the_noise_are_said() -> None:
-    found = proof([BASE, remedy("x")], rounds(("x", 0.08)))
-    assert found.baseline_s == pytest.approx(0.1)
-    assert found.noise is not None
-    assert 0 < found.noise < 0.1
-    assert found.steps == 100
-
-
 def test_one_failure_outweighs_what_was_measured_before() -> None:
     attempts = [*rounds(("x", 0.05)), Attempt("x", "out-of-memory", "no")]
     assert proof([BASE, remedy("x")], attempts).rows[0].verdict == "out-of-memory"
@@ -78,26 +69,6 @@ def test_between_one_baseline_and_none_nothing_is_decided() -> None:
     found = proof([BASE, remedy("x")], [measured(BASELINE, 0.1), measured("x", 0.02)]).rows[0]
     assert (found.verdict, found.why) == ("undecided", "the training as it is was not run again after it")
     assert found.measured is not None
-
-
-def test_memory_is_told_as_a_ratio() -> None:
-    attempts = [
-        Attempt(BASELINE, "measured", "", 0.1, 0.1, memory_bytes=100),
-        Attempt("x", "measured", "", 0.05, 0.05, memory_bytes=150),
-    ]
-    assert proof([BASE, remedy("x")], attempts).rows[0].memory_ratio == pytest.approx(1.5)
-
-
-def test_losses_are_compared_with_those_of_every_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    def counted(baselines: Sequence[Trial], treated: Sequence[Trial]) -> Parity:
-        return Parity("identical", f"{len(baselines)} and {len(treated)}")
-
-    monkeypatch.setattr("bottleneck_doctor.prove.proof.parity", counted)
-    trial = Trial(Order(), [], [Losses(1, None, ["0x1p0"])])
-    attempts = [
-        Attempt(name, "measured", "", 0.1, 0.1, trial=trial) for name in (BASELINE, "x", BASELINE, BASELINE)
-    ]
-    assert proof([BASE, remedy("x")], attempts).rows[0].parity.text == "3 and 1"
 
 
 @pytest.mark.parametrize(("treatment", "told"), [("autocast", "not-tried"), ("loader", "kept")])
@@ -132,7 +103,6 @@ def test_other_programs_are_mentioned_where_they_took_a_share() -> None:
         ([row("a", Gain(1.5, 1.4, 1.6, 2)), row("c", Gain(1.55, 1.45, 1.65, 2), kind="combination")], "a"),
         ([row("a", Gain(1.5, 1.4, 1.6, 2)), row("c", Gain(2.5, 2.4, 2.6, 2), kind="combination")], "c"),
         ([row("a", Gain(1.5, 1.4, 1.6, 2)), row("c", Gain(2.5, 0.9, 5, 2), "undecided", "combination")], "a"),
-        ([], ""),
     ],
 )
 def test_a_combination_must_beat_the_best_single_remedy_by_more_than_the_noise(
@@ -149,7 +119,6 @@ KNOWN = ("workers-auto", "pin-memory")
     [
         ("workers-auto>1.5", "workers-auto", ">", 1.5),
         (" workers-auto >= 2 ", "workers-auto", ">=", 2.0),
-        ("combination<.9x", "combination", "<", 0.9),
         ("cached-batches>×1.5", "cached-batches", ">", 1.5),
     ],
 )
@@ -163,7 +132,6 @@ def test_an_expectation_names_a_row_and_a_speedup(text: str, name: str, op: str,
         ("workers-auto", "not ID OP NUMBER"),
         ("worker-auto>1.5", "did you mean workers-auto"),
         ("zzz>1.5", "`bdoc explain` lists them"),
-        ("workers-auto>nan", "a speedup above 0"),
         ("workers-auto>0", "a speedup above 0"),
     ],
 )
@@ -181,7 +149,6 @@ def test_nonsense_is_refused(text: str, says: str) -> None:
         ("workers-auto>1.5", row("workers-auto", Gain(1.4, 1.2, 1.6, 2), "kept"), 1, True),
         ("workers-auto>1.5", row("workers-auto", Gain(1.6, 0.9, 2.8, 2), "undecided"), 3, True),
         ("workers-auto>1.5", row("workers-auto", Gain(1.1, 0.95, 1.3, 2), "undecided"), 1, False),
-        ("workers-auto<1.1", row("workers-auto", Gain(1.0, 0.98, 1.02, 2), "no gain"), 0, False),
         ("workers-auto>1.5", row("workers-auto", None, "broke", why="no fork"), 3, False),
     ],
 )

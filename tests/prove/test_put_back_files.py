@@ -144,9 +144,3 @@ def test_the_hidden_folder_alone_is_enough_where_temporary_files_are_gone(home: 
     with trial_folder(Backups().put_back):
         assert (home / "best.pt").read_text() == "the user's"
     assert os.listdir() == ["best.pt"]
-
-
-def test_where_nothing_was_overwritten_nothing_is_said(home: Path, tmp_path: Path) -> None:
-    backups = Backups()
-    assert backups.put_back(tmp_path)
-    assert (backups.restored(), backups.failures(), os.listdir()) == ([], [], [])

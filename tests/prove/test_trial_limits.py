@@ -92,14 +92,6 @@ def test_scarce_memory_ends_a_trial_before_the_kernel_kills(machine: dict[str, i
     assert "left 1024 MiB of memory to other programs" in watched.look(list, 0.1)
 
 
-def test_where_it_was_scarce_before_the_trial_may_begin_all_the_same(machine: dict[str, int]) -> None:
-    machine["available"] = GIB
-    watched = MemoryWatch(_cgroups=Cgroups("none"))
-    assert watched.look(list, 0.0) == ""
-    machine["available"] = GIB // 4
-    assert watched.look(list, 0.1) != ""
-
-
 def test_pages_that_processes_share_count_once() -> None:
     size = 64 << 20
     block = mmap.mmap(-1, size)

@@ -41,12 +41,6 @@ def test_a_scripts_own_files_stay_though_the_trial_had_them_open(tmp_path: Path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_block_whose_maker_lives_stays(tmp_path: Path) -> None:
-    made(tmp_path, f"torch_{os.getpid()}_1_0")
-    remove_blocks((), HeldResources(pids={os.getpid()}), tmp_path)
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 @pytest.fixture
 def block() -> Iterator[Path]:
     """A block in the real place, where alone it is known who holds what."""

@@ -73,27 +73,15 @@ def test_a_training_that_leaves_with_a_status_broke_and_its_last_words_say_why(
     assert (found.outcome, found.why) == ("broke", "the configuration lacks a learning rate (exit status 3)")
 
 
-def test_a_data_set_that_cannot_be_pickled_broke_and_the_error_is_told() -> None:
-    found = trial("unpicklable.py")
-    assert found.outcome == "broke"
-    assert "pickle" in found.why
-
-
 def test_a_training_that_ignores_requests_to_end_is_ended_all_the_same() -> None:
     found = trial("ignores_sigterm.py", first_batch_s=1.0)
     assert (found.outcome, found.why) == ("hung", "no first batch within 1 s")
 
 
-@pytest.mark.parametrize("where", ["worker", "loop"])
-def test_a_training_that_stops_moving_hung_long_before_its_time_is_over(where: str) -> None:
-    found = trial("hangs.py", where, silence_s=1.5)
+def test_a_training_that_stops_moving_hung_long_before_its_time_is_over() -> None:
+    found = trial("hangs.py", silence_s=1.5)
     assert found.outcome == "hung"
     assert found.why.startswith("no batch for 2 s, after ")
-
-
-def test_time_that_is_over_ends_a_training_that_moves() -> None:
-    found = trial("hangs.py", "loop", seconds=1.0)
-    assert (found.outcome, found.why) == ("hung", "not over after 1 s")
 
 
 def test_a_daemon_that_outlives_the_training_is_ended_with_it(tmp_path: Path) -> None:
@@ -142,12 +130,9 @@ def interrupt(script: str, number: int) -> tuple[str, int, list[psutil.Process]]
         return said, caller.wait(PATIENCE_S), below
 
 
-@pytest.mark.parametrize(
-    ("number", "told"), [(signal.SIGINT, ("interrupted", 0)), (signal.SIGTERM, ("waits", 143))]
-)
-def test_whoever_interrupts_us_interrupts_the_trial(number: int, told: tuple[str, int]) -> None:
-    *ending, below = interrupt("ignores_sigterm.py", number)
-    assert tuple(ending) == told
+def test_whoever_interrupts_us_interrupts_the_trial() -> None:
+    *ending, below = interrupt("ignores_sigterm.py", signal.SIGINT)
+    assert ending == ["interrupted", 0]
     assert [one for one in below if one.is_running()] == []
 
 
