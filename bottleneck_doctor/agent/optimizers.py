@@ -55,13 +55,14 @@ def _describe(optimizer: Any) -> dict[str, Any]:
     """Its class, how it steps, and what its parameters are like."""
     group = optimizer.param_groups[0]
     updated = _tensors(optimizer)[:DESCRIBED_AT_MOST]
+    local = [getattr(one, "_local_tensor", one) for one in updated]  # of a DTensor, this rank's shard
     kernels = [one for one in updated if one.dim() == 4 and one.shape[1] > 1 and one.shape[2] > 1]
     file, line = _made.get(id(optimizer), ("", 0))
     return {
         "name": type(optimizer).__name__,
         "library": type(optimizer).__module__.partition(".")[0],
         "tensors": len(updated),
-        "elements": sum(one.numel() for one in updated),
+        "elements": sum(one.numel() for one in local),
         "fused": bool(group.get("fused")),
         "foreach": bool(group.get("foreach")),
         "fusible": "fused" in group,

@@ -290,7 +290,8 @@ def _describe_group_of(group: Any, size: int, frame: FrameType) -> None:
 
 
 def _bytes(params: Any) -> int:
-    return sum(one.numel() * one.element_size() for one in params)
+    local = (getattr(one, "_local_tensor", one) for one in params)  # of a DTensor, this rank's shard
+    return sum(one.numel() * one.element_size() for one in local)
 
 
 def _sharding(resharded: bool, policy: Any) -> dict[str, str]:

@@ -255,6 +255,14 @@ def test_each_rank_says_how_its_models_are_sharded(profile_sharded: Profile) -> 
 
 
 @heavy_sharded
+def test_of_sharded_parameters_an_optimizer_updates_this_ranks_shard(profile_sharded: Profile) -> None:
+    shared = 4 * 512 + 512 + 512 * 512  # by tensor parallelism
+    halves = (shared + 512) // 2
+    found = [one.elements for one in profile_sharded.computing.optimizers]
+    assert {halves, halves + 513, shared // 2 + 512 + 513} <= {*found}, found
+
+
+@heavy_sharded
 def test_what_is_exchanged_is_known_by_kind_and_module(profile_sharded: Profile) -> None:
     calls: Counter[tuple[str, str]] = Counter()
     for one in profile_sharded.operations:
