@@ -113,16 +113,16 @@ def refuse_files(
 
 def hand_over(gate: Gate, junit: str | None, summary: str | None, annotations: str | None) -> None:
     """Write everything that was asked for, whatever the outcome."""
-    from ..render import ci
+    from ..render import gate as texts
 
     if annotations is not None:
         workspace = os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
-        say("".join(f"{line}\n" for line in ci.github(gate, os.path.realpath(workspace))), "utf-8")
+        say("".join(f"{line}\n" for line in texts.github(gate, os.path.realpath(workspace))), "utf-8")
     if junit is not None:
-        write(junit, ci.junit(gate, __version__), "--junit")
+        write(junit, texts.junit(gate, __version__), "--junit")
     if summary is not None:
         taken = os.path.getsize(summary) if os.path.isfile(summary) else 0
-        append(summary, ci.summary(gate, ci.LARGEST_BYTES - taken), "--summary")
+        append(summary, texts.summary(gate, texts.LARGEST_BYTES - taken), "--summary")
 
 
 def side(names: Sequence[str], origin: str) -> list[Repeat]:

@@ -15,7 +15,7 @@ from .output import say, screen
 def main(python: Annotated[str | None, declared(PYTHON)] = None) -> int:
     """Show what can be measured on this machine, what cannot, why, and how to allow it."""
     from ..launch.start import choose
-    from ..render.pages import capabilities_text
+    from ..render.terminal import capabilities_text
     from ..sense.capabilities import list_capabilities
 
     target = describe(choose(read_settings().of(PYTHON, python)))

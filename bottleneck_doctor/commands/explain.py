@@ -21,7 +21,7 @@ def main(
     """Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
     from ..findings.registry import offered, pages
     from ..render.glossary import APPLY, BOUND_PAGES, CAUSES, GAPS, MESSAGES, METRICS
-    from ..render.pages import list_pages, page, remedy_page, slug
+    from ..render.terminal import list_pages, page, remedy_page, slug
 
     shelves = {
         "findings": pages(),

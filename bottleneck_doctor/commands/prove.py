@@ -256,7 +256,7 @@ class ProvingLine(StatusLine):
         if not self._live:
             return
         from ..prove.plan import gain_of, readings
-        from ..render.progress import proving_line
+        from ..render.proof import proving_line
 
         share = 0.0
         left_s: float | None = None
@@ -272,7 +272,7 @@ class ProvingLine(StatusLine):
     def tell(self, attempt: Attempt) -> None:
         """A run is over."""
         if not self._quiet and not self._live:
-            from ..render.progress import attempt_line
+            from ..render.proof import attempt_line
 
             complain(attempt_line(attempt))
 

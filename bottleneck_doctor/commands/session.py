@@ -297,7 +297,7 @@ class ProgressLine(StatusLine):
 
     def show(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
         """Draw it anew in place."""
-        from ..render.progress import progress_line
+        from ..render.words import progress_line
 
         front = progress[0] if progress else None
         span = (front.last_ns - front.first_ns) / 1e9 if front else 0.0

@@ -103,7 +103,7 @@ def _times_page(prof: str) -> str:
     import json
     import subprocess
 
-    from ..render.cprofile import cprofile_page
+    from ..render.page import cprofile_page
 
     found = json.dumps([entry for entry in sys.path if entry])
     try:

@@ -34,8 +34,8 @@ def render(
 
     if format in DRAWN:
         from ..model.picture import Picture, Timeline
+        from .figures.stacks import speedscope_file
         from .html import html_page
-        from .stacks import speedscope_file
 
         drawn = picture or Picture(Timeline(report.run.duration_s))
         if format == "speedscope":

@@ -9,12 +9,20 @@ from ..model.report import Remedy, Report
 from . import words
 from .compose import ROLES, is_alternative
 from .document import Document
-from .figures.axes import Figure
+from .figures import Figure
 from .figures.lanes import called, kinds_in, lane_names, lanes_figure, legend
-from .figures.ranks import ranks_figure
 from .figures.stacks import stacks_figure
 from .figures.staircase import staircase_figure, stairs_of
-from .figures.timeline import curve_words, flat, mark_words, plot_words, plots_of, timeline_figure, unit_of
+from .figures.timeline import (
+    curve_words,
+    flat,
+    mark_words,
+    plot_words,
+    plots_of,
+    ranks_figure,
+    timeline_figure,
+    unit_of,
+)
 from .glossary import APPLY
 from .page import page, templates
 

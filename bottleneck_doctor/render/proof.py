@@ -5,11 +5,12 @@ Every string of the script or of the machine is escaped here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from ..model.proof import BASELINE, CEILING, Expected, Gain, Parity, Plan, Proof, Proved
+from ..model.proof import BASELINE, CEILING, Attempt, Expected, Gain, Parity, Plan, Proof, Proved
 from ..model.run import ENVIRONMENT, Treatment
 from . import words
 from .compose import command_line, machine_facts, place
@@ -398,3 +399,40 @@ def _treated(treatment: Treatment) -> str:
         return ""
     name = "" if treatment.name == ENVIRONMENT else f"{treatment.name}: "
     return words.short(words.plain(f"{name}{shown}"), LONGEST_CHANGE)
+
+
+LONGEST_BAR = 20
+LEAST_BAR = 5
+
+
+def proving_line(
+    doing: str,
+    share: float,
+    left_s: float | None,
+    known: Sequence[tuple[str, Gain]] = (),
+    width: int = 80,
+    encoding: str = "utf-8",
+) -> str:
+    """``doing`` is an arm's id or what else goes on, ``share`` of all is done, ``left_s`` are left at most,
+    ``known`` says what each arm gains so far. At most ``width - 1`` columns: no terminal wraps it."""
+    most = max(0, width - 1)
+    what = name_of(doing)
+    left = f"{words.seconds(float(round(left_s)))} left" if left_s is not None else ""
+    gains = [f"{words.plain(name)} {gained(gain)[0]}" for name, gain in known if name != CEILING]
+    parts = [part for part in (left, what, *gains) if part]
+    while len(parts) > 1 and cell_len(" · ".join(parts)) + LEAST_BAR + 6 > most:
+        parts.pop()
+    text = " · ".join(parts)
+    room = min(LONGEST_BAR, most - cell_len(text) - 6)
+    bar = f"bdoc {words.bar(share, room)} " if room >= LEAST_BAR else ""
+    return words.fit(bar + text, encoding)[:most]
+
+
+def attempt_line(attempt: Attempt) -> str:
+    """One finished run, for a log: which arm, how long a step took or what became of it."""
+    if attempt.step_s is not None and attempt.outcome == "measured":
+        text = f"{words.seconds(attempt.step_s)} a step over {words.counted(attempt.steps, 'step')}"
+    else:
+        text = verdict_of(attempt.outcome)
+        text += f": {words.short(words.plain(attempt.why), 200)}" if attempt.why else ""
+    return f"{name_of(attempt.arm)}: {text} (run of {words.seconds(attempt.run_s)})"

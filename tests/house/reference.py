@@ -19,7 +19,7 @@ from bottleneck_doctor.render.glossary import (
     MESSAGES,
     METRICS,
 )
-from bottleneck_doctor.render.pages import examples, risks
+from bottleneck_doctor.render.terminal import examples, risks
 from bottleneck_doctor.render.words import capital
 from tests.house.fields import PROFILE, REPORT, tables_page, types_page
 from tests.house.source import ROOT

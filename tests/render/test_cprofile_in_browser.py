@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from snakeviz.stats import json_stats, table_rows
 
-from bottleneck_doctor.render.cprofile import cprofile_page
+from bottleneck_doctor.render.page import cprofile_page
 from tests.render.browser import Browser, open_browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

@@ -17,12 +17,11 @@ from bottleneck_doctor.model.picture import (
     Timeline,
 )
 from bottleneck_doctor.model.report import Speedup
-from bottleneck_doctor.render.figures.axes import Figure, clock, ticks
+from bottleneck_doctor.render.figures import Figure, clock, ticks
 from bottleneck_doctor.render.figures.lanes import KINDS, legend
-from bottleneck_doctor.render.figures.ranks import ranks_figure
 from bottleneck_doctor.render.figures.stacks import MOST_BOXES, MOST_LEVELS, stacks_figure
 from bottleneck_doctor.render.figures.staircase import MOST, staircase_figure
-from bottleneck_doctor.render.figures.timeline import shades, timeline_figure
+from bottleneck_doctor.render.figures.timeline import ranks_figure, shades, timeline_figure
 from bottleneck_doctor.render.html import (
     flat_words,
     lanes_table,

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 
 from bottleneck_doctor.model.picture import CallPath, CallPaths, Picture
-from bottleneck_doctor.render.stacks import speedscope_file
+from bottleneck_doctor.render.figures.stacks import speedscope_file
 from tests.render.hostile import ATTACKS
 from tests.render.reports import TYPICAL
 from tests.render.scenes import SAMPLED

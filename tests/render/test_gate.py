@@ -15,8 +15,16 @@ from bottleneck_doctor.analyse.compare import compare
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.gate import Checked, Condition, Difference, Gate, Judgement, Outcome, Regression
 from bottleneck_doctor.model.report import Metric, Report
-from bottleneck_doctor.render.ci import LARGEST_BYTES, MOST, github, junit, summary
-from bottleneck_doctor.render.gate import comparison_text, gate_lines, outcome_lines
+from bottleneck_doctor.render.gate import (
+    LARGEST_BYTES,
+    MOST,
+    comparison_text,
+    gate_lines,
+    github,
+    junit,
+    outcome_lines,
+    summary,
+)
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import HEALTHY, INCONCLUSIVE, METRICS, TYPICAL

@@ -19,7 +19,7 @@ from bottleneck_doctor.model.report import Report
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose
 from bottleneck_doctor.render.document import WHOLE
-from bottleneck_doctor.render.figures.axes import Figure
+from bottleneck_doctor.render.figures import Figure
 from bottleneck_doctor.render.html import html_body, lanes_words, show
 from bottleneck_doctor.render.page import embedded, page
 from tests.render.hostile import ATTACKS, attacked

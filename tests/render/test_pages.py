@@ -25,8 +25,8 @@ from bottleneck_doctor.render.glossary import (
     MESSAGES,
     METRICS,
 )
-from bottleneck_doctor.render.pages import capabilities_text, list_pages, remedy_page, slug
-from bottleneck_doctor.render.progress import progress_line
+from bottleneck_doctor.render.terminal import capabilities_text, list_pages, remedy_page, slug
+from bottleneck_doctor.render.words import progress_line
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
 

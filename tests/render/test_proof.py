@@ -27,8 +27,7 @@ from bottleneck_doctor.model.proof import (
 )
 from bottleneck_doctor.model.report import Speedup
 from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
-from bottleneck_doctor.render.progress import attempt_line, proving_line
-from bottleneck_doctor.render.proof import render_plan, render_proof
+from bottleneck_doctor.render.proof import attempt_line, proving_line, render_plan, render_proof
 from tests.house.source import ROOT
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked, without_code

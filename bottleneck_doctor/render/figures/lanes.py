@@ -6,7 +6,7 @@ from typing import Any
 
 from ...model.picture import Lanes
 from .. import words
-from .axes import HOVER, TICKS, Figure, clock, time_axis
+from . import HOVER, TICKS, Figure, clock, time_axis
 
 LANE, NARROWEST, SCREEN, TOP, BOTTOM = 28, 12, 560, 34, 44  # heights in pixels
 TALL, HIGH, LOW, THIN = 0.82, 0.62, 0.42, 0.12  # of a lane

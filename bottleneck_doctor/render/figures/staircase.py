@@ -6,7 +6,7 @@ from typing import Any
 
 from ...model.report import Remedy, Speedup
 from .. import words
-from .axes import HOVER, TICKS, Figure
+from . import HOVER, TICKS, Figure
 
 HEIGHT = 260
 MOST = 16  # stairs that remain distinct on a phone's screen
