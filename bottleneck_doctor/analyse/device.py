@@ -6,8 +6,7 @@ from dataclasses import replace
 from math import hypot
 from statistics import multimode
 
-from ..model.derived import DeviceClockStep, DeviceView, DriverView
-from ..model.device import DeviceFacts, DeviceTable, DeviceWindow
+from ..model.device import DeviceClockStep, DeviceFacts, DeviceTable, DeviceView, DeviceWindow, DriverView
 from ..model.diagnosis import Step
 from ..model.instruments import Series
 from ..model.loops import Loop

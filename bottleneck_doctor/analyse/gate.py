@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..model.gate import (
+from ..model.report import (
     CANNOT_SAY,
     EXCEEDED,
     HOLDS,
@@ -18,10 +18,9 @@ from ..model.gate import (
     Outcome,
     Regression,
     Repeat,
+    Report,
 )
-from ..model.report import Report
-from .compare import between, same_batches, samples_per_step
-from .conditions import METRIC_NAMES, holds
+from .compare import METRIC_NAMES, between, holds, same_batches, samples_per_step
 from .verdict import SECONDS_AT_LEAST, STEPS_AT_LEAST
 
 # Taken once per run, however few its steps.

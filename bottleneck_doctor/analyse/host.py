@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from ..model.derived import DeviceView
+from ..model.device import DeviceView
 from ..model.diagnosis import HostLoad, Inputs, Scenario, Step
 from ..model.instruments import Series
 from ..model.loops import RankSteps

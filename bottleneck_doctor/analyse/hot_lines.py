@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from ..model.code import Location
-from ..model.derived import HotFunction, HotOperator
 from ..model.diagnosis import Inputs
 from ..model.instruments import Stack
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
+from ..model.report import HotFunction, HotOperator
 from ..source.files import is_ours, is_queued, is_users, parse_frame
 from .loop_without_loader import gap_stacks
 from .shares import LARGE_PART, MOST, NOTICED

@@ -14,7 +14,7 @@ from ..model.profile import Profile
 from ..source.files import is_ours, parse_frame
 from .hot_lines import role_of
 from .inputs import UNSEEN, BlockedSplit, fetches_of, rows_within, split_blocked
-from .rank_map import rank_map
+from .ranks import rank_map
 from .timeline import course_of
 
 SHORTEST_S = 1e-8  # nothing shorter can be seen, and rounding leaves such

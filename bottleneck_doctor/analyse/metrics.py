@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from ..model.derived import DeviceView
-from ..model.device import Convolution, DeviceFacts, Product
+from ..model.device import Convolution, DeviceFacts, DeviceView, Product
 from ..model.diagnosis import Diagnosis, HostLoad, Step
 from ..model.profile import Profile
 from ..model.report import DeviceSummary, Evidence, Metric
 from ..model.run import Process
-from .causes import side_gains
 from .device import clock_loss
+from .predict import side_gains
 from .shares import TRACE
 from .steps import mean_interval, share_in, share_interval, steps_in
 from .whole_run import evaluation_share, life_of

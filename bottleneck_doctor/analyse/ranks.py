@@ -1,4 +1,6 @@
-"""How ranks wait for each other: the exchange itself, and the slower ones. Only durations are compared.
+"""How ranks wait for each other, who is late when, and one profile of those that the ranks left.
+
+Only durations are compared.
 
 An exchange ends for all ranks at about the same time, so who comes last waits least. In each step, what even
 the rank that waits least waits for is the exchange; what another rank waits beyond that is for slower ranks:
@@ -16,10 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from statistics import fmean, median_low
+from typing import Any
 
 from ..model.device import DeviceWindow
+from ..model.errors import UsageError
 from ..model.loops import Loop, RankSteps, SlowRank
+from ..model.picture import RankMap
 from ..model.profile import Profile
+from ..model.run import Gap
 from .host import measure_host
 from .shares import LITTLE, NEARLY_ALL, NOTICED
 
@@ -289,3 +295,124 @@ def without(sums: dict[str, list[float]], *names: str) -> list[float]:
     """A rank's time in each stretch, without these parts of it."""
     taken = [sum(each) for each in zip(*(sums[name] for name in names), strict=True)]
     return [max(0.0, wall - parts) for wall, parts in zip(sums["wall_s"], taken, strict=True)]
+
+
+COLUMNS_AT_MOST = 96
+DRAWN_AT_MOST = 32  # of more ranks, those furthest from the median one are drawn
+
+
+def rank_map(profile: Profile) -> RankMap | None:
+    """Each rank's time outside of exchanges against the median one's, over time: all ranks end a step at the
+    exchange, so the clock of one tells when all of them did.
+
+    None for one rank, where steps cannot be aligned, or where no loop slept in an exchange: on an
+    accelerator a kernel waits instead of the loop, and all ranks look alike.
+    """
+    ranks = all_ranks(profile)
+    edges, keep = aligned(ranks, COLUMNS_AT_MOST)
+    if not keep or not sleep_in_exchanges(ranks):
+        return None
+    every = list(range(len(edges) - 1))
+    owns = [without(sums_of(one, edges, every), "exchange_s") for one in ranks]
+    middle = [median_low(column) for column in zip(*owns, strict=True)]
+    ratios = [
+        [mine / usual if place in keep and usual > 0 else None
+         for place, (mine, usual) in enumerate(zip(own, middle, strict=True))]
+        for own in owns
+    ]  # fmt: skip
+    distances = [abs(fmean([one - 1 for one in row if one is not None] or [0.0])) for row in ratios]
+    far = sorted(range(len(ranks)), key=lambda place: -distances[place])[:DRAWN_AT_MOST]
+    shown = sorted(far, key=lambda place: ranks[place].rank or 0)
+    several = len({one.host for one in ranks}) > 1
+    names = [_name(ranks[place], several) for place in shown]
+    ends_s = _ends_s(profile, ranks, edges)
+    return RankMap(names, edges, ends_s, [ratios[place] for place in shown], len(ranks) - len(shown))
+
+
+def _ends_s(profile: Profile, ranks: list[RankSteps], edges: list[int]) -> list[float]:
+    """When those steps ended, by a rank of this machine, in seconds since the run began."""
+    here = longest_loops(profile).values() if profile.elsewhere else exchanging(profile)  # as all_ranks
+    pids = {rank.pid for rank in ranks}
+    table = next(loop.table for loop in here if loop.pid in pids)
+    ends = dict(zip(accumulate(table.steps), table.t, strict=True))
+    return [ends[edge] for edge in edges]
+
+
+def _name(one: RankSteps, several_hosts: bool) -> str:
+    rank = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
+    return f"{rank}, {one.host}" if several_hosts and one.host else rank
+
+
+ELSEWHERE = 2**22  # process numbers from here on are none of this machine's [proc_sys_kernel(5): pid_max]
+MERGED = "ranks"  # of a gap: what a merged profile lacks
+NAMED_AT_MOST = 8
+ROWS_AT_MOST = 256  # of each rank: a thousand ranks stay a profile of some ten MB
+
+
+def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
+    """One profile of all ranks in ``files``. Each is read by itself and dropped again: of a thousand only
+    their steps are kept. Raises ``UsageError`` where they are not of one training."""
+    by_file = {file: _ranks(file, read(file)) for file in files}
+    ranks = _of_one_training([one for found in by_file.values() for one in found])
+    together = {one.rank for one in ranks}
+    short = [one for found in by_file.values() for one in found if one.rank not in together]
+    file = _reported(ranks).file
+    base = read(file)
+    edges = shared_edges(ranks, ROWS_AT_MOST)
+    others = [_between(one, edges) for one in ranks if one.file != file]
+    elsewhere = [replace(one, pid=ELSEWHERE + place) for place, one in enumerate(others)]
+    gaps = list(base.gaps)
+    if empty := [file for file, found in by_file.items() if not found]:
+        gaps.append(Gap(MERGED, f"no training loop is in {_some(empty)}"))
+    if short:
+        left = _some([f"{one.rank} ({one.ran} steps)" for one in short])
+        gaps.append(Gap(MERGED, f"left out, having trained less than the others: {left}"))
+    if len(edges) < 2:
+        gaps.append(Gap(MERGED, "their steps could not be aligned", "let all ranks train longer"))
+    return replace(base, elsewhere=elsewhere, gaps=gaps)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
+    return ", ".join(names[:NAMED_AT_MOST]) + more
+
+
+def _reported(ranks: list[RankSteps]) -> RankSteps:
+    """The rank that the report is about: one that is late for what its own machine shows, its input or its
+    cores; else the one that waits most."""
+    slowest = next(iter(slow_ranks(ranks) or ()), None)
+    if slowest is not None and slowest.cause != "work":
+        return slowest.rank
+    return ranks[pick_place(ranks, [sum(one.wait_s) for one in ranks])]
+
+
+def _ranks(file: str, profile: Profile) -> list[RankSteps]:
+    """The ranks of one of the profiles."""
+    if profile.elsewhere:
+        raise UsageError(f"{file}: it is merged already; name the profiles that it was made of")
+    return [replace(one, file=file) for one in watched_ranks(profile)]
+
+
+def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:
+    """Those that went as far as the furthest. No rank may be there twice, and none unknown."""
+    if not ranks:
+        raise UsageError("no profile holds a training loop")
+    files: dict[int, str] = {}
+    for one in ranks:
+        if one.rank is None:
+            raise UsageError(f"{one.file}: no launcher and no process group gave its rank")
+        if one.rank in files:
+            raise UsageError(f"rank {one.rank} is in {files[one.rank]} and in {one.file}: two trainings?")
+        files[one.rank] = one.file
+    most = max(one.ran for one in ranks)
+    return [one for one in ranks if one.ran >= SIMILAR * most]
+
+
+def _between(one: RankSteps, edges: list[int]) -> RankSteps:
+    """Its rows from edge to edge; what comes before the first edge is a row that does not count."""
+    if len(edges) < 2:
+        return replace(one, steps=[], wall_s=[], wait_s=[], runq_s=[], exchange_s=[], aside=[])
+    columns: dict[str, Any] = {name: [0.0, *stretched(one, getattr(one, name), edges)] for name in COLUMNS}
+    flags = stretched(one, [float(aside) for aside in one.aside], edges)
+    steps = [edges[0], *(end - begin for begin, end in pairwise(edges))]
+    return replace(one, steps=steps, aside=[True, *(flag > 0 for flag in flags)], **columns)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
 from math import sqrt
+from typing import Any
 
-from ..model.derived import DeviceView
+from ..model.device import DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 from .loop_parts import LoopSample, samples_in
@@ -169,3 +171,36 @@ def _name(one: LoopSample) -> str:
     if place is not None:
         return place.function.removesuffix(".__call__") + "()"
     return f"line {one.line}" if one.line else one.part if not one.own else OTHERS
+
+
+COSTS_AT_MOST = 192
+
+
+def spaced(steps: list[Step]) -> list[Step]:
+    """At most TURNS_AT_MOST rows of as many steps each, so that rare stalls keep their weight: rows are short
+    where an epoch begins or ends."""
+    many = min(len(steps), COSTS_AT_MOST)
+    if len({step.steps for step in steps}) <= 1 and many == len(steps):
+        return steps
+    size = room = steps_in(steps)  # in parts of a step, of which each has ``many``
+    groups: list[list[tuple[int, Step]]] = [[]]
+    for step in steps:
+        left = step.steps * many
+        while left > 0:
+            if not room:
+                groups.append([])
+                room = size
+            part = min(left, room)
+            groups[-1].append((part, step))
+            left, room = left - part, room - part
+    return [_average(group) for group in groups if group]
+
+
+def _average(group: list[tuple[int, Step]]) -> Step:
+    """The mean of steps, each with its weight."""
+    means: dict[str, Any] = {}
+    for name in (one.name for one in fields(Step) if one.name not in ("t", "steps")):
+        known = [(weight, value) for weight, step in group if (value := getattr(step, name)) is not None]
+        whole = sum(weight for weight, _ in known)
+        means[name] = sum(weight * value for weight, value in known) / whole if whole > 0 else None
+    return replace(group[-1][1], **means)

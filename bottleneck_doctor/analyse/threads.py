@@ -12,12 +12,12 @@ from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..source import code
 from .attribution import attribute
-from .causes import gain
 from .host import busy_workers, strangers
 from .hot_lines import hot_lines
 from .inputs import looks_at
 from .loop_cpu import anatomy_of
 from .loop_parts import LoopSample
+from .predict import gain
 from .replay import step_seconds
 from .shares import MOST, NEARLY_ALL, NOTICED
 from .steps import SAMPLES_AT_LEAST, seconds_in

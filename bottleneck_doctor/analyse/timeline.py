@@ -9,9 +9,8 @@ from math import inf
 from statistics import fmean
 
 from ..model.diagnosis import Diagnosis, Step
-from ..model.fetches import FetchTable
 from ..model.instruments import Series
-from ..model.loops import Loop
+from ..model.loops import FetchTable, Loop
 from ..model.picture import Curve, Mark, Timeline
 from .inputs import fetches_of
 from .steady import steps_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.derived import DeviceView
+from ..model.device import DeviceView
 from ..model.diagnosis import HostLoad, Inputs, Scenario
 from ..model.loops import Loader
 from ..model.report import Verdict
-from .causes import (
+from .predict import (
     RESOURCE,
     cause_gains,
     gains,

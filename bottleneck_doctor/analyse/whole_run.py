@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ..model.derived import Whole
-from ..model.diagnosis import Diagnosis
+from ..model.diagnosis import Diagnosis, Whole
 from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
 from ..model.report import LedgerPart, Verdict
 from ..model.run import Elapsed
 from .attribution import attribute
-from .causes import gains
+from .predict import gains
 from .shares import MOST, PART
 from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 

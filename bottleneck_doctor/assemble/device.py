@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ..agent import wire
-from ..model.computing import ScriptSettings
 from ..model.device import Allocator, DeviceFacts, TorchSettings
 from ..model.instruments import InstrumentWindow, Sample
+from ..model.profile import ScriptSettings
 from ..model.run import Gap
 from .computing import uses_autocast
 from .device_steps import SampledStep, emptied, read_copies, read_looks, read_syncs, tabulate

@@ -14,9 +14,8 @@ from ..model.loops import Loader, Loop
 from ..model.picture import Excerpt, Fetches, Spans
 from .fetches import Fetcher, books_of
 from .loaders import Iteration, one_after_another
-from .loops import evaluations, waits_for_others
 from .rows import ProcessLog, Row, S, append
-from .steps import ArrivalPoint, line_up
+from .steps import ArrivalPoint, evaluations, line_up, waits_for_others
 from .stretches import Sums
 
 

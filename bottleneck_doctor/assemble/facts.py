@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from ..model.codec import as_type
-from ..model.computing import DispatchBreakdown, GradientRows, Optimizer, ScriptSettings
 from ..model.instruments import Operator
+from ..model.profile import DispatchBreakdown, GradientRows, Optimizer, ScriptSettings
 
 LARGEST = 1 << 62  # of anything that can be measured
 MAY_BE_NEGATIVE = ("rank", "worker")

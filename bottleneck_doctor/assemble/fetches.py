@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 from statistics import fmean, median
 
 from ..agent import wire
-from ..model.fetches import FetchTable, HotFiles, Making, Payload, Repeats
 from ..model.instruments import Sample
+from ..model.loops import FetchTable, HotFiles, Making, Payload, Repeats
 from .facts import FileFact, TransformFact, WorkerFact
 from .loaders import Numbering
 from .rows import ProcessLog, Row, S, append

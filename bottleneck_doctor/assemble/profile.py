@@ -1,21 +1,40 @@
-"""Puts one profile together from everything that a run left."""
+"""Puts one profile together from everything that a run left.
+
+That are its processes and their roles, the outcome of a trial, and the sensors' samples, folded into series
+of bounded length.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model.instruments import InstrumentCost, InstrumentWindow, Operator
-from ..model.loops import Loop
-from ..model.profile import Profile
-from ..model.run import Gap, Order, Process, Snapshot
+from ..agent import wire
+from ..model.instruments import InstrumentCost, InstrumentWindow, Operator, Sample, Series, Stack
+from ..model.loops import Blocked, Loop
+from ..model.profile import Optimizer, Profile
+from ..model.run import Gap, Losses, Order, Process, Snapshot, Treated, Trial
 from ..source.files import Mask
 from ..source.reader import around, read_sources
-from .computing import hold_up, read_computing
+from .computing import hold_up, read_computing, read_operations, read_ranks, read_windows
 from .device import find_hidden, find_untraced, read_devices, read_drivers, read_traces
 from .elapsed import read_elapsed, read_fetchers
 from .excerpts import read_excerpts
-from .facts import AskedFact, WorkerFact
+from .facts import (
+    AskedFact,
+    BatchesFact,
+    DeviceFact,
+    LossesFact,
+    ProcessFact,
+    RanksFact,
+    SettledFact,
+    TorchFact,
+    TreatedFact,
+    WorkerFact,
+)
 from .fetches import (
     FETCHES_AT_MOST,
     find_fetchers,
@@ -25,14 +44,147 @@ from .fetches import (
     read_payload,
     read_repeats,
 )
-from .loaders import Iteration, read_iterations, read_loaders
+from .loaders import Iteration, Numbering, read_iterations, read_loaders
 from .loop_without_loader import find_body, read_outside, read_places
-from .loops import read_loops
-from .operations import read_operations, read_ranks, read_windows
-from .processes import read_processes, read_trial
-from .rows import ProcessLog, read_logs
-from .samples import read_blocked, read_series, read_stacks
-from .steps import ROWS_AT_MOST, flag, thin
+from .rows import ProcessLog, S, read_logs
+from .steps import ROWS_AT_MOST, flag, read_loops, thin
+
+PROCESSES_AT_MOST = 256
+
+
+def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) -> list[Process]:
+    """One entry per process that carried the agent; trainers first."""
+    births = {row.pid: numbering.get((log.pid, row.loader)) for log in logs for row in log.of(wire.WORKER)}
+    processes = [_process(log, births.get(log.pid), origin) for log in logs]
+    order = {"trainer": 0, "worker": 1, "other": 2}
+    return sorted(processes, key=lambda process: order[process.role])[:PROCESSES_AT_MOST]
+
+
+def _process(log: ProcessLog, loader: str | None, origin: int) -> Process:
+    torch, who = log.first(TorchFact), log.first(ProcessFact)
+    rank, world_size = _ranks(log)
+    trains = log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP)
+    return Process(
+        pid=log.pid,
+        ppid=log.parent,
+        role="worker" if log.facts_of(WorkerFact) else "trainer" if trains else "other",
+        started_s=max(0.0, (log.start_ns - origin) * S),
+        rank=rank,
+        world_size=world_size,
+        loader=loader,
+        python=who.python,
+        torch=torch.version,
+        torch_threads=log.first(SettledFact).threads or torch.threads,
+        device=_device(log),
+    )
+
+
+def _ranks(log: ProcessLog) -> tuple[int | None, int | None]:
+    """(rank, ranks in all), by the process group, else by the launcher's environment."""
+    group, who = log.first(RanksFact), log.first(ProcessFact)
+    return (
+        who.rank if group.rank is None else group.rank,
+        who.world_size if group.world_size is None else group.world_size,
+    )
+
+
+def _device(log: ProcessLog) -> str | None:
+    """What it computes on: where its optimizers' parameters are, unless on the host, where they may be kept
+    for want of room; else the accelerator that it had begun to use."""
+    kinds = [one.device for one in log.facts_of(Optimizer)]
+    own = next((kind for kind in kinds if kind and kind not in ("cpu", "meta")), None)
+    return own or log.first(DeviceFact).kind or log.first(SettledFact).device or None
+
+
+AT_MOST = 64  # processes, of each sort
+LOSSES_AT_MOST = 256
+
+
+def read_trial(order: Order | None, logs: list[ProcessLog]) -> Trial | None:
+    """None where the run was no trial."""
+    if order is None:
+        return None
+    treated = [Treated(one.name, log.pid, one.why) for log in logs for one in log.facts_of(TreatedFact)]
+    losses = []
+    for log in logs:  # each fact of a process holds what came since its last one
+        values = [value for one in log.facts_of(LossesFact) for value in one.values]
+        batches = [value for one in log.facts_of(BatchesFact) for value in one.checksums]
+        if values or batches:
+            kept = values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST]
+            losses.append(Losses(log.pid, _ranks(log)[0], *kept))
+    return Trial(order, treated[:AT_MOST], losses[:AT_MOST])
+
+
+BIRTH = ("_worker_loop ", "_life.<locals>._worker_loop ")
+# Since then an interpreter keeps its threads' system ids; before, py-spy takes all but one thread for awake.
+SAYS_WHO_SLEEPS = (3, 11)
+
+
+def read_stacks(stacks: list[Stack], processes: list[Process]) -> list[Stack]:
+    """A worker's path begins in its loop; forked processes carry their parent's frames above it."""
+    pythons = {one.pid: one.python for one in processes}
+    usual = processes[0].python if processes else ""
+    found = []
+    for stack in stacks:
+        births = [place for place, frame in enumerate(stack.frames) if frame.startswith(BIRTH)]
+        frames = stack.frames[births[-1] :] if births else stack.frames
+        python = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", pythons.get(stack.pid) or usual)
+        old = python is not None and tuple(map(int, python.groups())) < SAYS_WHO_SLEEPS
+        role, running = "worker" if births else "trainer", None if old else stack.running
+        found.append(replace(stack, role=role, frames=frames, running=running))
+    return found
+
+
+POINTS_AT_MOST = 1024
+CELLS_AT_MOST = 100_000  # so that many GPUs, each with three dozen names, leave a profile its size (chosen)
+BUCKETS_AT_MOST = 512
+NOT_COUNTS = frozenset({"pid", "width_s"})
+GRID_NS = 500_000_000  # sensors of one tick read a few milliseconds apart; they share a row
+SEPARATE = frozenset({"blocked", "loop", "file"})
+
+
+def read_series(samples: Iterable[Sample], origin: int) -> Series:
+    """One row per half-second; the sensors' names are unique already. In long runs a row stands for several:
+    each name keeps its last value, so that what is read rarely, or not in step with the rest, is not lost."""
+    rows: dict[int, dict[str, float]] = {}
+    for sample in samples:
+        if sample.sensor not in SEPARATE:
+            numbers = {
+                name: float(value) for name, value in sample.values.items() if not isinstance(value, str)
+            }
+            rows.setdefault(sample.t_ns // GRID_NS * GRID_NS, {}).update(numbers)
+    times = sorted(rows)
+    names = sorted({name for row in rows.values() for name in row})
+    at_most = min(POINTS_AT_MOST, max(1, CELLS_AT_MOST // max(1, len(names))))
+    every = -(-len(times) // at_most) or 1
+    groups = [times[place : place + every] for place in range(0, len(times), every)]
+    kept = [{name: value for t in group for name, value in rows[t].items()} for group in groups]
+    return Series(
+        [max(0.0, (group[-1] - origin) * S) for group in groups],
+        {name: [row.get(name) for row in kept] for name in names},
+    )
+
+
+def read_blocked(samples: Iterable[Sample], loader_of: dict[int, str], origin: int) -> list[Blocked]:
+    """What fetching threads were seen doing, per loader and half-second, and training loops."""
+    bins: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+    for sample in samples:
+        pid = int(float(sample.values.get("pid", 0)))
+        loader = loader_of.get(pid, "") if sample.sensor == "blocked" else ""
+        if loader or sample.sensor == "loop":
+            counts = bins.setdefault((loader, 0 if loader else pid), {}).setdefault(sample.t_ns, Counter())
+            for name, value in sample.values.items():
+                if name not in NOT_COUNTS and not isinstance(value, str):
+                    counts[name] += int(value)
+    found = []
+    for (loader, pid), rows in bins.items():
+        times = sorted(rows)
+        every = -(-len(times) // BUCKETS_AT_MOST) or 1
+        groups = [times[place : place + every] for place in range(0, len(times), every)]
+        totals = [sum((rows[t] for t in group), Counter[str]()) for group in groups]  # zeros are left out
+        instants = [(group[0] - origin) * S for group in groups]
+        found.append(Blocked(loader, instants, [dict(total) for total in totals], pid=pid))
+    return found
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def _session(pid: int) -> Session:
 
 def _told_apart(stacks: list[Stack], pid: int) -> tuple[set[int], set[int]]:
     """Processes that were seen in torch and are no loader's workers, and those that are."""
-    from ..assemble.samples import read_stacks
+    from ..assemble.profile import read_stacks
 
     placed = read_stacks(stacks, [])
     workers = {one.pid for one in placed if one.role == "worker"}

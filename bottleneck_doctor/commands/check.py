@@ -19,7 +19,7 @@ import typer
 
 from .. import __version__
 from ..model.errors import UsageError
-from ..model.gate import Gate, Repeat
+from ..model.report import Gate, Repeat
 from .cli import declared
 from .options import (
     BASELINE,

@@ -28,8 +28,7 @@ def main(
     output: Annotated[str | None, declared(OUTPUT)] = None,
 ) -> int:
     """Make one profile of those that all ranks and nodes of a training left."""
-    from ..analyse.merge import MERGED, merge
-    from ..analyse.ranks import all_ranks, slow_ranks, world_size
+    from ..analyse.ranks import MERGED, all_ranks, merge, slow_ranks, world_size
     from ..model.codec import encode_profile, read_profile
     from ..render.gate import merged_lines
 

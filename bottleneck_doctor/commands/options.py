@@ -18,7 +18,7 @@ from .output import complain
 
 if TYPE_CHECKING:
     from ..export.send import Destination
-    from ..model.gate import Condition
+    from ..model.report import Condition
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -91,14 +91,14 @@ def functions(names: list[str], _: str) -> list[str]:
 
 def data_wait_limits(given: list[str] | float, origin: str) -> list[Condition]:
     """Imports the gate, as ``failing`` does: the training waits for it only where there is one."""
-    from ..analyse.conditions import data_wait_condition
+    from ..analyse.compare import data_wait_condition
 
     return data_wait_condition(given if isinstance(given, list) else [repr(given)], origin)
 
 
 def failing(texts: list[str], origin: str, known: Collection[str] = ()) -> list[Condition]:
     """The states that fail the gate; ``known`` are the metrics that there are, where more than usual."""
-    from ..analyse.conditions import METRIC_NAMES, parse_condition
+    from ..analyse.compare import METRIC_NAMES, parse_condition
 
     return [parse_condition(text, known or METRIC_NAMES, origin) for text in texts]
 
@@ -107,7 +107,7 @@ def thresholds(data_wait: list[Condition], fail_if: list[Condition]) -> list[Con
     """Both together, each once; refuses what no run could hold."""
     found = [*data_wait, *fail_if]
     if found:
-        from ..analyse.conditions import refuse_contradictions
+        from ..analyse.compare import refuse_contradictions
 
         refuse_contradictions(found)
     return list(dict.fromkeys(found))
@@ -143,7 +143,7 @@ def targets(texts: list[str], origin: str) -> list[Destination]:
 
 def regression(given: str | float, origin: str) -> float:
     """The share by which a step may get slower than the baseline's."""
-    from ..analyse.conditions import parse_fraction
+    from ..analyse.compare import parse_fraction
 
     return parse_fraction(given if isinstance(given, str) else repr(given), origin)
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..model.gate import CANNOT_SAY
 from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, ProofCost
+from ..model.report import CANNOT_SAY
 from ..model.run import Order
 from ..prove.put_back_files import Backups
 from .options import DATA_FN, FORMAT, OUTPUT, PYTHON, QUIET, read_settings

@@ -43,7 +43,7 @@ from .options import (
 from .output import with_folder, writable
 
 if TYPE_CHECKING:
-    from ..model.gate import Condition
+    from ..model.report import Condition
     from ..model.run import Order
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ..analyse.live_diagnosis import ENOUGH_STEPS, is_stalled, pace, ranks_of
+from ..analyse.diagnose import ENOUGH_STEPS, is_stalled, pace, ranks_of
 from ..assemble.profile import Remains, assemble
 from ..findings.report import write_up
 from ..launch import run_registry as registry

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.causes import gain
+from ..analyse.predict import gain
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST, NOTICED
 from ..analyse.steps import mean_in
-from ..model.computing import GradientRows, Optimizer
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.profile import GradientRows, Optimizer
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .facts import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain, is_indexing
 from ..analyse.inputs import fetches_of, making_of
+from ..analyse.predict import gain, is_indexing
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix

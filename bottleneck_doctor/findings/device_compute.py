@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import floor, log2, sqrt
 
-from ..analyse.causes import is_clocked, scaled_device
 from ..analyse.device import clock_loss, held_down, runs_ahead
-from ..analyse.predict import TRIFLE
+from ..analyse.predict import TRIFLE, is_clocked, scaled_device
 from ..analyse.shares import ALL_BUT_NOISE, FEW_SAMPLES, LARGE_PART, MOST, NEARLY_ALL, NOTICED
 from ..model.device import DeviceSync, Kernels
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario

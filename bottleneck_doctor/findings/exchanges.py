@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
-from ..analyse.causes import gain
+from ..analyse.predict import gain
 from ..analyse.ranks import Balance, compare, world_size
 from ..analyse.shares import MOST
 from ..model.code import Location

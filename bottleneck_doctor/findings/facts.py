@@ -10,12 +10,11 @@ from ..analyse.loop_cpu import anatomy_of
 from ..analyse.shares import ALL_BUT_NOISE, MOST
 from ..analyse.steps import seconds_in, share_in, steps_in
 from ..model.code import Location
-from ..model.computing import DispatchBreakdown, Optimizer, ScriptSettings
-from ..model.derived import DeviceView
-from ..model.device import DeviceWindow
+from ..model.device import DeviceView, DeviceWindow
 from ..model.diagnosis import Change, Diagnosis, Inputs, Scenario
-from ..model.fetches import HotFiles, Payload, Repeats
 from ..model.instruments import Operation, Operator, Series
+from ..model.loops import HotFiles, Payload, Repeats
+from ..model.profile import DispatchBreakdown, Optimizer, ScriptSettings
 from ..model.report import Evidence
 from ..model.run import ENVIRONMENT, Treatment
 from ..source.files import is_users

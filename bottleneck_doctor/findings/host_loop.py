@@ -6,13 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from ..analyse.attribution import attribute
-from ..analyse.between_epochs import epoch_ends, stacks_between
-from ..analyse.causes import gain
+from ..analyse.attribution import attribute, epoch_ends, stacks_between
 from ..analyse.inputs import epoch_draws_s, making_of
-from ..analyse.interpreter_lock import lock_wait
-from ..analyse.loop_cpu import is_library, witnessed
-from ..analyse.predict import TRIFLE
+from ..analyse.loop_cpu import is_library, lock_wait, witnessed
+from ..analyse.predict import TRIFLE, gain
 from ..analyse.shares import NOTICED
 from ..analyse.steps import seconds_in, steps_in
 from ..model.code import Location

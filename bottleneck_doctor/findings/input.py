@@ -6,17 +6,15 @@ from collections import Counter
 from dataclasses import replace
 
 from ..analyse.attribution import attribute
-from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import Feeders, find_feeders
+from ..analyse.inputs import RECEIVED_S, RECEIVED_TENSOR_S
 from ..analyse.loop_without_loader import is_fed_back
-from ..analyse.moving import RECEIVED_S, RECEIVED_TENSOR_S
-from ..analyse.predict import WORTH, best_setting
+from ..analyse.predict import WORTH, best_setting, gain, is_indexing
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST, NOTICED
 from ..analyse.verdict import sends
 from ..model.code import Location
 from ..model.diagnosis import Change, Diagnosis, Finding, Inputs, Proposal, Scenario
-from ..model.fetches import Payload
-from ..model.loops import Loader
+from ..model.loops import Loader, Payload
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .facts import (

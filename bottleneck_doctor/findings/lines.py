@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
-from ..analyse.causes import helper_threads, too_many_feeders
 from ..analyse.hot_lines import HotLines, hot_lines
 from ..analyse.loop_without_loader import is_fed_back
+from ..analyse.predict import helper_threads, too_many_feeders
 from ..model.code import FunctionSource, Location
 from ..model.diagnosis import Diagnosis
 from ..model.report import Evidence

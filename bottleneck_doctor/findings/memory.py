@@ -6,9 +6,8 @@ from dataclasses import replace
 from math import inf
 from statistics import fmean, linear_regression, pstdev
 
-from ..analyse.causes import gain
 from ..analyse.memory import Shortage, fetched_paging_s, is_short, made_paging_s, measure_shortage
-from ..analyse.predict import TRIFLE, WORTH
+from ..analyse.predict import TRIFLE, WORTH, gain
 from ..analyse.shares import MOST, NOTICED
 from ..analyse.steps import span_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..analyse.predict import WORTH
 from ..analyse.shares import LARGE_PART, MOST
 from ..analyse.threads import LARGE_S
-from ..model.derived import DeviceView
+from ..model.device import DeviceView
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment

@@ -6,16 +6,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..analyse.causes import gain
-from ..analyse.loader_arguments import POSITIONS, TRAINER_NAMES, without_workers
-from ..analyse.predict import WORTH, best_setting, best_split, split_change, step_after
+from ..analyse.predict import WORTH, best_setting, best_split, gain, split_change, step_after
 from ..analyse.replay import one_thread_longer, step_seconds
 from ..analyse.scenario import THREADS_MARK
 from ..analyse.shares import MOST
 from ..analyse.threads import large_share
 from ..model.code import Argument
 from ..model.diagnosis import Change, Diagnosis, Inputs, Proposal, Scenario
-from ..model.loops import Loader
+from ..model.loops import POSITIONS, TRAINER_NAMES, Loader, without_workers
 from ..model.report import Fix
 from ..model.run import Treatment
 from .facts import PAYS, making_s, readings

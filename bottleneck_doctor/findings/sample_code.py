@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain, is_indexing
 from ..analyse.hot_lines import HotLines, LineShare, least_cpu_share
 from ..analyse.inputs import making_of
-from ..analyse.predict import WORTH
+from ..analyse.predict import WORTH, gain, is_indexing
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST
 from ..analyse.verdict import sends
 from ..model.diagnosis import Change, Diagnosis, Finding, Inputs, Proposal, Scenario

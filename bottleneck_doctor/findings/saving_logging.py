@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
 from ..analyse.loop_cpu import logged
-from ..analyse.predict import TRIFLE, best_setting
+from ..analyse.predict import TRIFLE, best_setting, gain
 from ..analyse.shares import MOST, PART
 from ..analyse.whole_run import CAUSE, evaluation_share, evaluations_of, with_faster_evaluation
 from ..model.code import Location
-from ..model.derived import Whole
-from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario, Whole
 from ..model.instruments import Operation
 from ..model.loops import Loader
 from ..model.report import Evidence, Fix

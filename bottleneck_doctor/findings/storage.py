@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.inputs import making_of
-from ..analyse.predict import TRIFLE
-from ..analyse.reads import (
+from ..analyse.inputs import (
     LARGE_READ_BYTES,
     UNSURE,
     Reads,
@@ -14,8 +12,10 @@ from ..analyse.reads import (
     is_mapped,
     is_overread,
     judge_reads,
+    making_of,
     streams_of,
 )
+from ..analyse.predict import TRIFLE
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST, NOTICED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import sqrt
 
-from ..analyse.causes import gain, helper_threads, too_many_feeders, without_feeders
 from ..analyse.host import pool_cpu
-from ..analyse.predict import WORTH, best_setting
+from ..analyse.predict import WORTH, best_setting, gain, helper_threads, too_many_feeders, without_feeders
 from ..analyse.shares import MOST, NOTICED, PART
 from ..analyse.threads import judge_threads
 from ..analyse.verdict import CROWDED

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import floor
 
-from ..analyse.causes import fewer_workers, gain
 from ..analyse.inputs import making_of
-from ..analyse.predict import TRIFLE, WORTH, best_setting
+from ..analyse.predict import TRIFLE, WORTH, best_setting, fewer_workers, gain
 from ..analyse.scenario import THREADS_MARK
 from ..analyse.shares import ALL_BUT_NOISE, MOST, NOTICED
 from ..analyse.steps import seconds_in

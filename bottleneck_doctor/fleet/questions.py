@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from ..model.errors import UsageError
-from ..model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
+from ..model.report import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
 from .reading import reason
 
 SHOWN = 20  # rows of an answer, and files that were refused

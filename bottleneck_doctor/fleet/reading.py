@@ -21,7 +21,7 @@ import duckdb
 
 from ..model.codec import LARGEST_FILE
 from ..model.errors import UsageError
-from ..model.fleet import RefusedFile
+from ..model.report import RefusedFile
 from .tables import CREATE, FILL, OF_RUNS, PARSE, TABLES
 
 RUNS_FILE = "runs.parquet"  # a folder that holds it is a fleet's, written by --to-parquet

@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from .errors import BadProfile as BadProfile
-from .fleet import Fleet
 from .loops import GAPS, StepTable
 from .profile import SCHEMA, SCHEMA_VERSION, Profile
 from .proof import Plan, Proof
-from .report import Report
+from .report import Fleet, Report
 from .run import Announcement, Ending, Order, Snapshot
 
 LARGEST_FILE = 64 * 1024 * 1024

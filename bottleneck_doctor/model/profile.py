@@ -1,4 +1,4 @@
-"""The profile: the measurements of a run, without conclusions.
+"""The profile: the measurements of a run, and what torch computed in it; no conclusions.
 
 Times named ``t`` or ``*_s`` are seconds; instants count from the run's start on
 CLOCK_MONOTONIC. Shares run 0 to 1. ``None`` means "not measured", never zero.
@@ -11,13 +11,138 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .code import FunctionSource
-from .computing import Computing
 from .device import DeviceFacts
-from .fetches import Blocked, FetchTable, HotFiles, Making, Payload, Repeats
 from .instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
-from .loops import Loader, Loop, Ranks, RankSteps
+from .loops import Blocked, FetchTable, HotFiles, Loader, Loop, Making, Payload, Ranks, RankSteps, Repeats
 from .picture import Excerpt
 from .run import Elapsed, Gap, Machine, Process, Run, Trial
+
+
+@dataclass(frozen=True)
+class ScriptSettings:
+    """What a script had set when its training began to move.
+
+    ``noticed`` holds what was on during a later backward pass: anomaly, profiler. ``autocast`` also counts
+    weights seen to be cast on their way into the loss. ``tracer`` and ``profiler`` name the module set by
+    ``sys.settrace`` and ``sys.setprofile``. ``amx`` and ``avx512_bf16`` are abilities of the processor. Of
+    the multiplications behind the loss, ``unused_share`` have gradients that reach nothing which an optimizer
+    updates.
+    """
+
+    pid: int
+    anomaly: bool | None = None
+    matmul_precision: str | None = None
+    cudnn_benchmark: bool | None = None
+    autocast: bool | None = None
+    amx: bool | None = None
+    avx512_bf16: bool | None = None
+    sharing: str | None = None
+    tracer: str = ""
+    profiler: str = ""
+    development_mode: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+    noticed: list[str] = field(default_factory=list)
+    unused_share: float | None = None
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer that stepped. ``fusible``: its class knows ``fused``; ``library``: who wrote it.
+
+    ``closure``: its step was handed one, so that forward passes may run inside of it. ``kernels`` are
+    weights of convolutions (wider than one pixel, more than one channel), of which ``kernels_channels_last``
+    lie channels last in memory.
+    """
+
+    pid: int
+    name: str
+    library: str = ""
+    tensors: int = 0
+    elements: int = 0
+    fused: bool = False
+    foreach: bool = False
+    fusible: bool = False
+    momentum: bool = False
+    closure: bool = False
+    device: str = ""
+    dtype: str = ""
+    kernels: int = 0
+    kernels_channels_last: int = 0
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class DispatchBreakdown:
+    """The profiled step of one loop's thread, in seconds; the profiler's own cost is in it.
+
+    ``own_s`` = time of all operators, of which ``large_s`` in calls of 0.2 ms and more, and ``beyond_s``
+    beyond 5 us a call. ``short_s`` = pauses between operators under 0.1 ms, ``long_s`` = longer ones. The
+    longest operators and pauses are also given one by one, at most eight of each; ``longest_calls_s`` are
+    pauses of 0.1 ms and more inside of an optimizer, which are part of ``short_s``. ``backwards`` is how many
+    backward passes ran in it, None if not counted; all numbers are those of one of its ``batches``.
+    """
+
+    pid: int
+    operators: int
+    wall_s: float
+    cpu_s: float
+    own_s: float
+    beyond_s: float
+    large_s: float
+    short_s: float
+    long_s: float
+    longest_operators_s: list[float] = field(default_factory=list)
+    longest_pauses_s: list[float] = field(default_factory=list)
+    longest_calls_s: list[float] = field(default_factory=list)
+    backwards: int | None = None
+    batches: int = 1
+
+
+@dataclass(frozen=True)
+class GradientRows:
+    """A matrix of ``rows`` rows and ``elements`` elements that an optimizer updates. After one backward pass
+    ``looked`` of its rows were read; ``touched`` of these had a gradient that is not all zeros."""
+
+    pid: int
+    elements: int
+    rows: int
+    looked: int
+    touched: int
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Places in sampled batches of sequences, and how many of these fill a row's end."""
+
+    loader: str
+    batches: int
+    places: int
+    padded: int
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What torch.compile had done by ``t``, each a running total: frames, graph breaks, seconds."""
+
+    pid: int
+    t: list[float] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+    breaks: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Computing:
+    """All of the above, of all training processes."""
+
+    switches: list[ScriptSettings] = field(default_factory=list)
+    optimizers: list[Optimizer] = field(default_factory=list)
+    anatomies: list[DispatchBreakdown] = field(default_factory=list)
+    gradient_rows: list[GradientRows] = field(default_factory=list)
+    paddings: list[Padding] = field(default_factory=list)
+    compilations: list[Compilation] = field(default_factory=list)
+
 
 SCHEMA = "bottleneck-doctor/profile"
 SCHEMA_VERSION = 2  # 1 had loops without a loader as flat tables of their own

@@ -1,15 +1,49 @@
-"""The report: conclusions drawn from a profile, in the shape that ``--format json`` prints."""
+"""What ``--format json`` prints: the report of a run, the comparison or gate of some, the totals of many.
+
+A report holds the conclusions drawn from a profile.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from .code import Location
-from .derived import HotFunction, HotOperator
 from .run import Gap, Treatment
 
 SCHEMA = "bottleneck-doctor/report"
 SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class HotFunction:
+    """A function in the stack samples of one role: the training thread (trainer) or the workers (worker).
+
+    ``own_share``, of the role's ``n`` samples, is the function itself; for the user's own functions
+    (``users``) it includes the library code that they called. ``total_share`` includes whatever was called.
+    The line is the one it was seen in most. ``on_cpu_share`` is the share of its own samples in which the
+    thread was running or runnable, not blocked (asleep, in a lock, reading); None if that was not sampled,
+    or in fewer than 20 samples.
+    """
+
+    function: str
+    location: Location
+    role: str
+    users: bool
+    own_share: float
+    total_share: float
+    n: int
+    on_cpu_share: float | None = None
+
+
+@dataclass(frozen=True)
+class HotOperator:
+    """An operator of torch in the profiled step: its own CPU seconds, and their share of all operators'."""
+
+    name: str
+    calls: float
+    self_cpu_s: float
+    self_device_s: float
+    share: float
 
 
 @dataclass(frozen=True)
@@ -223,3 +257,236 @@ class Report:
     bdoc: str = ""
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class Move:
+    """One metric in both reports. ``kind``: better, worse, moved, noise, unknown (no interval), absent.
+
+    ``low`` and ``high`` bound ``delta`` = new - base at 90 %.
+    """
+
+    metric: str
+    kind: str
+    base: Metric | None
+    new: Metric | None
+    delta: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference between two runs other than their speed; ``refuses``: not compared unless allowed."""
+
+    what: str
+    base: str | float
+    new: str | float
+    refuses: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two reports side by side. ``differences`` are why they may not be comparable."""
+
+    base: Verdict
+    new: Verdict
+    moves: list[Move] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    appeared: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+
+HOLDS = 0
+EXCEEDED = 1
+CANNOT_SAY = 3
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A state of a metric that fails the gate; ``origin`` is the option or file that set it."""
+
+    metric: str
+    op: str
+    threshold: float
+    origin: str = "--fail-if"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One condition applied to one report. ``close`` = the 90 % interval crosses the threshold."""
+
+    condition: Condition
+    status: int
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    close: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of all thresholds for one report. status: 0 holds, 1 exceeded, 3 cannot say."""
+
+    status: int
+    judgements: list[Judgement] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One profile of a check: the name it was given by, and its report."""
+
+    name: str
+    report: Report
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Repeats of a job against those of its baseline.
+
+    ``what``: ``step`` or ``sample``, whose seconds are compared. ``change`` = new / base - 1 with its 90 %
+    interval. ``base_contended`` and ``new_contended``: shares of the measured steps that other programs on
+    the machine cost; the seconds of neither side hold them. ``noise``: the standard deviation between runs as
+    a share, ``assumed`` where no side has repeats. ``sees`` is the smallest change that would have failed 95
+    times of 100; ``repeats`` as many runs a side as would show ``wanted``, None where too many. ``why`` says
+    why there is no result, ``differences`` what else differs; ``refused`` if the reason lies in these.
+    """
+
+    status: int
+    limit: float
+    base_runs: int
+    new_runs: int
+    what: str = "step"
+    base_s: float | None = None
+    new_s: float | None = None
+    base_contended: float | None = None
+    new_contended: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    noise: float | None = None
+    assumed: bool = False
+    sees: float | None = None
+    wanted: float | None = None
+    repeats: int | None = None
+    why: str = ""
+    refused: bool = False
+    differences: list[Difference] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One profile and the outcome of its thresholds."""
+
+    profile: str
+    report: Report
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Everything that one check found; the worst status of its parts is its own."""
+
+    status: int
+    checked: list[Checked]
+    regression: Regression | None = None
+
+
+FLEET_SCHEMA = "bottleneck-doctor/fleet"
+FLEET_SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Hours:
+    """Core-hours are hours times the cores that a job was given, GPU-hours times its GPUs."""
+
+    core: float = 0.0
+    gpu: float = 0.0
+
+
+@dataclass(frozen=True)
+class Totals:
+    """All runs that were read. ``first`` and ``last`` are when the earliest and the latest began (UTC).
+
+    Each run is one of: ``saving`` (a remedy's likely speedup is known), ``healthy``, ``unknown`` (no remedy
+    of which more than a bound is known), ``inconclusive``. The last two count no waste. ``repeated`` reports
+    of a run that another file holds too count once.
+    """
+
+    runs: int = 0
+    jobs: int = 0
+    nodes: int = 0
+    first: str | None = None
+    last: str | None = None
+    taken: Hours = Hours()
+    wasted: Hours = Hours()
+    saving: int = 0
+    healthy: int = 0
+    unknown: int = 0
+    inconclusive: int = 0
+    repeated: int = 0
+
+
+@dataclass(frozen=True)
+class Wasted:
+    """What the runs of one cause, or of one job and cause, took, and what their best remedies would save."""
+
+    cause: str
+    runs: int
+    taken: Hours
+    wasted: Hours
+    job: str | None = None
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What one remedy would save where its likely speedup is known; in ``bounded`` runs only a bound is."""
+
+    remedy: str
+    finding: str
+    runs: int
+    saved: Hours
+    bounded: int = 0
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """A job whose mean step got slower on the same hardware: ``change`` = after / before - 1, ``low`` its
+    lower end, as wide as comparing so many jobs asks for."""
+
+    job: str
+    hardware: str
+    before_s: float
+    after_s: float
+    change: float
+    low: float
+    runs_before: int
+    runs_after: int
+
+
+@dataclass(frozen=True)
+class RefusedFile:
+    """A file that was not read, and why."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Everything that `bdoc fleet` answers. ``since`` parts "before" from "after" (UTC); ``jobs_compared``
+    had enough runs to be judged. ``refused`` names some of ``refused_files``."""
+
+    totals: Totals
+    causes: list[Wasted] = field(default_factory=list)
+    jobs: list[Wasted] = field(default_factory=list)
+    remedies: list[Saving] = field(default_factory=list)
+    since: str | None = None
+    jobs_compared: int = 0
+    slowed: list[Slowed] = field(default_factory=list)
+    refused_files: int = 0
+    refused: list[RefusedFile] = field(default_factory=list)
+    schema: str = FLEET_SCHEMA
+    schema_version: int = FLEET_SCHEMA_VERSION

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..analyse.loader_arguments import POSITIONS, without_workers
 from ..model.code import Location
+from ..model.loops import POSITIONS, without_workers
 from ..model.profile import Profile
 from ..model.proof import Patch, Proof, Proved
 from ..model.report import Remedy

@@ -10,12 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from ..analyse.compare import parity
 from ..analyse.predict import WORTH
-from ..analyse.same_losses import parity
 from ..model.errors import UsageError
-from ..model.gate import CANNOT_SAY, EXCEEDED, HOLDS
 from ..model.proof import BASELINE, CEILING, Arm, Attempt, Expected, Missed, Parity, Proof, ProofCost, Proved
-from ..model.report import Fix, Remedy, Report
+from ..model.report import CANNOT_SAY, EXCEEDED, HOLDS, Fix, Remedy, Report
 from .plan import COMBINATION, gain_of, is_fair, noise_of, readings, verdict
 
 SHAPE = re.compile(r"\s*([a-z0-9-]+)\s*([<>=!~]+)\s*(\S+)\s*", re.ASCII)

@@ -8,8 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..analyse.loader_arguments import TRAINER_NAMES
-from ..model.loops import Loader
+from ..model.loops import TRAINER_NAMES, Loader
 from ..model.profile import Profile
 
 BYTE_ORDER_MARK = "\ufeff"

@@ -6,8 +6,17 @@ import re
 import shlex
 
 from ..model.code import Location
-from ..model.derived import HotFunction, HotOperator
-from ..model.report import DeviceSummary, Metric, Remedy, Report, ReportedFinding, RunSummary, Verdict
+from ..model.report import (
+    DeviceSummary,
+    HotFunction,
+    HotOperator,
+    Metric,
+    Remedy,
+    Report,
+    ReportedFinding,
+    RunSummary,
+    Verdict,
+)
 from ..model.run import Announcement
 from . import words
 from .document import (

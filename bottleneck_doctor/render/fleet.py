@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from ..model.fleet import Fleet, Hours, Wasted
+from ..model.report import Fleet, Hours, Wasted
 from . import words
 from .terminal import Sheet
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from ..model.code import Location
-from ..model.gate import (
+from ..model.loops import LATE_FOR, SlowRank
+from ..model.report import (
     CANNOT_SAY,
     EXCEEDED,
     HOLDS,
@@ -23,9 +24,10 @@ from ..model.gate import (
     Move,
     Outcome,
     Regression,
+    Remedy,
+    Report,
+    Verdict,
 )
-from ..model.loops import LATE_FOR, SlowRank
-from ..model.report import Remedy, Report, Verdict
 from . import words
 from .compose import best_of, compose
 from .document import Lengths

@@ -15,7 +15,7 @@ from statistics import median
 import pytest
 
 from bottleneck_doctor.analyse.attribution import attribute
-from bottleneck_doctor.analyse.causes import side_of
+from bottleneck_doctor.analyse.predict import side_of
 from bottleneck_doctor.analyse.whole_run import UNEXPLAINED, ledger_of
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from tests.lab.golden import GOLDEN, names

@@ -11,7 +11,7 @@ import pytest
 
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.rows import read_logs
-from bottleneck_doctor.model.fetches import FetchTable
+from bottleneck_doctor.model.loops import FetchTable
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import AGENT, PRELUDE, Told, first, loader_of, plain, profile_of, said, watched
 

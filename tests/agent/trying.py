@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bottleneck_doctor.assemble.processes import read_trial
+from bottleneck_doctor.assemble.profile import read_trial
 from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.run import Order, Trial
 from tests.agent.watching import said, watched

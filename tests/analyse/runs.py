@@ -7,9 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.fetches import Blocked, FetchTable
 from bottleneck_doctor.model.instruments import Operation, Series
-from bottleneck_doctor.model.loops import Epochs, Loader, Loop, LoopBody, StepTable
+from bottleneck_doctor.model.loops import Blocked, Epochs, FetchTable, Loader, Loop, LoopBody, StepTable
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Process, Run
 

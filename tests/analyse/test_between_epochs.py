@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.between_epochs import epoch_ends
+from bottleneck_doctor.analyse.attribution import epoch_ends
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import LoopBody

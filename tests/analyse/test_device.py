@@ -13,13 +13,14 @@ from bottleneck_doctor.analyse.device import clock_loss, runs_ahead, view_device
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import measure, operations, utilisation
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.model.derived import DeviceView, DriverView
 from bottleneck_doctor.model.device import (
     Convolution,
     DeviceCopy,
     DeviceFacts,
     DeviceSync,
+    DeviceView,
     DeviceWindow,
+    DriverView,
     Kernels,
     Product,
 )

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.attribution import attribute
+from bottleneck_doctor.analyse.attribution import Evaluated, attribute
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.evaluation import Evaluated
 from bottleneck_doctor.analyse.whole_run import ledger_of
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.code import FunctionSource, Location

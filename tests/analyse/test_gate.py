@@ -6,12 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.compare import NAMES, between, compare, differences
-from bottleneck_doctor.analyse.conditions import data_wait_condition, parse_condition, refuse_contradictions
+from bottleneck_doctor.analyse.compare import (
+    NAMES,
+    between,
+    compare,
+    data_wait_condition,
+    differences,
+    parse_condition,
+    refuse_contradictions,
+)
 from bottleneck_doctor.analyse.gate import check, judge
 from bottleneck_doctor.model.errors import UsageError
-from bottleneck_doctor.model.gate import Condition, Repeat
-from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
+from bottleneck_doctor.model.report import (
+    Condition,
+    Metric,
+    Overhead,
+    Quality,
+    Repeat,
+    Report,
+    RunSummary,
+    Verdict,
+)
 from tests.render.reports import TYPICAL
 
 RUN = RunSummary(["t.py"], "t.py", "/", "2026-03-01T12:00:00Z", 9.0, 0, "box", "3.11", "2.13")

@@ -7,13 +7,19 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.inputs import BlockedSplit, measure_inputs, works_of
+from bottleneck_doctor.analyse.inputs import (
+    HANDED_OUT_S,
+    HANDED_S,
+    BlockedSplit,
+    measure_inputs,
+    moving_of,
+    works_of,
+)
 from bottleneck_doctor.analyse.memory import Shortage, is_short
-from bottleneck_doctor.analyse.moving import HANDED_OUT_S, HANDED_S, moving_of
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.model.diagnosis import Step
-from bottleneck_doctor.model.fetches import Blocked, Payload
 from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import Blocked, Payload
 from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import run_of
 from tests.analyse.test_loop_parts import TORCH, body, stack

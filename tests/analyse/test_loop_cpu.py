@@ -12,13 +12,13 @@ from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.loop_cpu import split_of
 from bottleneck_doctor.analyse.loop_parts import LoopSample
 from bottleneck_doctor.analyse.memory import without_making
+from bottleneck_doctor.analyse.scenario import LoopFacts, cost_of, costs_of
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.analyse.step_costs import COSTS_AT_MOST, LoopFacts, cost_of, costs_of
+from bottleneck_doctor.analyse.steps import COSTS_AT_MOST
 from bottleneck_doctor.model.code import FunctionSource, Location
-from bottleneck_doctor.model.computing import Computing, DispatchBreakdown
 from bottleneck_doctor.model.diagnosis import HostLoad, Inputs
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.profile import Computing, DispatchBreakdown, Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
 

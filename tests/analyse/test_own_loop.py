@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.causes import cause_gains, without_feeders
 from bottleneck_doctor.analyse.hot_lines import Feeders, find_feeders, hot_lines
 from bottleneck_doctor.analyse.inputs import own_inputs, own_works, split_waits, with_feeders
 from bottleneck_doctor.analyse.loop_without_loader import InputGap, is_fed_back, judge_gap, with_waits
+from bottleneck_doctor.analyse.predict import cause_gains, without_feeders
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
 from bottleneck_doctor.model.code import FunctionSource
@@ -22,9 +22,8 @@ from bottleneck_doctor.model.diagnosis import (
     Scenario,
     StepCost,
 )
-from bottleneck_doctor.model.fetches import Blocked
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.model.loops import Feed, Loop, LoopBody
+from bottleneck_doctor.model.loops import Blocked, Feed, Loop, LoopBody
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import own_loop, run_of

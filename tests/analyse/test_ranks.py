@@ -9,9 +9,7 @@ from itertools import accumulate
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.merge import merge
-from bottleneck_doctor.analyse.rank_map import COLUMNS_AT_MOST, rank_map
-from bottleneck_doctor.analyse.ranks import all_ranks, compare, slow_ranks
+from bottleneck_doctor.analyse.ranks import COLUMNS_AT_MOST, all_ranks, compare, merge, rank_map, slow_ranks
 from bottleneck_doctor.analyse.steady import choose_loop
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import encode_profile

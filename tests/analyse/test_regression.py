@@ -9,11 +9,20 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse import same_losses as words
+from bottleneck_doctor.analyse import compare as words
+from bottleneck_doctor.analyse.compare import parity
 from bottleneck_doctor.analyse.gate import DEFAULT_LIMIT, Measured, change_between, compare_runs
-from bottleneck_doctor.analyse.same_losses import parity
-from bottleneck_doctor.model.gate import Difference, Regression, Repeat
-from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
+from bottleneck_doctor.model.report import (
+    Difference,
+    Metric,
+    Overhead,
+    Quality,
+    Regression,
+    Repeat,
+    Report,
+    RunSummary,
+    Verdict,
+)
 from bottleneck_doctor.model.run import Losses, Order, Trial
 
 RUN = RunSummary(

@@ -13,8 +13,8 @@ from bottleneck_doctor.analyse.hot_lines import (
     hot_operators,
     least_cpu_share,
 )
-from bottleneck_doctor.analyse.interpreter_lock import held_by_lock, lock_wait
 from bottleneck_doctor.analyse.lanes import MOST_FRAMES, call_paths
+from bottleneck_doctor.analyse.loop_cpu import held_by_lock, lock_wait
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Operator, Stack

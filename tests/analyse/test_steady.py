@@ -8,8 +8,7 @@ from itertools import accumulate
 
 import pytest
 
-from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.live_diagnosis import is_stalled, pace
+from bottleneck_doctor.analyse.diagnose import diagnose, is_stalled, pace
 from bottleneck_doctor.analyse.steady import cuts_of, find_cut
 from bottleneck_doctor.analyse.steady import steps_of as steps_of_marks
 from bottleneck_doctor.analyse.timeline import marks_of

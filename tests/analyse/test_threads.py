@@ -12,7 +12,6 @@ from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.threads import judge_threads, making_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.code import FunctionSource
-from bottleneck_doctor.model.computing import Computing, DispatchBreakdown, ScriptSettings
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Change,
@@ -23,10 +22,9 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
     Transport,
 )
-from bottleneck_doctor.model.fetches import Blocked
 from bottleneck_doctor.model.instruments import Operator, Stack
-from bottleneck_doctor.model.loops import Loader
-from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.loops import Blocked, Loader
+from bottleneck_doctor.model.profile import Computing, DispatchBreakdown, Profile, ScriptSettings
 from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
 

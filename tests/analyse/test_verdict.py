@@ -10,9 +10,8 @@ from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.metrics import environment
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, HostLoad, Inputs, Scenario, StepCost
-from bottleneck_doctor.model.fetches import Blocked
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.loops import Blocked, Loader
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Process, Run
 from tests.analyse.runs import run_of

@@ -11,11 +11,10 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.computing import hold_up
 from bottleneck_doctor.assemble.device import HIDDEN, find_hidden, read_drivers
 from bottleneck_doctor.assemble.steps import read_marks, thin
-from bottleneck_doctor.model.computing import DispatchBreakdown
 from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.instruments import Operator, Sample
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
-from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.profile import DispatchBreakdown, Profile
 from bottleneck_doctor.model.run import Gap
 from tests.assemble.device_rows import MS, SECOND, profile_of, train, writer
 from tests.assemble.logs import log, row

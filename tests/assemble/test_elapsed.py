@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent import wire
+from bottleneck_doctor.assemble.computing import (
+    EVENTS_AT_MOST,
+    OPERATIONS_AT_MOST,
+    read_operations,
+    read_ranks,
+)
 from bottleneck_doctor.assemble.elapsed import (
     CHECKPOINT,
     EVALUATION,
@@ -18,15 +24,8 @@ from bottleneck_doctor.assemble.elapsed import (
     read_elapsed,
 )
 from bottleneck_doctor.assemble.loaders import read_iterations
-from bottleneck_doctor.assemble.operations import (
-    EVENTS_AT_MOST,
-    OPERATIONS_AT_MOST,
-    read_operations,
-    read_ranks,
-)
-from bottleneck_doctor.assemble.processes import read_processes
+from bottleneck_doctor.assemble.profile import read_processes, read_stacks
 from bottleneck_doctor.assemble.rows import ProcessLog, Row
-from bottleneck_doctor.assemble.samples import read_stacks
 from bottleneck_doctor.assemble.steps import exchanges, read_marks
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.instruments import Stack

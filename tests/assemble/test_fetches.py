@@ -16,8 +16,7 @@ from bottleneck_doctor.assemble.fetches import (
 )
 from bottleneck_doctor.assemble.loaders import read_iterations, read_loaders
 from bottleneck_doctor.assemble.rows import ProcessLog, Row
-from bottleneck_doctor.model.fetches import Making
-from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.loops import Loader, Making
 from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}

@@ -10,9 +10,8 @@ from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.device_steps import _look
 from bottleneck_doctor.assemble.loaders import Iteration, SampledArrival, read_iterations
 from bottleneck_doctor.assemble.loop_without_loader import read_outside
-from bottleneck_doctor.assemble.loops import read_loops
 from bottleneck_doctor.assemble.rows import TYPES, Row
-from bottleneck_doctor.assemble.steps import ROWS_AT_MOST
+from bottleneck_doctor.assemble.steps import ROWS_AT_MOST, read_loops
 from bottleneck_doctor.model.loops import Loop
 from tests.assemble.logs import MS, PID, Script, asks, ends, log, opens, row, trains
 

@@ -14,13 +14,18 @@ from bottleneck_doctor.assemble import rows
 from bottleneck_doctor.assemble.computing import AT_MOST, COMPILATIONS_AT_MOST, read_computing
 from bottleneck_doctor.assemble.facts import ProcessFact, TorchFact
 from bottleneck_doctor.assemble.fetches import Fetcher, read_hot_files
-from bottleneck_doctor.assemble.profile import Remains, assemble
+from bottleneck_doctor.assemble.profile import (
+    CELLS_AT_MOST,
+    POINTS_AT_MOST,
+    Remains,
+    assemble,
+    read_blocked,
+    read_series,
+)
 from bottleneck_doctor.assemble.rows import read_logs
-from bottleneck_doctor.assemble.samples import CELLS_AT_MOST, POINTS_AT_MOST, read_blocked, read_series
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
-from bottleneck_doctor.model.computing import Padding
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
-from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.profile import Padding, Profile
 from bottleneck_doctor.model.run import Machine, Run
 from tests.assemble.logs import PID, log, row
 

@@ -16,8 +16,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bottleneck_doctor.analyse.gate import DEFAULT_LIMIT, compare_runs
-from bottleneck_doctor.model.gate import EXCEEDED, Repeat
-from bottleneck_doctor.model.report import Metric, Overhead, Quality, Report, RunSummary, Verdict
+from bottleneck_doctor.model.report import (
+    EXCEEDED,
+    Metric,
+    Overhead,
+    Quality,
+    Repeat,
+    Report,
+    RunSummary,
+    Verdict,
+)
 from tests.lab.options import tell
 from tests.lab.run import ROOT, diagnose
 

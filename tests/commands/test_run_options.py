@@ -29,7 +29,7 @@ from bottleneck_doctor.commands.options import (
 )
 from bottleneck_doctor.commands.run_options import PROVE, RUN, Form, Options, conditions, quickly
 from bottleneck_doctor.model.errors import UsageError
-from bottleneck_doctor.model.gate import Condition
+from bottleneck_doctor.model.report import Condition
 
 
 @pytest.fixture

@@ -7,16 +7,14 @@ from dataclasses import astuple, dataclass, replace
 from bottleneck_doctor.analyse.device import runs_ahead
 from bottleneck_doctor.analyse.metrics import data_wait
 from bottleneck_doctor.analyse.replay import step_seconds
-from bottleneck_doctor.analyse.step_costs import device_cost
+from bottleneck_doctor.analyse.scenario import device_cost
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.computing import Computing, DispatchBreakdown
-from bottleneck_doctor.model.derived import DeviceView, DriverView
-from bottleneck_doctor.model.device import DeviceFacts, DeviceWindow, Kernels
+from bottleneck_doctor.model.device import DeviceFacts, DeviceView, DeviceWindow, DriverView, Kernels
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, Scenario, Step, StepCost
 from bottleneck_doctor.model.instruments import Operation, Operator
 from bottleneck_doctor.model.loops import Epochs, Loader, Loop, Parallel, Passes, Ranks, StepTable
-from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.profile import Computing, DispatchBreakdown, Profile
 from bottleneck_doctor.model.report import Overhead, Quality
 from bottleneck_doctor.model.run import Machine, Process, Run
 

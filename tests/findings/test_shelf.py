@@ -13,8 +13,7 @@ from types import ModuleType
 import pytest
 
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
-from bottleneck_doctor.analyse.causes import gain, side_of
-from bottleneck_doctor.analyse.predict import WORTH
+from bottleneck_doctor.analyse.predict import WORTH, gain, side_of
 from bottleneck_doctor.findings.ranking import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
 from bottleneck_doctor.findings.registry import Entry, entries, families, pages
 from bottleneck_doctor.model.diagnosis import Change, Diagnosis, Finding, HostLoad, Inputs, Proposal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.analyse.causes import gain
+from bottleneck_doctor.analyse.predict import gain
 from bottleneck_doctor.findings.device_compute import sync_points
 from bottleneck_doctor.model.device import DeviceCopy, DeviceFacts, DeviceSync, DeviceWindow
 from bottleneck_doctor.model.diagnosis import Finding

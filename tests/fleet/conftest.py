@@ -14,7 +14,7 @@ import duckdb
 from bottleneck_doctor.commands.fleet import report_of_bytes
 from bottleneck_doctor.fleet.questions import answer
 from bottleneck_doctor.fleet.reading import Reading, find, open_store, read
-from bottleneck_doctor.model.fleet import Fleet
+from bottleneck_doctor.model.report import Fleet
 
 
 def taken(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.fleet import questions
-from bottleneck_doctor.model.fleet import Fleet, Hours
+from bottleneck_doctor.model.report import Fleet, Hours
 from tests.fleet.conftest import asked, taken
 from tests.fleet.made_up import SLOWED_JOB, Plan, job_name, put, reports
 

@@ -176,7 +176,7 @@ def use(found: Profile) -> None:
     from bottleneck_doctor.analyse.diagnose import diagnose
     from bottleneck_doctor.analyse.lanes import picture_of
     from bottleneck_doctor.findings.report import write_up
-    from bottleneck_doctor.model.gate import Condition, Repeat
+    from bottleneck_doctor.model.report import Condition, Repeat
     from bottleneck_doctor.render import FORMATS, render
     from bottleneck_doctor.render.gate import comparison_text, gate_lines
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.analyse.causes import RESOURCE
+from bottleneck_doctor.analyse.predict import RESOURCE
 from bottleneck_doctor.findings.registry import offered
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile, encode_report

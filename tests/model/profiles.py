@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.fetches import Blocked, FetchTable
 from bottleneck_doctor.model.instruments import InstrumentWindow, Operation, Series
-from bottleneck_doctor.model.loops import Epochs, Feed, Loader, Loop, LoopBody, StepTable
+from bottleneck_doctor.model.loops import Blocked, Epochs, Feed, FetchTable, Loader, Loop, LoopBody, StepTable
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Gap, Machine, Process, Run
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.derived import HotFunction, HotOperator
 from bottleneck_doctor.model.report import (
     Abstention,
     BudgetPart,
     Evidence,
     Fix,
+    HotFunction,
+    HotOperator,
     LedgerPart,
     Metric,
     Overhead,

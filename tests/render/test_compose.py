@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.derived import HotOperator
-from bottleneck_doctor.model.report import DeviceSummary, Evidence, Metric, Remedy, Speedup
+from bottleneck_doctor.model.report import DeviceSummary, Evidence, HotOperator, Metric, Remedy, Speedup
 from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose, is_alternative, place, staircase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottleneck_doctor.model.fleet import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
+from bottleneck_doctor.model.report import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
 from bottleneck_doctor.render.fleet import render_fleet, render_rows
 from tests.render.hostile import ATTACKS, attacked
 

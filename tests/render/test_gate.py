@@ -13,8 +13,17 @@ import xmlschema
 
 from bottleneck_doctor.analyse.compare import compare
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.gate import Checked, Condition, Difference, Gate, Judgement, Outcome, Regression
-from bottleneck_doctor.model.report import Metric, Report
+from bottleneck_doctor.model.report import (
+    Checked,
+    Condition,
+    Difference,
+    Gate,
+    Judgement,
+    Metric,
+    Outcome,
+    Regression,
+    Report,
+)
 from bottleneck_doctor.render.gate import (
     LARGEST_BYTES,
     MOST,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor import launch
-from bottleneck_doctor.analyse.conditions import METRIC_NAMES
+from bottleneck_doctor.analyse.compare import METRIC_NAMES
 from bottleneck_doctor.findings.ranking import EASE, EFFORT
 from bottleneck_doctor.model.diagnosis import Proposal
 from bottleneck_doctor.model.errors import BadProfile, Refused, UsageError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.analyse.same_losses import parity
+from bottleneck_doctor.analyse.compare import parity
 from bottleneck_doctor.model.codec import read_profile
 from bottleneck_doctor.model.profile import Profile
 from tests.house.source import ROOT

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.computing import (
+from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
+from bottleneck_doctor.model.instruments import Operator
+from bottleneck_doctor.model.profile import (
     Compilation,
     Computing,
     GradientRows,
@@ -12,8 +14,6 @@ from bottleneck_doctor.model.computing import (
     Padding,
     ScriptSettings,
 )
-from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
-from bottleneck_doctor.model.instruments import Operator
 from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent
 
 # dispatch-bound

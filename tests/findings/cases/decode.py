@@ -6,8 +6,7 @@ from dataclasses import replace
 from math import exp, log, sqrt
 
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, StepCost
-from bottleneck_doctor.model.fetches import HotFiles, Making, Payload, Repeats
-from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.loops import HotFiles, Loader, Making, Payload, Repeats
 from bottleneck_doctor.model.run import Machine
 from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, loop_of, silent, steady_run
 

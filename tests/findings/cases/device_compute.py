@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bottleneck_doctor.model.derived import DriverView
 from bottleneck_doctor.model.device import (
     Allocator,
     DeviceFacts,
     DeviceSync,
     DeviceWindow,
+    DriverView,
     Kernels,
     TorchSettings,
 )

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.derived import DeviceView, DriverView
-from bottleneck_doctor.model.device import Allocator, DeviceCopy, DeviceFacts, DeviceSync, DeviceWindow
+from bottleneck_doctor.model.device import (
+    Allocator,
+    DeviceCopy,
+    DeviceFacts,
+    DeviceSync,
+    DeviceView,
+    DeviceWindow,
+    DriverView,
+)
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis
-from bottleneck_doctor.model.fetches import Payload
-from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.loops import Loader, Payload
 from tests.findings.builders import (
     COPYING,
     PLACE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.code import FunctionSource
-from bottleneck_doctor.model.computing import Compilation, Computing, ScriptSettings
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, EpochStart, FeederLoad, Scenario, StepCost
-from bottleneck_doctor.model.fetches import Making
 from bottleneck_doctor.model.instruments import Operation, Operator, Stack
+from bottleneck_doctor.model.loops import Making
+from bottleneck_doctor.model.profile import Compilation, Computing, ScriptSettings
 from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent, steady_run
 
 # host-python-hot

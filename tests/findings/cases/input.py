@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.findings.registry import given
-from bottleneck_doctor.model.computing import Computing
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     CostShares,
@@ -15,7 +14,8 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
     Transport,
 )
-from bottleneck_doctor.model.fetches import Payload
+from bottleneck_doctor.model.loops import Payload
+from bottleneck_doctor.model.profile import Computing
 from tests.findings.builders import Case, abstains, cpu_run, fires, inputs_of, silent, steady_run
 
 

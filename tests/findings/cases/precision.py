@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.findings.precision import PLAIN
-from bottleneck_doctor.model.computing import Computing, Optimizer, ScriptSettings
 from bottleneck_doctor.model.device import DeviceFacts, Kernels, TorchSettings
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operator
+from bottleneck_doctor.model.profile import Computing, Optimizer, ScriptSettings
 from tests.findings.builders import (
     SATURATED,
     Case,

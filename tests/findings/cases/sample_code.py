@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
-from bottleneck_doctor.model.fetches import Payload, Repeats
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.loops import Loader, Payload, Repeats
 from bottleneck_doctor.model.run import Machine, Process
 from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, silent, steady_run
 

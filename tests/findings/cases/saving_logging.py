@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.code import FunctionSource, Location
-from bottleneck_doctor.model.derived import Whole
-from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, StepCost, Whole
 from bottleneck_doctor.model.instruments import Operation, Stack
 from bottleneck_doctor.model.loops import Epochs, Loader, Loop, StepTable
 from tests.findings.builders import Case, abstains, fires, silent, steady_run

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, StepCost
-from bottleneck_doctor.model.fetches import HotFiles, Making, Payload
 from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.loops import HotFiles, Making, Payload
 from bottleneck_doctor.model.run import Machine, Process
 from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 

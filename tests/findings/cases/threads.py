@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.computing import Computing
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Diagnosis,
@@ -15,6 +14,7 @@ from bottleneck_doctor.model.diagnosis import (
     StepCost,
 )
 from bottleneck_doctor.model.instruments import Operator
+from bottleneck_doctor.model.profile import Computing
 from bottleneck_doctor.model.run import Process
 from tests.findings.builders import (
     Case,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, EpochStart, Scenario, Step, StepCost
-from bottleneck_doctor.model.fetches import Making, Payload
 from bottleneck_doctor.model.instruments import Series
-from bottleneck_doctor.model.loops import Epochs, Loader
+from bottleneck_doctor.model.loops import Epochs, Loader, Making, Payload
 from bottleneck_doctor.model.run import Process
 from tests.findings.builders import Case, abstains, fires, inputs_of, loop_of, silent, steady_run
 

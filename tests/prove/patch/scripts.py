@@ -6,9 +6,8 @@ import ast
 from dataclasses import replace
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.computing import Optimizer
 from bottleneck_doctor.model.loops import Loader
-from bottleneck_doctor.model.profile import Profile
+from bottleneck_doctor.model.profile import Optimizer, Profile
 from bottleneck_doctor.model.report import Fix, Remedy, Speedup
 from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.source.reader import quote
