@@ -20,7 +20,7 @@ from bottleneck_doctor.analyse.whole_run import UNEXPLAINED, ledger_of
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from tests.lab.golden import GOLDEN, names
 from tests.lab.judge import Judgement, judge
-from tests.lab.kept import PROFILE, TAKEN, report_and_diagnosis, taken_of
+from tests.lab.kept import TAKEN, report_and_diagnosis, taken_of
 from tests.others.__main__ import KEPT, NAMES, judged, read, trained_of
 from tests.patients.expected import PATIENTS
 
@@ -194,8 +194,3 @@ def test_every_run_sums_to_one_with_little_left() -> None:
     for name, (whole, unexplained) in ledgers.items():
         assert whole == pytest.approx(1.0), name
         assert unexplained <= 0.05, name
-
-
-def test_settings_are_recorded() -> None:
-    for name in ("one-core", "quota", "neighbour"):
-        assert len(names(GOLDEN / "settings" / name, PROFILE)) >= 3

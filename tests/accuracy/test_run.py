@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree
 
 from tests.accuracy.__main__ import as_told
-from tests.accuracy.reliability import Promise, drawn, fitted_width, left_out, page
+from tests.accuracy.reliability import Promise, fitted_width, page
 from tests.accuracy.settings import SETTINGS, placed
 from tests.patients.expected import PATIENTS
 
@@ -51,22 +50,10 @@ WRONG = Promise("wrong", "replay", 1.9, 2.0, 2.1, 4.0)
 BOUND = Promise("bound", "bound", 1.0, 8.0, 8.0, 3.0)
 
 
-def test_a_pair_is_inside_its_interval_or_in_a_wider_one() -> None:
-    assert GOOD[0].inside()
-    assert not WRONG.inside()
-    assert WRONG.inside(width=20)
-    assert Promise("exact", "replay", 2.0, 2.0, 2.0, 2.0).inside()
-
-
 def test_the_width_holds_nine_tenths_and_no_more_than_it_must() -> None:
     assert fitted_width(GOOD) < 1
     assert fitted_width([*GOOD, WRONG]) < 1, "one in ten may lie outside"
     assert fitted_width([*GOOD, WRONG, WRONG]) > 1
-
-
-def test_what_is_left_out_does_not_widen_its_own_interval() -> None:
-    assert "hold 9 of the 10 left out" in left_out([*GOOD, WRONG])
-    assert "Too few" in left_out([WRONG])
 
 
 def test_errors_are_told_by_basis_and_by_size() -> None:
@@ -78,9 +65,3 @@ def test_errors_are_told_by_basis_and_by_size() -> None:
     assert "| amdahl | 0 |" in text
     assert "| ×2 to ×4 | 10 |" in text
     assert "![Promised" in text
-
-
-def test_each_promise_is_a_point_of_the_drawing() -> None:
-    tree = ElementTree.fromstring(drawn([*GOOD, WRONG, BOUND]))
-    titles = [one.text for one in tree.iter("{http://www.w3.org/2000/svg}title")]
-    assert sorted(filter(None, titles)) == sorted(one.name for one in [*GOOD, WRONG, BOUND])

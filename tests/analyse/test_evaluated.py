@@ -135,17 +135,6 @@ def test_workers_that_start_once_are_too_many(batch_s: float, left: str, spared_
     assert remedy.predicted_speedup.likely == pytest.approx(10 / (10 - spared_s), rel=0.02)
 
 
-def test_the_first_start_of_a_run_that_was_cut_short_is_no_verdict() -> None:
-    life = replace(LIFE, training_s=0.2, starting_s=4.0, first_start_s=4.0, beginnings=1)
-    assert diagnose(started(life, stopped_by="--max-steps")).verdict.bound == "inconclusive"
-
-
-def test_checkpoints_that_take_more_than_the_steps_are_the_verdict() -> None:
-    life = replace(LIFE, training_s=0.2, checkpoint_s=4.0)
-    verdict = diagnose(started(life)).verdict
-    assert (verdict.cause, verdict.confidence) == ("host.checkpoint", "medium")
-
-
 MAIN = """\
 def main():
     for step in range(100):

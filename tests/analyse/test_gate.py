@@ -50,7 +50,6 @@ REPORT = report(
         ("data_wait_fraction > 0.2", 1),
         ("data_wait_fraction > 0.3", 0),
         ("data_wait_fraction == 0.3", 1),
-        ("startup_s > 2", 1),
         ("gpu_busy_fraction < 0.8", 3),
     ],
 )
@@ -59,9 +58,7 @@ def test_a_condition_names_the_failing_state(text: str, status: int) -> None:
     assert judge(REPORT, [condition]).status == status
 
 
-@pytest.mark.parametrize(
-    ("threshold", "close"), [("0.2", False), ("0.27", False), ("0.29", True), ("0.31", True), ("0.4", False)]
-)
+@pytest.mark.parametrize(("threshold", "close"), [("0.27", False), ("0.29", True), ("0.4", False)])
 def test_a_threshold_inside_the_interval_is_close(threshold: str, close: bool) -> None:
     condition = parse_condition(f"data_wait_fraction > {threshold}")
     assert judge(REPORT, [condition]).judgements[0].close is close
@@ -78,13 +75,6 @@ def test_too_few_steps_for_a_verdict_are_too_few_for_a_gate(
 RUN_OF = [Repeat("a.json", REPORT), Repeat("b.json", report(data_wait_fraction=replace(WAIT, value=0.1)))]
 
 
-def test_of_several_profiles_each_is_judged_on_its_own_and_the_worst_decides() -> None:
-    gate = check(RUN_OF, [parse_condition("data_wait_fraction > 0.2")])
-    assert [(one.profile, one.outcome.status) for one in gate.checked] == [("a.json", 1), ("b.json", 0)]
-    assert gate.status == 1
-    assert gate.regression is None
-
-
 def test_a_regression_that_cannot_be_judged_outweighs_thresholds_that_hold() -> None:
     asked = [parse_condition("data_wait_fraction > 0.9")]
     gate = check(RUN_OF, asked, base=RUN_OF[:1], limit=0.05)
@@ -97,19 +87,12 @@ def test_a_regression_that_cannot_be_judged_outweighs_thresholds_that_hold() -> 
     ("text", "said"),
     [
         ("", "is not METRIC OP VALUE: write it like for example 'data_wait_fraction > 0.2'"),
-        ("data_wait_fraction > 0.2 or step_time_s > 1", "is not METRIC OP VALUE"),
         ("data_wait_fraction > 0.2\n", "can"),
         ("data_wait_fraction = 0.2", "no operator =, did you mean =="),
-        ("data_wait_fraction >> 0.2", "use one of < <= > >= == !="),
         ("data_wait > 0.2", "no metric 'data_wait', did you mean data_wait_fraction"),
-        ("gpu > 0.2", "did you mean gpu_busy_fraction"),
-        ("zzz > 0.2", "known are batch_release_fraction, checkpoint_fraction"),
         ("data_wait_fraction > nan", "'nan' is not a number from 0 to 1"),
-        ("step_time_s > 1e999", "expected a number of at least 0"),
         ("step_time_s > -1", "expected a number of at least 0"),
         ("data_wait_fraction > 20", "expected a number from 0 to 1, write 0.2 for 20 %"),
-        ("data_wait_fraction > 20%", "write 0.2 for 20%"),
-        ("data_wait_fraction > ٣", "is not"),
         ("data_wait_fraction > 1", "can never be true of data_wait_fraction, so it would always pass"),
         ("\x1b[31m > 0.2", "'\\x1b[31m > 0.2'"),
     ],
@@ -136,8 +119,6 @@ def test_of_several_limits_on_the_data_wait_the_strictest_wins() -> None:
     [
         (["step_time_s > 1", "step_time_s < 2"], True),
         (["step_time_s > 1", "step_time_s < 1"], False),
-        (["step_time_s > 2", "step_time_s < 1"], False),
-        (["data_wait_fraction > 0.1", "data_wait_fraction > 0.2"], False),
         (["data_wait_fraction <= 1"], True),
         (["data_wait_fraction != 0.5", "data_wait_fraction != 0.6"], True),
     ],
@@ -161,26 +142,16 @@ def metric(value: float | None, spread: float | None = 0.01) -> Metric:
     ("name", "before", "after", "said"),
     [
         ("data_wait_fraction", metric(0.6), metric(0.1), "better"),
-        ("steps_per_s", metric(20, 1), metric(10, 1), "worse"),
         ("cpu_busy_fraction", metric(0.2), metric(0.9), "moved"),
         ("step_time_s", metric(0.1, 0.0001), metric(0.1015, 0.0001), "noise"),
         ("iowait_fraction", metric(0.001, 0.0), metric(0.002, 0.0), "noise"),
         ("step_time_s", metric(0.1, None), metric(0.2), "unknown"),
         ("gpu_busy_fraction", metric(None), metric(0.5), "absent"),
-        ("gpu_busy_fraction", metric(None), metric(None), None),
     ],
 )
-def test_a_metric_moves_only_beyond_the_noise(
-    name: str, before: Metric, after: Metric, said: str | None
-) -> None:
+def test_a_metric_moves_only_beyond_the_noise(name: str, before: Metric, after: Metric, said: str) -> None:
     moves = compare(*(replace(TYPICAL, metrics={name: one}) for one in (before, after))).moves
-    assert [one.kind for one in moves] == ([said] if said else [])
-
-
-def test_a_run_compared_with_itself_did_not_move() -> None:
-    comparison = compare(TYPICAL, TYPICAL)
-    assert {move.kind for move in comparison.moves} <= {"noise", "unknown"}
-    assert (comparison.gone, comparison.appeared, comparison.differences) == ([], [], [])
+    assert [one.kind for one in moves] == [said]
 
 
 ENVIRONMENT = {"device": "cuda:0", "world_size": 2, "num_workers": 4, "torch_threads": 1, "bdoc": "0.1"}
@@ -210,10 +181,7 @@ BASE = changed({}, {}, {})
         ("script", changed(typed("other.py"), {}, {}), True),
         ("script", changed({"script": None, "command": ["python", "-m", "train", *ARGUMENTS]}, {}, {}), True),
         ("torch", changed({"torch": "2.13.0+cu130"}, {}, {}), True),
-        ("python", changed({"python": "3.12.1"}, {}, {}), True),
         ("cpu", changed({}, {}, {"cpu": "EPYC"}), True),
-        ("gpus", changed({}, {}, {"gpus": ["H200"]}), True),
-        ("world-size", changed({}, {"world_size": 4}, {}), True),
         ("arguments", changed({"command": ["python", "train.py", "--lr", "1"]}, {}, {}), False),
         ("bdoc", changed({}, {"bdoc": "0.2"}, {}), False),
         ("steps", replace(BASE, quality=replace(BASE.quality, steady_steps=50)), False),
@@ -228,19 +196,6 @@ def test_what_the_machine_brings_refuses_and_what_the_script_chose_is_told(
     assert bool(why) is refuses
     assert between([BASE], [new], allowed=[what])[1] == ""
     assert what in NAMES
-
-
-@pytest.mark.parametrize(
-    "new",
-    [
-        BASE,
-        changed(typed("/home/ann/cats/train.py"), {}, {}),
-        changed({"torch": None}, {}, {}),
-        replace(BASE, metrics={}),
-    ],
-)
-def test_what_is_the_same_or_not_known_is_no_difference(new: Report) -> None:
-    assert differences(BASE, new) == []
 
 
 def test_runs_of_one_side_must_be_repeats_of_one_job() -> None:

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.analyse.attribution import saving_calls
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.loop_cpu import split_of
-from bottleneck_doctor.analyse.loop_parts import LoopSample
 from bottleneck_doctor.analyse.memory import without_making
 from bottleneck_doctor.analyse.scenario import LoopFacts, cost_of, costs_of
 from bottleneck_doctor.analyse.steady import steps_of
 from bottleneck_doctor.analyse.steps import COSTS_AT_MOST
-from bottleneck_doctor.model.code import FunctionSource, Location
+from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.diagnosis import HostLoad, Inputs
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Computing, DispatchBreakdown, Profile
@@ -128,26 +126,6 @@ def test_numpy_lets_the_lock_go_and_is_no_operator_of_the_model(text: str, pytho
     stacks += [Stack(1, "trainer", "MainThread", [USER, TORCH], 10, 10, 0)]
     run = replace(run, stacks=stacks, sources=[FunctionSource("train.py", "metric", 8, text)])
     assert split_of(run, run.loops[0], STEPS, HostLoad(cores=2.0)).python == pytest.approx(python)
-
-
-def test_all_of_a_function_that_saves_is_a_checkpoint() -> None:
-    """Torch's own saving is a third of it; the rest copies weights and renames the file."""
-    save = Location("train.py", 70, "save_checkpoint")
-    step = Location("train.py", 80, "learn")
-
-    def sample(part: str, line: int, called: Location, count: int) -> LoopSample:
-        return LoopSample(part, line, called, Stack(1, "trainer", "MainThread", [], count))
-
-    samples = [
-        sample("checkpoint", 12, save, 10),
-        sample("user", 12, save, 20),
-        sample("user", 13, step, 60),
-        sample("checkpoint", 14, step, 3),
-    ]
-    assert saving_calls(samples) == {(12, "save_checkpoint")}
-    assert saving_calls([sample("user", 13, step, 60)]) == set()
-    lost = [sample("checkpoint", 0, save, 40), sample("user", 0, save, 40)]
-    assert saving_calls(lost) == set(), "the loop was not found: it may be in that function itself"
 
 
 STEP = replace(steps_of(run_of(compute=10 * MS, noise=0.0).loops[0].table)[0], cpu=10 * MS)

@@ -23,7 +23,7 @@ from bottleneck_doctor.model.report import (
     RunSummary,
     Verdict,
 )
-from bottleneck_doctor.model.run import Losses, Order, Trial
+from bottleneck_doctor.model.run import Losses, Trial
 
 RUN = RunSummary(
     ["t.py"], "t.py", "/", "2026-03-01T12:00:00Z", 9.0, 0, "box", "3.11.7", "2.13", {"cores": 2.0}
@@ -78,12 +78,6 @@ def test_what_one_run_a_side_cannot_show_five_can() -> None:
     assert one.sees > 0.1
     five = held(FIVE, scaled(1.08), DEFAULT_LIMIT)
     assert (five.status, five.assumed) == (1, False)
-
-
-def test_runs_that_scatter_excuse_more_than_runs_that_agree() -> None:
-    wild = [timed(step) for step in (0.08, 0.12, 0.1, 0.09, 0.11)]
-    assert held(wild, scaled(1.10)).status == 0
-    assert held(wild, scaled(1.10)).repeats is None
 
 
 def crowded(step_s: float) -> Report:
@@ -150,14 +144,7 @@ def runs(*values: float, error: float = 0.001) -> list[Measured]:
     return [Measured(value, error) for value in values]
 
 
-def test_a_disturbed_run_hardly_moves_the_mean() -> None:
-    quiet = runs(1.0, 1.01, 0.99, 1.0)
-    change = change_between(quiet, [*quiet, Measured(2.0, 0.3)])
-    assert abs(change.change) < 0.01
-    assert change.high < 0.05
-
-
-@pytest.mark.parametrize(("noise", "repeats"), [(0.01, 1), (0.02, 3), (0.02, 5)])
+@pytest.mark.parametrize(("noise", "repeats"), [(0.01, 1), (0.02, 5)])
 def test_the_interval_holds_the_truth_nine_times_of_ten(noise: float, repeats: int) -> None:
     chance = random.Random(3)
     held = 0
@@ -192,7 +179,6 @@ def scaled_losses(share: float) -> list[float]:
 
 TWICE, UNSTEADY = [trial()] * 2, [trial(), trial(scaled_losses(0.1))]
 BROKEN = [*LOSSES[:-1], float("nan")]
-IN_STEPS = [replace(trial(LOSSES, BATCHES[:24]), order=Order(losses=8))]
 
 
 @pytest.mark.parametrize(
@@ -211,12 +197,9 @@ IN_STEPS = [replace(trial(LOSSES, BATCHES[:24]), order=Order(losses=8))]
         ([trial(BROKEN)], trial(BROKEN), "identical", ""),
         ([trial(ranks=(0, 1))], trial(ranks=(1, 0)), "identical", ""),
         ([trial(ranks=(0, 1))], trial(ranks=(0,)), "unknown", words.NOT_THE_SAME_PROCESSES),
-        (IN_STEPS, IN_STEPS[0], "identical", ""),  # several passes on one batch
         (UNSTEADY, trial(scaled_losses(0.2)), "unknown", words.UNSTEADY),
         ([trial()], trial(scaled_losses(0.1)), "unknown", words.ONCE),
-        ([trial([])], trial(), "unknown", words.NOTHING_SEEN),
         (TWICE, Trial(), "unknown", words.NOTHING_SEEN),
-        ([], trial(), "unknown", words.NOTHING_SEEN),
     ],
 )  # fmt: skip
 def test_what_a_treatment_did_to_the_losses(

@@ -6,18 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.hot_lines import (
-    LineShare,
-    hot_functions,
-    hot_lines,
-    hot_operators,
-    least_cpu_share,
-)
+from bottleneck_doctor.analyse.hot_lines import LineShare, hot_functions, hot_lines, least_cpu_share
 from bottleneck_doctor.analyse.lanes import MOST_FRAMES, call_paths
 from bottleneck_doctor.analyse.loop_cpu import held_by_lock, lock_wait
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, Inputs, Scenario, StepCost
-from bottleneck_doctor.model.instruments import Operator, Stack
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Feed, Loader, LoopBody
 from bottleneck_doctor.model.picture import CallPath
 from bottleneck_doctor.model.profile import Profile
@@ -58,20 +52,6 @@ def test_only_the_threads_that_train_or_make_batches_count(
     role: str, pid: int, thread: str, counted: bool
 ) -> None:
     assert bool(hot_functions(seen((10, [MAIN]), role=role, pid=pid, thread=thread))) is counted
-
-
-def test_a_function_is_on_the_cpu_in_the_share_of_its_own_samples_that_were_awake() -> None:
-    seen = ((40, 10, [MAIN, ITEM, LOAD]), (40, 40, [MAIN, ITEM]), (20, 0, [MAIN]))
-    told = [Stack(10, "trainer", "MainThread", frames, count, awake) for count, awake, frames in seen]
-    found = {one.function: one.on_cpu_share for one in hot_functions(replace(PROFILE, stacks=told))}
-    assert found == {"Photos.__getitem__": 0.625, "main": 0.0, "load": 0.25}
-
-
-def test_operators_that_a_device_computed_are_ordered_by_its_time():
-    """Calling `add` costs the host more; computing `mm` costs the device more."""
-    told = [Operator("aten::add", 9, 0.004, 0.001), Operator("aten::mm", 1, 0.001, 0.003)]
-    found = hot_operators(replace(PROFILE, operators=told))
-    assert [(one.name, one.share) for one in found] == [("aten::mm", 0.75), ("aten::add", 0.25)]
 
 
 FETCH = "fetch (/x/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py:54)"

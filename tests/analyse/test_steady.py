@@ -39,9 +39,10 @@ def noisy(level: float, count: int, chance: random.Random) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize(("before", "after"), [(20 * MS, 10 * MS), (10 * MS, 15 * MS)])
-@pytest.mark.parametrize("at", [30, 150, 270])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("before", "after", "at"), [(20 * MS, 10 * MS, 30), (10 * MS, 15 * MS, 150), (10 * MS, 15 * MS, 270)]
+)
 def test_a_change_of_level_is_found_where_it_is(seed: int, before: float, after: float, at: int) -> None:
     chance = random.Random(seed)
     cut = find_cut(steps_of(noisy(before, at, chance) + noisy(after, 300 - at, chance)))
@@ -69,7 +70,7 @@ def healthy(kind: str, chance: random.Random) -> list[float]:
     return plain
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     "kind",
     [
@@ -79,12 +80,6 @@ def healthy(kind: str, chance: random.Random) -> list[float]:
 )  # fmt: skip
 def test_nothing_else_splits_a_run(kind: str, seed: int) -> None:
     assert cuts_of(steps_of(healthy(kind, random.Random(seed))), at_first(0)) == []
-
-
-def test_a_beginning_and_a_change_later_are_two_cuts() -> None:
-    chance = random.Random(1)
-    walls = noisy(40 * MS, 30, chance) + noisy(10 * MS, 200, chance) + noisy(20 * MS, 200, chance)
-    assert cuts_of(steps_of(walls), at_first(30)) == [pytest.approx(30, abs=4), pytest.approx(230, abs=4)]
 
 
 def marks(profile: Profile, kind: str) -> list[Mark]:

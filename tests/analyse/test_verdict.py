@@ -7,15 +7,13 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.metrics import environment
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, HostLoad, Inputs, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.model.loops import Blocked, Loader
+from bottleneck_doctor.model.loops import Blocked
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Process, Run
 from tests.analyse.runs import run_of
-from tests.model.profiles import PROFILE
 
 MS = 1e-3
 
@@ -132,11 +130,9 @@ def looked(
     [
         (looked(300, 250), "cpu", "input.preprocess", "low"),
         (looked(300, 100, workers=(400, 20)), "io", "input.storage", "medium"),
-        (looked(300, 100, workers=(400, 20), asleep="lock"), "latency", "input.wait", "medium"),
         (looked(300, 100, workers=None), "cpu", "input.preprocess", "medium"),
         (looked(50, 350), "cpu", "model.compute", "medium"),
         (looked(50, 350, gpus=("a GPU",)), "inconclusive", "none", "low"),
-        (looked(300, 100, gpus=("a GPU",)), "cpu", "input.preprocess", "medium"),
         (looked(20, 100, saving=300), "io", "host.checkpoint", "medium"),
         (looked(40, 30), "inconclusive", "none", "low"),
     ],
@@ -146,9 +142,3 @@ def test_the_side_with_most_samples_is_named(
 ) -> None:
     verdict = diagnose(profile).verdict
     assert (verdict.bound, verdict.cause, verdict.confidence) == (bound, cause, confidence), verdict
-
-
-def test_the_loader_is_the_one_that_trains() -> None:
-    other = Loader("L9", "dataloader", 10, num_workers=8, start_method="spawn")
-    told = environment(replace(PROFILE, loaders=[other, *PROFILE.loaders]))
-    assert (told["num_workers"], told["start_method"]) == (0, None)

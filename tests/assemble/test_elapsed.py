@@ -25,7 +25,7 @@ from bottleneck_doctor.assemble.elapsed import (
 )
 from bottleneck_doctor.assemble.loaders import read_iterations
 from bottleneck_doctor.assemble.profile import read_processes, read_stacks
-from bottleneck_doctor.assemble.rows import ProcessLog, Row
+from bottleneck_doctor.assemble.rows import Row
 from bottleneck_doctor.assemble.steps import exchanges, read_marks
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.instruments import Stack
@@ -117,11 +117,6 @@ def test_a_loop_without_a_loader_begins_at_its_first_backward_pass() -> None:
     assert (life.first_s, life.last_s) == pytest.approx((0.3, 0.5705), abs=1e-5)
     alone = lived(replace(script, rows=[one for one in script.rows if one.kind != wire.STEP]))
     assert alone.training_s == pytest.approx(0.1905, abs=1e-5)
-
-
-def test_where_nothing_was_trained_nothing_is_said() -> None:
-    assert read(Script()) is None
-    assert read_elapsed(ProcessLog(1, 0, 1, []), [], {}, 0, 10) is None
 
 
 def test_where_stretches_overlap_the_time_is_counted_once() -> None:
@@ -267,14 +262,6 @@ def test_only_the_heaviest_lines_and_their_longest_events_are_kept() -> None:
     assert len(found) == OPERATIONS_AT_MOST
     assert found[0].total_s == max(one.total_s for one in found)
     assert (found[0].count, len(found[0].events)) == (2 * EVENTS_AT_MOST, EVENTS_AT_MOST)
-
-
-def test_full_collections_are_told_from_young_ones_and_are_cpu_all_the_time() -> None:
-    rows = [row(wire.COLLECTION, 10 * place, 1 + place, place) for place in range(3)]
-    found = {one.name: one for one in read_operations(log(rows), 0)}
-    assert {name: one.count for name, one in found.items()} == {"full": 1, "young": 2}
-    assert (found["full"].kind, found["full"].cpu_s, found["full"].total_s) == ("collection", 0.003, 0.003)
-    assert found["full"].location is None
 
 
 def test_an_operation_of_a_later_version_is_left_out() -> None:

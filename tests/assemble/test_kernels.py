@@ -80,20 +80,6 @@ def test_the_operator_says_what_a_product_is_for() -> None:
     assert kind_of(name, "aten::mm") == "matmul"
 
 
-@pytest.mark.parametrize(
-    ("name", "types", "precision"),
-    [
-        ("ampere_sgemm_128x64_nn", "float", "float32"),
-        ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x128>(P)", "float", "tf32"),
-        ("void cutlass::Kernel<cutlass_75_tensorop_s1688gemm_128x128>(P)", "c10::Half", "float16"),
-        ("triton_tem_fused_mm_1", "c10::BFloat16", "bfloat16"),
-        ("nvjet_qqtst_128x128_128x6_2x1_v_bz_TNT", "c10::BFloat16", "float8"),
-    ],
-)
-def test_the_arguments_say_what_a_name_leaves_out(name: str, types: str, precision: str) -> None:
-    assert precision_of(name, "matmul", types) == precision
-
-
 STEP = 1000.0
 PARTS = ("input", "launch", "sync", "transfer", "memory", "collective", "other")
 HTOD = "Memcpy HtoD (Pageable -> Device)"
@@ -212,16 +198,6 @@ def test_idle_time_belongs_to_whoever_caused_it(
     step: Callable[[Pen, float], None], expected: dict[str, float]
 ) -> None:
     assert shares(written(step)) == pytest.approx(expected)
-
-
-def test_a_wait_after_which_the_loop_goes_for_its_batch_costs_only_what_is_left() -> None:
-    def step(pen: Pen, at: float) -> None:
-        pen.on_host("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at + 50, 100)
-        syncing(pen, at)
-
-    table = written(step)
-    assert shares(table) == pytest.approx({"busy": 0.7, "sync": 0.2, "input": 0.1})
-    assert table.idle_by_site == pytest.approx({7: 200e-6})
 
 
 def test_what_other_threads_do_is_nobodys_reason() -> None:

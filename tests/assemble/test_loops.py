@@ -178,19 +178,6 @@ def test_a_loop_that_gathers_many_batches_for_each_pass_trains(script: Script) -
     assert (found[2].role, found[2].backwards) == ("evaluation", 0)
 
 
-def test_loaders_side_by_side_share_each_step_and_its_waits(script: Script) -> None:
-    opens(script, 1, 0)
-    opens(script, 2, 1, loader=2)
-    for step in range(4):
-        asks(script, 1, 10 + 20 * step, wait_ms=2)
-        asks(script, 2, 13 + 20 * step, wait_ms=5, loader=2)
-        trains(script, 20 + 20 * step)
-    ends(script, 1, 100)
-    found = read_arrivals(script)
-    assert [(found[n].role, found[n].backwards) for n in (1, 2)] == [("train", 4), ("train", 4)]
-    assert read(script)["100:1"].table.wait_s == pytest.approx([0.007] * 3)
-
-
 def test_an_iterator_belongs_to_the_thread_that_asks_it_and_prefetches_where_that_never_trains(
     script: Script,
 ) -> None:

@@ -11,17 +11,10 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble import rows
-from bottleneck_doctor.assemble.computing import AT_MOST, COMPILATIONS_AT_MOST, read_computing
+from bottleneck_doctor.assemble.computing import COMPILATIONS_AT_MOST, read_computing
 from bottleneck_doctor.assemble.facts import ProcessFact, TorchFact
 from bottleneck_doctor.assemble.fetches import Fetcher, read_hot_files
-from bottleneck_doctor.assemble.profile import (
-    CELLS_AT_MOST,
-    POINTS_AT_MOST,
-    Remains,
-    assemble,
-    read_blocked,
-    read_series,
-)
+from bottleneck_doctor.assemble.profile import POINTS_AT_MOST, Remains, assemble, read_blocked, read_series
 from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.model.codec import decode_profile, encode_profile
 from bottleneck_doctor.model.instruments import InstrumentWindow, Sample
@@ -245,13 +238,6 @@ def test_a_long_run_is_thinned_and_what_is_read_rarely_or_out_of_step_outlasts_t
     assert series.values["clock_max"][0] == 1980
 
 
-def test_many_gpus_keep_a_profile_small() -> None:
-    many = {f"gpu{place}_{name}": 1.0 for place in range(64) for name in range(36)}
-    series = read_series([Sample(n * HALF_S, "gpu", many) for n in range(2000)], 0)
-    assert len(series.values) == len(many)
-    assert len(series.t) * len(many) <= CELLS_AT_MOST
-
-
 def test_blocked_samples_go_to_the_loader_of_the_process_and_loops_to_their_own() -> None:
     samples = [
         Sample(HALF_S, "blocked", {"pid": 200, "width_s": 0.5, "storage": 3, "running": 1, "lock": 0}),
@@ -281,13 +267,6 @@ def test_switches_noticed_later_join_those_read_at_first() -> None:
     assert (found.pid, found.anomaly, found.noticed, found.autocast) == (PID, False, ["anomaly"], True)
     (found,) = read_computing([log([], facts=[SWITCHES])], {}, 0).switches
     assert found.autocast is None, "without a graph it is not known to be off"
-
-
-def test_optimizers_and_steps_are_read_and_bounded() -> None:
-    optimizer = {"fact": "optimizer", "name": "SGD", "tensors": 2, "invented_later": 1}
-    found = read_computing([log([], facts=[optimizer] * (2 * AT_MOST))], {}, 0)
-    assert len(found.optimizers) == AT_MOST
-    assert (found.optimizers[0].name, found.optimizers[0].tensors) == ("SGD", 2)
 
 
 def test_padding_is_summed_over_a_loaders_batches() -> None:

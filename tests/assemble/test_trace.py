@@ -129,17 +129,6 @@ def test_products_and_convolutions_by_shape() -> None:
     ]  # fmt: skip
 
 
-def test_operators_with_their_own_time_on_host_and_device() -> None:
-    table = traced(pages())
-    found = {one.name: one for one in table.operators}
-    assert found["aten::mm"].self_device_s == pytest.approx(200e-6)
-    assert found["aten::mm"].self_cpu_s == pytest.approx(30e-6)
-    assert found["Optimizer.step#SGD.step"].self_cpu_s == pytest.approx(80e-6), (
-        "the operator inside has its own"
-    )
-    assert not any(name.startswith("bdoc#") for name in found)
-
-
 def test_a_loop_far_ahead_has_kernels_of_its_own_only() -> None:
     """The device is two steps behind: what it does first was launched before the trace began."""
     pen = Pen()

@@ -12,9 +12,7 @@ import pytest
 import bottleneck_doctor as bd
 from bottleneck_doctor import __version__
 from bottleneck_doctor.commands.app import COMMANDS, main
-from bottleneck_doctor.model.codec import encode_profile
 from tests.lab.run import BDOC, ROOT, execute, ours_first
-from tests.model.profiles import PROFILE
 
 # Each costs tens of milliseconds, and `bdoc run` stands before every training.
 TOO_DEAR = {"rich", "msgspec", "psutil", "pynvml", "torch", "asyncio", "subprocess", "tempfile"}
@@ -111,14 +109,6 @@ def test_a_full_disk_behind_stdout_is_one_line() -> None:
         done = subprocess.run(BDOC, stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=60)
     assert done.returncode == 2
     assert done.stderr.decode() == "bdoc: cannot write to stdout: No space left on device [usage]\n"
-
-
-def test_a_profile_becomes_the_report_that_the_command_shows(tmp_path: Path) -> None:
-    file = tmp_path / "profile.json"
-    file.write_bytes(encode_profile(PROFILE))
-    report = bd.load(file)
-    assert report.verdict.bound in ("cpu", "gpu", "io", "comm", "latency", "balanced", "inconclusive")
-    assert report.metrics["step_time_s"].unit == "s"
 
 
 def test_what_is_no_profile_is_refused_in_one_line(tmp_path: Path) -> None:

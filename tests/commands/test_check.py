@@ -86,16 +86,6 @@ def test_a_default_that_is_no_fraction_is_refused_by_its_name(
     assert f"pyproject.toml [tool.bdoc] {setting.split()[0]}" in capsys.readouterr().err
 
 
-def test_a_default_for_regressions_waits_for_a_baseline(
-    store: Store, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "pyproject.toml").write_text("[tool.bdoc]\nmax-regression = 0.05\n")
-    store("typical")
-    assert main(["check", "--max-data-wait", "0.7"]) == 0
-    assert main(["check", "--baseline", store("typical", "base.json")]) == 0
-    assert "slower than the baseline by more than 5 %" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("given", ['"base.json"', '["base.json", "base2.json"]'])
 def test_baselines_may_stand_in_the_settings(
     given: str, store: Store, folder: Path, capsys: pytest.CaptureFixture[str]

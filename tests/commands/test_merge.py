@@ -10,7 +10,7 @@ import pytest
 
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.commands.options import OUTPUT
-from bottleneck_doctor.commands.run import of_its_ranks, partly
+from bottleneck_doctor.commands.run import of_its_ranks
 from bottleneck_doctor.commands.run_options import quickly
 from bottleneck_doctor.model.codec import encode_profile, read_profile
 from bottleneck_doctor.model.profile import Profile
@@ -37,12 +37,6 @@ def test_a_folder_of_profiles_becomes_one(folder: Path, capsys: pytest.CaptureFi
     assert main(["merge", ".", "-o", "again.json"]) == 0, "what it made itself is none of the parts"
     assert main(["report", "profile.json", "--format", "markdown"]) == 0
     assert "rank 3 on b" in capsys.readouterr().out
-
-
-def test_missing_ranks_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    put(folder, ONE_LATE, "aabb")
-    assert main(["merge", "profile.a.0.json", "profile.a.1.json"]) == 0
-    assert capsys.readouterr().out.startswith("2 ranks on 1 host, 2 of 4 missing\n")
 
 
 def test_a_rank_that_is_left_out_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,10 +89,6 @@ def test_a_part_of_the_ranks_overwrites_no_other_part(line: list[str], profile: 
     options = quickly(["run", *line, "train.py"])
     assert options is not None
     assert of_its_ranks(options, profile)[OUTPUT] == name
-
-
-def test_a_rank_of_which_nobody_told_is_no_part() -> None:
-    assert partly(replace(seen(0, world=4), processes=[Process(9, 1, "trainer", 0.0)])) == []
 
 
 TRAINING = """

@@ -106,14 +106,6 @@ def test_a_place_that_cannot_be_written_to_is_refused_by_its_option(
         writable(path, "--junit")
 
 
-def test_a_place_that_can_be_written_to_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "there").write_text("kept")
-    for name in ("there", "new"):
-        writable(str(tmp_path / name), "--junit")
-    assert [path.name for path in tmp_path.iterdir()] == ["there"]
-    assert (tmp_path / "there").read_text() == "kept"
-
-
 def test_what_is_appended_stands_behind_what_is_there(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     for text in ("a\n", "b\udce9\n"):

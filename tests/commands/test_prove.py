@@ -150,16 +150,6 @@ def test_a_dry_run_says_what_it_would_do_and_does_not(
     assert not played.orders
 
 
-def test_a_remedy_that_breaks_the_script_is_a_row(
-    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    played.fates["loader"] = Finished("broke", "TypeError: cannot pickle", None, 3.0)
-    status, proof, _ = proven(capfdbinary)
-    assert status == 0
-    assert (proof["rows"][0]["verdict"], proof["rows"][0]["why"]) == ("broke", "TypeError: cannot pickle")
-    assert proof["ceiling"]["measured"] is not None
-
-
 def test_a_training_that_breaks_at_once_keeps_its_own_status(
     played: Played, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -200,13 +190,6 @@ def test_a_healthy_training_has_nothing_to_try_and_one_of_few_steps_cannot_be_ju
     played.window = Finished("measured", "", run_of(idle=0.01, steps=steps, epochs=1), 20.0)
     found, proof, _ = proven(capfdbinary)
     assert (found, proof["rows"], played.orders) == (status, [], [])
-
-
-def test_without_a_terminal_each_run_is_a_line(
-    played: Played, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    err = proven(capfdbinary, "--profile", "profile.json")[2]
-    assert len([line for line in err.splitlines() if "a step over" in line]) == len(played.orders)
 
 
 def look_at_stderr(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,14 +31,6 @@ def test_a_report_is_printed_in_the_format_asked_for(
     assert capsys.readouterr().out == render(TYPICAL, "terminal", width=77, color=True, details=True)
 
 
-def test_a_format_that_does_not_exist_is_refused_before_anything_is_read(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["report", "absent.json", "--format", "JSON"]) == 2
-    refusal = "--format 'JSON': no such format, there are terminal, markdown, json, html"
-    assert refusal in capsys.readouterr().err
-
-
 def test_a_foreign_profile_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "trace.json").write_text('{"traceEvents": []}')
     assert main(["report", "trace.json"]) == 2

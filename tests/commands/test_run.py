@@ -66,13 +66,6 @@ def test_a_script_ends_as_without_bdoc(source: str, folder: Path) -> None:
     assert "bottleneck_doctor" not in told.err, "a traceback of ours"
 
 
-def test_a_script_that_is_not_utf_8_is_pythons_to_refuse(folder: Path) -> None:
-    (folder / "train.py").write_bytes(b"print('caf\xe9')\n")
-    told = bdoc(folder, "train.py")
-    assert told.status == 1
-    assert "Non-UTF-8" in told.err
-
-
 @pytest.mark.parametrize("name", ["nope.py", "", "empty"])
 def test_what_is_no_script_is_refused_in_one_line_before_anything_starts(name: str, folder: Path) -> None:
     (folder / "empty").mkdir()
@@ -251,13 +244,6 @@ def test_a_profile_that_cannot_be_written_costs_one_line_and_not_the_report(
     assert f"bdoc: cannot write {output!r}" in told.err
     assert "choose another place with --output" in told.err
     assert "inconclusive" in told.err
-
-
-def test_a_folder_keeps_the_usual_name_and_is_made(folder: Path) -> None:
-    told = bdoc(folder, "-o", "runs/7/", script(folder, "import sys; sys.exit(6)"))
-    assert told.status == 6
-    assert "profile in runs/7/profile.json" in told.err
-    assert (folder / "runs" / "7" / "profile.json").is_file()
 
 
 def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) -> None:

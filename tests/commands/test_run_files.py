@@ -221,15 +221,3 @@ def test_who_looks_at_a_report_again_does_not_send_it_again(
     printed = capsys.readouterr().out
     assert main(["report", "--export", "wandb:", "--export", "otlp:http://host"]) == 0
     assert (sent, capsys.readouterr().out) == (["wandb", "otlp"], printed)
-
-
-def test_a_failure_of_an_export_is_one_line(
-    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def no(*_: object) -> None:
-        raise OSError("no luck")
-
-    store("typical")
-    monkeypatch.setattr(exporting, "export_data", no)
-    assert main(["report", "--export", "prometheus:a.prom"]) == 0
-    assert capsys.readouterr().err == "bdoc: not exported: OSError: no luck\n"

@@ -79,20 +79,3 @@ def test_the_trainings_own_run_gets_it_and_stays_as_it_was(
     assert run.data.metrics["loss"] == 0.5
     assert (run.info.status, run.info.end_time) == ("FAILED", 12345)
     assert [one.info.run_id for one in client.search_runs([run.info.experiment_id])] == [run.info.run_id]
-
-
-def test_what_fails_is_one_line_without_the_password_and_its_run_is_not_called_finished(
-    client: Any, store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (store / "file").write_text("where its pages should go")
-    experiment = client.create_experiment("pageless", f"file://{store}/file/artifacts")
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", experiment)
-    export(store)
-    (run,) = client.search_runs([experiment])
-    assert run.info.status == "FAILED"
-    assert "NotADirectoryError" in capsys.readouterr().err
-    sent.export(store, "mlflow:http://ann:s3cret@127.0.0.1:9")
-    told = capsys.readouterr().err
-    assert told.startswith("bdoc: not exported to mlflow:http://127.0.0.1:9: MlflowException: ")
-    assert told.count("\n") == 1
-    assert "s3cret" not in told

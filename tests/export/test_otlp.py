@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from pathlib import Path
 from typing import Any
@@ -54,11 +53,6 @@ def test_the_resource_says_whose_they_are_and_the_users_words_go_before(asked: l
     assert found["deployment.environment"] == "lab"
     assert found["bdoc.script"] == run["script"]
     assert found["process.runtime.version"] == run["python"]
-
-
-def test_the_collectors_paths_and_the_password_are_right(asked: list[sent.Request]) -> None:
-    assert [(one.method, one.path) for one in asked] == [("POST", "/v1/metrics")]
-    assert asked[0].headers["Authorization"] == "Basic " + base64.b64encode(b"ann:pw").decode()
 
 
 @pytest.mark.parametrize("status", [400, 503])

@@ -38,18 +38,13 @@ def test_what_does_not_fit_in_memory_goes_to_a_private_folder_that_is_removed(
 
 
 BROKEN = {
-    "empty": (b"", "not readable as JSON"),
     "cut": (GOOD[:500].encode(), "not readable as JSON"),
-    "no text": (b'{"schema":"\xff\xfe"}', "not readable as JSON"),
     "deep": (b"[" * 1_000_000, "not readable as JSON"),
     "deep and whole": (b"[" * 100_000 + b"]" * 100_000, "names no schema"),
-    "a number": (b"3", "names no schema"),
     "foreign": (b'{"schema":"a\\u0000\\u001b[2Jb"}', "its schema is a"),
     "newer": (GOOD.replace('"schema_version": 1', '"schema_version": 9').encode(), "written by a newer bdoc"),
     "nan": (GOOD.replace('"duration_s": 7.', '"duration_s": NaN, "x": 7.').encode(), "no duration"),
     "negative": (GOOD.replace('"duration_s": 7.', '"duration_s": -7.').encode(), "no duration"),
-    "cores": (GOOD.replace('"cores": 2.0', '"cores": 1e99').encode(), "cores is no number"),
-    "never": (GOOD.replace("2026-11-22T", "infinity").encode(), "no instant"),
     "tomorrow": (GOOD.replace("2026-11-22T", "2999-11-22T").encode(), "not in the past"),
     "other types": (GOOD.replace('"run": {', '"run": [1], "x": {').encode(), "no instant"),
 }
@@ -73,7 +68,6 @@ def test_a_broken_file_is_one_line_and_kills_nothing(tmp_path: Path, which: str)
     [
         ('"metrics": {', '"metrics": {"x": {"value": 1}, "x": {"value": 2}, '),
         ('"likely": null', '"likely": "inf"'),
-        ('"likely": null', '"likely": -3'),
         ('"likely": null', '"likely": 1e-300'),
         ('"host": "box"', '"host": "\\u202e\\u001b]0;x\\u0007"'),
         ('"step_time_s": {\n      "value": ', '"step_time_s": {\n      "value": 1e-308, "x": '),
@@ -95,12 +89,6 @@ def test_files_that_vanish_or_may_not_be_read_are_named(tmp_path: Path) -> None:
     store, reading = taken(tmp_path, tmp_path / "missing.json")
     assert runs_of(store) == 3
     assert {os.path.basename(one.file) for one in reading.refused} == {"gone.json", "missing.json"}
-
-
-def test_strange_names_are_read(tmp_path: Path) -> None:
-    for place, name in enumerate(("a[1].json", "b*?.json", "c'd.json", "ü ä.json")):
-        (tmp_path / name).write_text(GOOD.replace('"duration_s": 7.', f'"duration_s": {place + 1}.'))
-    assert runs_of(taken(tmp_path)[0]) == 4
 
 
 def test_a_run_that_two_files_tell_of_counts_once(tmp_path: Path) -> None:
@@ -149,12 +137,6 @@ def test_a_folder_that_is_no_fleets_changes_nothing(tmp_path: Path) -> None:
     assert "cannot be read" in reading.refused[0].why
     with pytest.raises(UsageError, match="cannot be read"):  # nor is it written over
         taken(tmp_path / "in", folder=str(tmp_path / "out"))
-
-
-def test_where_parquet_cannot_be_written_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot write to --to-parquet"):
-        save(taken()[0], str(tmp_path / "file"))
 
 
 @pytest.mark.slow

@@ -65,11 +65,6 @@ def test_actions_of_others_are_pinned_to_a_major_version() -> None:
     assert not [name for name in used if not re.search(r"@v\d+$", name)]
 
 
-@pytest.mark.parametrize("text", SHELL)
-def test_a_shell_recipe_is_sound_shell(text: str) -> None:
-    assert subprocess.run(["sh", "-n"], input=text, text=True, check=False).returncode == 0
-
-
 def test_the_plain_shell_recipe_ends_as_the_gate_does(tmp_path: Path) -> None:
     for status, ends in ((0, 0), (1, 1), (2, 2), (3, 0)):
         stand_in = f'bdoc() {{ [ "$1" = run ] || return {status}; }}\n'

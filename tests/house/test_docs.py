@@ -72,19 +72,6 @@ def test_the_page_about_the_profile_names_every_key() -> None:
     assert f'profile["schema_version"] == {SCHEMA_VERSION}' in page
 
 
-def test_a_new_finding_gets_its_page_and_a_gone_one_loses_it(tmp_path: Path) -> None:
-    (tmp_path / "findings").mkdir()
-    (tmp_path / "findings" / "gone.md").write_text("of old")
-    assert "findings/gone.md" in reference.write(tmp_path)
-    assert reference.present(tmp_path) == sorted(reference.reference())
-    assert reference.write(tmp_path) == []
-
-
-def test_what_a_page_quotes_is_put_in_anew_and_the_rest_is_left_alone() -> None:
-    page = "before\n<!-- script: LICENSE -->\n```text\n{}```\nafter\n"
-    assert quoted.anew(page.format("of old\n")) == page.format((ROOT / "LICENSE").read_text())
-
-
 def test_every_id_in_an_answer_exists() -> None:
     known = {*pages(), *offered(), *METRICS, *CAUSES}
     require_none(unknown((ROOT / COVERAGE).read_text(encoding="utf-8"), known))

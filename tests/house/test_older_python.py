@@ -58,22 +58,6 @@ def test_the_guest_starts_in_python_3_9(tmp_path: Path) -> None:
     assert "'_bdoc_agent'" in done.stdout, "the agent was not loaded, or withdrew after an error"
 
 
-@pytest.mark.parametrize(
-    ("text", "broken"),
-    [
-        ("def go(x: int | None): pass", True),
-        ("from __future__ import annotations\ndef go(x: int | None): pass", False),
-        ("from __future__ import annotations\nX = int | None", True),
-        ("isinstance(x, A | B)", True),
-        ("zip(a, b, strict=True)", True),
-        ("sys.orig_argv", True),
-        ("@dataclass(frozen=True, slots=True)\nclass A: pass", True),
-    ],
-)
-def test_the_rule_itself_knows_what_is_new(text: str, broken: bool) -> None:
-    assert bool(list(too_new(Source("a.py", text)))) is broken
-
-
 def _too_new(node: ast.AST) -> str | None:
     match node:
         case ast.BinOp(op=ast.BitOr(), left=left, right=right) if _is_type(left) or _is_type(right):

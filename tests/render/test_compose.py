@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.report import DeviceSummary, Evidence, HotOperator, Metric, Remedy, Speedup
+from bottleneck_doctor.model.report import DeviceSummary, Evidence, HotOperator, Remedy, Speedup
 from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose, is_alternative, place, staircase
-from bottleneck_doctor.render.document import WHOLE, Lengths
+from bottleneck_doctor.render.document import WHOLE
 from tests.render.reports import FINDINGS, REMEDIES, TYPICAL
 
 
@@ -21,16 +21,6 @@ def test_a_bound_that_can_be_measured_says_how() -> None:
     (block,) = compose(replace(TYPICAL, remedies=[remedy]), WHOLE).remedies
     assert block.likely == "at most ×1.6"
     assert block.basis == "an upper bound; bdoc prove --remedy workers-auto measures it"
-
-
-def test_a_long_snippet_says_how_much_is_missing() -> None:
-    remedy = replace(REMEDIES[0], fix=replace(REMEDIES[0].fix, snippet="\n".join("abcdef")))
-    assert compose(replace(TYPICAL, remedies=[remedy]), Lengths(snippet=3)).remedies[0].snippet == [
-        "a",
-        "b",
-        "c",
-        "# 3 more lines",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -73,15 +63,6 @@ def test_the_circumstances_are_named(change: dict[str, object], said: str) -> No
     if said.startswith("H100"):
         left_alone = replace(report, environment={"device": "cpu"})
         assert f"{said} not used" in compose(left_alone, WHOLE).circumstances
-
-
-def test_a_verdict_about_evaluation_shows_the_evaluations_step() -> None:
-    own = {"evaluation_step_time_s": Metric(0.5, "s", 0.4, 0.6, 20)}
-    document = compose(
-        replace(TYPICAL, budget_of="evaluation", metrics={**TYPICAL.metrics, **own}), Lengths()
-    )
-    assert document.one_step == "an evaluation step"
-    assert document.step.startswith("500 ms")
 
 
 TOLD = [

@@ -12,16 +12,15 @@ from bottleneck_doctor.model.picture import (
     CallPath,
     CallPaths,
     Curve,
-    Mark,
     RankMap,
     Timeline,
 )
 from bottleneck_doctor.model.report import Speedup
-from bottleneck_doctor.render.figures import Figure, clock, ticks
+from bottleneck_doctor.render.figures import Figure, ticks
 from bottleneck_doctor.render.figures.lanes import KINDS, legend
 from bottleneck_doctor.render.figures.stacks import MOST_BOXES, MOST_LEVELS, stacks_figure
 from bottleneck_doctor.render.figures.staircase import MOST, staircase_figure
-from bottleneck_doctor.render.figures.timeline import ranks_figure, shades, timeline_figure
+from bottleneck_doctor.render.figures.timeline import ranks_figure, timeline_figure
 from bottleneck_doctor.render.html import (
     flat_words,
     lanes_table,
@@ -35,7 +34,7 @@ from bottleneck_doctor.render.page import HERE
 from tests.render.drawn import require_golden
 from tests.render.hostile import attacked
 from tests.render.reports import REMEDIES, WATCHED
-from tests.render.scenes import DEEP, PICTURE, STACKS, timeline
+from tests.render.scenes import DEEP, PICTURE, STACKS
 
 
 def words_of(figure: Figure) -> list[str]:
@@ -80,15 +79,6 @@ def test_ticks_are_round_and_in_words(name: str, top: float, texts: list[str]) -
     assert ticks(name, top)[1] == texts
 
 
-PHASES = [Mark("phase", 0.0, 50.0, "warm"), Mark("phase", 50.0, 90.0, "cold")]
-
-
-def test_a_line_stands_where_a_phase_follows_another_and_only_there() -> None:
-    (line,) = shades(PHASES, clock(90.0))
-    assert line["path"] == "M50.0,0V1"
-    assert shades(PHASES[:1], clock(90.0)) == []
-
-
 STEADY = Curve("step_time_s", "step", [1.0, 2.0, 3.0], [0.02, 0.021, 0.02])
 
 
@@ -111,15 +101,6 @@ def test_one_outlier_does_not_flatten_the_plot_and_is_said() -> None:
     assert figure is not None
     assert figure.layout["yaxis"]["range"] == [0, pytest.approx(0.04)]
     assert "up to 5 s" in figure.layout["annotations"][0]["text"]
-
-
-def test_time_is_told_in_the_unit_of_the_run() -> None:
-    titles = []
-    for duration in (20.0, 1200.0, 86_400.0):
-        figure = timeline_figure(timeline(duration))
-        assert figure is not None
-        titles.append(figure.layout["xaxis"]["title"]["text"].split()[0])
-    assert titles == ["s", "min", "h"]
 
 
 def test_gaps_stay_gaps_and_numbers_that_are_none_become_gaps() -> None:

@@ -98,14 +98,6 @@ def test_headings_are_in_order_and_names_are_given_once(report: Report, picture:
     assert {value for name, value in page.attributes if name == "aria-labelledby"} <= set(ids)
 
 
-def test_a_section_with_nothing_to_say_is_left_out() -> None:
-    page = body(replace(HEALTHY, findings=[], remedies=[], budget=[], ledger=[], environment={}), EMPTY)
-    for name in ("budget", "ledger", "change", "why", "timeline", "hot", "operators", "environment"):
-        assert f'id="{name}"' not in page
-    assert "No single steps are drawn" in page
-    assert "No single steps are drawn" not in body(TYPICAL)
-
-
 @pytest.mark.parametrize(
     ("wait_share", "said"),
     [(0.61, "these steps are typical."), (0.2, "these steps are not typical, read them with care.")],

@@ -7,8 +7,6 @@ import re
 import pytest
 
 from bottleneck_doctor.render import render
-from bottleneck_doctor.render.compose import compose
-from bottleneck_doctor.render.document import Lengths
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked, without_code
 from tests.render.reports import PHASED, TYPICAL, WATCHED
@@ -20,17 +18,6 @@ OUR_TAGS = {"<br>", "<sub>", "</sub>", "<details>", "</details>", "<summary>", "
 def test_a_page_is_written_as_accepted(name: str, report: object) -> None:
     # Not *.md: formatters would rewrite the Python in it.
     require_golden(f"{name}.md.txt", render(report, "markdown"))  # type: ignore[arg-type]
-
-
-def test_terminal_and_markdown_say_the_same_numbers() -> None:
-    drawn, page = render(TYPICAL, "terminal", width=100), render(TYPICAL, "markdown")
-    document = compose(TYPICAL, Lengths())
-    said = [bar.percent for bar in document.bars] + [bar.time for bar in document.bars]
-    said += [block.likely for block in document.remedies] + [block.basis for block in document.remedies]
-    said += [point.number for finding in document.findings for point in finding.points]
-    said += [document.step, document.watching, *document.grounds]
-    drawn, page = " ".join(drawn.split()), page.replace("\\", "")
-    assert [number for number in said if number not in drawn or number not in page] == []
 
 
 def test_no_tag_but_ours_survives_outside_code() -> None:
@@ -62,10 +49,6 @@ def test_a_snippet_cannot_close_its_own_fence() -> None:
     assert opened
     for fence in opened:
         assert len(fence) > len("````")
-
-
-def test_a_page_in_ascii_is_ascii() -> None:
-    assert render(TYPICAL, "markdown", encoding="ascii").isascii()
 
 
 def _headings(page: str) -> list[str]:

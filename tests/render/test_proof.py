@@ -191,11 +191,6 @@ def test_the_line_never_wraps() -> None:
         assert cell_len(proving_line("漢字" * 9, 1.7, 4e5, KNOWN, width)) <= max(0, width - 1)
 
 
-def test_the_line_can_be_said_in_ascii() -> None:
-    line = proving_line("cached-batches", 0.5, None, [], 80, "ascii")
-    assert line == "bdoc ##########.......... with batches from memory"
-
-
 @pytest.mark.parametrize(
     ("attempt", "line"),
     [

@@ -10,7 +10,6 @@ import pytest
 
 from bottleneck_doctor.sense import files as module
 from bottleneck_doctor.sense.files import (
-    KEEP_LINK_NS,
     KEEP_SOCKETS_NS,
     Descriptors,
     Mount,
@@ -55,17 +54,6 @@ def test_a_file_on_a_network_mount_is_elsewhere(tmp_path: Path) -> None:
     descriptors = Descriptors([Mount("/", "ext4", "/dev/sda1"), Mount(str(tmp_path), "nfs4", "filer:/x")])
     with (tmp_path / "x").open("w") as file:
         assert kind(descriptors, file.fileno()) == "network"
-
-
-def test_an_answer_is_remembered_briefly(tmp_path: Path) -> None:
-    descriptors = Descriptors([])
-    with (tmp_path / "x").open("w") as file:
-        number = file.fileno()
-        descriptors.resolve(ME, number, 0)
-    remembered = descriptors.resolve(ME, number, KEEP_LINK_NS - 1)
-    assert remembered is not None
-    assert remembered.path == str(tmp_path / "x")
-    assert descriptors.resolve(ME, number, KEEP_LINK_NS) != remembered
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])

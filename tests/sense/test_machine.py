@@ -53,12 +53,6 @@ def test_a_path_that_the_mount_does_not_show_means_the_mount_itself(plant: Plant
     assert below(root, find_cgroups(root).unified) == ["."]
 
 
-def test_without_a_cgroup_file_system_there_are_no_groups(plant: Plant) -> None:
-    found = find_cgroups(plant({"proc/self/mountinfo": "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"}))
-    assert (found.kind, found.unified, found.controllers) == ("none", [], {})
-    assert find_cgroups(Path("/nowhere/at/all")).kind == "none"
-
-
 MACHINE = {
     "proc/stat": "cpu  100 20 30 400 50 6 4 7 90 0\ncpu0 100 0 0 100 0 0 0 0 0 0\nintr 5\n",
     "proc/meminfo": "MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable:    5 kB\n",

@@ -16,14 +16,7 @@ from bottleneck_doctor.model.instruments import Sample, Stack
 from bottleneck_doctor.model.run import Gap, Progress
 from bottleneck_doctor.sense import capabilities, schedule
 from bottleneck_doctor.sense.capabilities import list_capabilities
-from bottleneck_doctor.sense.files import (
-    FIRST_NAMESPACE,
-    SCOPE,
-    in_container,
-    tracer,
-    what_allows,
-    why_refused,
-)
+from bottleneck_doctor.sense.files import FIRST_NAMESPACE, SCOPE, tracer, what_allows, why_refused
 from bottleneck_doctor.sense.pyspy import KINDS
 from bottleneck_doctor.sense.schedule import (
     CALM_AFTER_NS,
@@ -206,22 +199,6 @@ def test_a_window_is_over_when_all_its_looks_are(looks: list[Look]) -> None:
     assert window.cpu_s == pytest.approx(3 * Look.cpu_s)
 
 
-def test_windows_come_ever_more_rarely_and_add_up(looks: list[Look]) -> None:
-    window, begins, known = watching(), [], 0
-    for tenth in range(1, 1000):
-        window.look([FRONT], tenth * 100_000_000, 0)
-        if len(looks) > known:
-            begins.append(tenth / 10)
-            known = len(looks)
-            for look in looks:
-                look.over = True
-    assert begins[0] <= 1.0, "a run of two seconds has one"
-    apart = [later - one for one, later in itertools.pairwise(begins)]
-    assert apart == sorted(apart)
-    assert 5 <= len(begins) <= 10
-    assert window.stacks[0].count == 9 * len(window.windows)
-
-
 def test_py_spy_waits_until_no_process_is_profiled_any_more(looks: list[Look]) -> None:
     asked: list[int] = []
     window = Windows(profiler=True, py_spy=True, ask_for_profile=asked.append)
@@ -329,11 +306,3 @@ def test_another_users_process_is_named_as_one(plant: Plant, monkeypatch: pytest
     assert why_refused(7, root) == "it belongs to user 1001, bdoc runs as user 1000"
     assert what_allows(7, root, "/opt/py-spy") == "run bdoc as the user who trains"
     assert why_refused(8, root) == "kernel.yama.ptrace_scope is 1", "of one that is gone nothing is known"
-
-
-def test_a_container_is_known_by_its_processes_too(plant: Plant) -> None:
-    root = machine(plant)
-    assert not in_container(root)
-    (root / "proc/self/ns/pid").unlink()
-    (root / "proc/self/ns/pid").symlink_to("pid:[4026532817]")
-    assert in_container(root)

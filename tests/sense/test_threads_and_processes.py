@@ -81,17 +81,6 @@ def test_a_number_given_to_another_process_is_not_followed(plant: Plant) -> None
     assert tree.pids == {1}
 
 
-def test_the_tree_is_walked_at_most_once_a_second(plant: Plant) -> None:
-    root = plant(process(1, 0))
-    tree = Tree(1, root)
-    tree.read(0)
-    plant({**process(1, 0, children="2"), **process(2, 1)})
-    tree.read(S // 2)
-    assert tree.pids == {1}
-    tree.read(S)
-    assert tree.pids == {1, 2}
-
-
 def test_a_real_grandchild_is_found_both_ways(start: Start) -> None:
     child = start(
         "import subprocess, sys\n"

@@ -12,16 +12,13 @@ import pytest
 
 from bottleneck_doctor.sense.files import KEEP_LINK_NS, mount_of, read_mounts
 from bottleneck_doctor.sense.wait_sampler import (
-    _NUMBERS,
     CLASSES,
     MOST_FILES,
     MOST_THREADS,
-    SOCKET_CALLS,
     Bins,
     Descriptor,
     Wait,
     WaitSampler,
-    call_numbers,
     classify,
 )
 from tests.sense.conftest import Plant, Start
@@ -205,15 +202,6 @@ def thread_files(pid: int, state: str, call: str | None = None, channel: str = "
     return files if call is None else {**files, f"{folder}/syscall": call}
 
 
-def test_each_process_gets_its_own_bins_in_order_of_time(plant: Plant) -> None:
-    root = plant({**thread_files(7, "R", "running\n"), **thread_files(8, "D", "-1 0x0 0x0\n")})
-    one = WaitSampler(lambda: [(8, 8), (7, 7), (7, 7)], root=root)
-    for t_ns in (0, 499_999_999, 500_000_000):
-        one.read(t_ns)
-    bins = [(s.t_ns, s.values["pid"], s.values["running"], s.values["fault"]) for s in one.samples()[:4]]
-    assert bins == [(0, 7, 2, 0), (0, 8, 0, 2), (500_000_000, 7, 1, 0), (500_000_000, 8, 0, 1)]
-
-
 @pytest.mark.parametrize(("state", "name"), [("R", "running"), ("D", "storage"), ("S", "other")])
 def test_without_permission_the_state_speaks_and_a_gap_says_so(plant: Plant, state: str, name: str) -> None:
     one = WaitSampler(lambda: [(7, 7)], root=plant(thread_files(7, state)))
@@ -294,13 +282,3 @@ TTY, MOUNTED = Descriptor("other", "/dev/pts/1"), Descriptor("network", "/nfs/x"
 )
 def test_a_wait_has_a_class(wait: Wait, descriptor: Descriptor | None, name: str) -> None:
     assert classify(wait, descriptor, has_inet=False) == name
-
-
-@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_no_number_is_used_twice(machine: str) -> None:
-    written = sum(len(text.split(",")) for text in _NUMBERS.values())
-    absent = sum(text.count("-") for text in _NUMBERS.values()) if machine == "aarch64" else 0
-    numbers = call_numbers(machine)
-    assert len(numbers) == written - absent
-    assert numbers[{"x86_64": 202, "aarch64": 98}[machine]] == ("lock", "futex")
-    assert {name for kind, name in numbers.values() if kind == "descriptor"} >= SOCKET_CALLS

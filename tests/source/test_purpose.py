@@ -184,19 +184,6 @@ def test_what_is_given_away_to_be_changed_is_not_called_a_measure() -> None:
     assert at(train("show(batch)"), "show (t.py:302)").what == UNNEEDED
 
 
-def test_a_metric_beside_an_update_by_hand_is_measured_beside_the_training() -> None:
-    text = (
-        "def loop(data):\n    for x, y in data:\n        loss = criterion(model(x), y)\n"
-        "        for w, slope in zip(weights, torch.autograd.grad(loss, weights)):\n"
-        "            w.data.add_(slope, alpha=-0.1)\n        guess = model(x).argmax(-1)\n"
-        "        for one, other in zip(guess, y):\n            right += one.item() == other.item()\n"
-    )
-    stack = Stack(1, "trainer", "MainThread", ["<module> (train.py:20)", "loop (train.py:8)"], 30)
-    found = purpose_of([FunctionSource("train.py", "loop", 1, text)], [stack])
-    assert found.what in (UNNEEDED, MEASURE)
-    assert found.repeats
-
-
 def test_a_line_repeats_in_a_loop_within_the_step_and_not_in_the_loop_of_steps() -> None:
     assert at(ppo("envs.step"), "VectorEnv.step (env.py:3)").repeats
     assert at(ppo("next_obs = torch.Tensor")).repeats, "the rollout's loop lies within an iteration"
