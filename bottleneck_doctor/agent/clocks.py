@@ -8,62 +8,67 @@ import time
 from _thread import _local, get_native_id  # what `threading` calls by other names
 
 from .guard import at_fork, undo
+from .hints import Any
 from .wire import NOTHING
 
 now = time.monotonic_ns
 thread_cpu = time.thread_time_ns
 
-_files = _local()
-_generation = [0]
+_opened: set[tuple[int, int, int]] = set()  # (descriptor, device, inode of the file it was opened for)
 
 
-def after_fork() -> None:
-    """Descriptors opened by the parent describe the parent's threads: forget them."""
-    _generation[0] += 1
-
-
-at_fork(after_fork)
-
-
-def _close() -> None:
-    """All descriptors, as far as these numbers still are those of our files."""
-    for handle, path in _opened:
+def _close(files: list[tuple[int, int, int]]) -> None:
+    """Close these descriptors, as far as their numbers still are those of our files."""
+    for file in files:
         try:
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
-                os.close(handle)
-        except OSError:  # closed, or of a thread that has ended
+            _opened.discard(file)
+            found = os.fstat(file[0])
+            if (found.st_dev, found.st_ino) == file[1:]:
+                os.close(file[0])
+        except Exception:  # closed by the script; or the interpreter ends, and `os` is gone
             pass
 
 
-_opened: list[tuple[int, str]] = []
-undo.append(_close)
+undo.append(lambda: _close([*_opened]))
 
 
-def _file(name: str) -> int:
-    """The calling thread's own descriptor of a file in its /proc folder, or -1."""
-    known: tuple[int, dict[str, int]] | None = getattr(_files, "known", None)
-    if known is None or known[0] != _generation[0]:
-        known = _files.known = (_generation[0], {})
-    handle: int | None = known[1].get(name)
-    if handle is None:
-        try:
-            path = "/proc/self/task/%d/%s" % (get_native_id(), name)
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            _opened.append((handle, path))
-        except OSError:
-            handle = -1
-        known[1][name] = handle
-    return handle
+class _ThreadFiles:
+    """The files in one thread's /proc folder that are open, by name; closed when the thread ends."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[int, int, int] | None] = {}
+
+    def __del__(self, close: Any = _close) -> None:
+        close([one for one in self.known.values() if one is not None])
+
+
+_files = _local()
+
+
+def _forget() -> None:
+    """In a forked child: descriptors opened by the parent describe the parent's threads."""
+    _files.__dict__.clear()
+
+
+at_fork(_forget)
 
 
 def _read(name: str) -> bytes | None:
-    handle = _file(name)
-    if handle < 0:
-        return None
+    files: _ThreadFiles | None = getattr(_files, "own", None)
+    if files is None:
+        files = _files.own = _ThreadFiles()
     try:
-        return os.pread(handle, 512, 0)
-    except OSError:  # a script may have closed every descriptor it did not know
-        _files.known[1][name] = -1
+        if name not in files.known:
+            files.known[name] = None
+            path = "/proc/self/task/%d/%s" % (get_native_id(), name)
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            found = os.fstat(handle)
+            files.known[name] = handle, found.st_dev, found.st_ino
+            _opened.add((handle, found.st_dev, found.st_ino))
+        file = files.known[name]
+        return None if file is None else os.pread(file[0], 512, 0)
+    except OSError:  # there is none; or a script has closed every descriptor it did not know
+        files.known[name] = None
         return None
 
 

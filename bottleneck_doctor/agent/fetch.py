@@ -79,17 +79,17 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
 def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     begin = now()
     before = _readings()
-    state.in_fetch, state.opens, _Process.collate = get_ident(), 0, (0, 0)
     input_ops.reset()
     dataset, collate = fetcher.dataset, fetcher.collate_fn
     close_watch()  # a fetch that failed has left it open
     if _Process.sampled % TRANSFORMS_EVERY == 0:
         open_watch(dataset)
-    fetcher.dataset = _watched(fetcher, index) or dataset
-    fetcher.collate_fn = _timed(collate)
+    watched, timed, ident = _watched(fetcher, index) or dataset, _timed(collate), get_ident()
     state.writer.post(wire.FETCHING, get_native_id())
     start, process, cpu = now(), process_time_ns(), thread_time_ns()
     try:
+        state.in_fetch, state.opens, _Process.collate = ident, 0, (0, 0)
+        fetcher.dataset, fetcher.collate_fn = watched, timed
         data = original(fetcher, index)
     finally:
         taken, cpu, process = now() - start, thread_time_ns() - cpu, process_time_ns() - process
@@ -422,8 +422,8 @@ def _timed_transform(original: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not transform_times.open or transform_times.inside:
             return original(self, *args, **kwargs)
-        transform_times.inside = True
         start = thread_time_ns()
+        transform_times.inside = True
         try:
             return original(self, *args, **kwargs)
         finally:

@@ -70,8 +70,8 @@ def _timed(spent: _Spent, unheard: bool = False) -> Callable[[Callable[..., Any]
         def call(*args: Any, **kwargs: Any) -> Any:
             if not state.in_fetch or spent.inside or (unheard and not _named(args)):
                 return original(*args, **kwargs)
-            spent.inside = True
             start, cpu = now(), thread_time_ns()
+            spent.inside = True
             try:
                 data = original(*args, **kwargs)
             finally:

@@ -309,8 +309,9 @@ def _noting(begins: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def noting(*args: Any, **kwargs: Any) -> Any:
             if begins:
                 leave()
+            result = original(*args, **kwargs)
             state.profiled = begins
-            return original(*args, **kwargs)
+            return result
 
         return noting
 

@@ -156,15 +156,15 @@ def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def collective(*args: Any, **kwargs: Any) -> Any:
             if not state.close or getattr(_inside, "call", False):
                 return original(*args, **kwargs)
-            _inside.call = True
-            start, cpu, queue = now(), thread_time_ns(), run_queue()
+            begun = now(), thread_time_ns(), run_queue()
+            _inside.call = True  # and no call before the `try`: a signal's exception may come out of one
             try:
                 done = original(*args, **kwargs)
                 _remember(done, name, args)
                 return done
             finally:
                 _inside.call = False
-                _note(name, (start, cpu, queue), args, sys._getframe().f_back)
+                _note(name, begun, args, sys._getframe().f_back)
 
         return collective
 

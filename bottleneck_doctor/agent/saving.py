@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import sys
-from threading import get_ident
+from threading import get_ident, local
 from time import monotonic_ns as now
 from time import thread_time_ns
 
@@ -119,14 +119,14 @@ def patch_os(module: Any) -> None:
     replace_each(module, ("fsync", "fdatasync"), _synced)
 
 
-_depth = [0]
+_operation = local()  # ``inside`` while this thread is in one: what that calls belongs to it
 _summed: dict[int, tuple[int, int, int]] = {}  # site -> calls, time and CPU that no row holds yet
 
 
 def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def operation(*args: Any, **kwargs: Any) -> Any:
-            if _depth[0]:  # an fsync inside a checkpoint belongs to the checkpoint
+            if getattr(_operation, "inside", False):
                 return original(*args, **kwargs)
             try:
                 return _watched(kind, original, args, kwargs, sys._getframe().f_back)
@@ -143,7 +143,7 @@ def _synced(original: Callable[..., Any]) -> Callable[..., Any]:
     """What is forced to the disk belongs to the file."""
 
     def operation(*args: Any, **kwargs: Any) -> Any:
-        if _depth[0]:
+        if getattr(_operation, "inside", False):  # an fsync inside a checkpoint belongs to the checkpoint
             return original(*args, **kwargs)
         kind = written.kind(args[0] if args else kwargs.get("fd"))
         return _watched(kind, original, args, kwargs, sys._getframe().f_back)
@@ -152,15 +152,15 @@ def _synced(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _watched(kind: str, original: Callable[..., Any], args: Any, kwargs: Any, frame: FrameType | None) -> Any:
-    _depth[0] = 1
     token = device_clock.begin() if state.look is not None and kind in wire.DEVICE_PARTS else None
     window = state.window  # read once: another thread may end it
     span = window.name(kind, frame) if window is not None and kind != OTHER else None
     start, cpu = now(), thread_time_ns()
+    _operation.inside = True
     try:
         return original(*args, **kwargs)
     finally:
-        _depth[0] = 0
+        _operation.inside = False
         if span is not None:
             span()
         if token is not None:

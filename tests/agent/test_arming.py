@@ -9,6 +9,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -262,7 +263,17 @@ def test_where_nobody_asked_nothing_is_loaded_and_nothing_is_called() -> None:
 
 @pytest.fixture
 def _fresh() -> None:
-    clocks.after_fork()
+    clocks._forget()
+
+
+def test_a_thread_that_ends_leaves_no_descriptor_open() -> None:
+    """A script that fetches in a new thread each epoch ran out of them."""
+    before = os.listdir("/proc/self/fd")
+    for _ in range(8):
+        thread = threading.Thread(target=lambda: (clocks.run_queue(), clocks.io_books()))
+        thread.start()
+        thread.join()
+    assert len(os.listdir("/proc/self/fd")) <= len(before)
 
 
 @pytest.mark.usefixtures("_fresh")

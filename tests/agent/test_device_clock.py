@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import compiler, device_clock, loop_without_loader, trace_window, training, wire
+from bottleneck_doctor.agent import (
+    compiler,
+    device_clock,
+    loop_without_loader,
+    profiler,
+    trace_window,
+    training,
+    wire,
+)
 from bottleneck_doctor.agent.state import FIRST_LOOKS, state
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.meta_device import rows_of
@@ -303,6 +311,17 @@ def test_where_a_device_is_not_traced(
     refusal = trace_window.refusal(torch, "cuda")
     assert why in refusal
     assert bool(why) is bool(refusal)
+
+
+@pytest.mark.usefixtures("device")
+def test_a_profiler_that_could_not_begin_is_not_taken_to_be_on() -> None:
+    def refuses() -> None:
+        raise RuntimeError
+
+    state.profiled = False
+    with pytest.raises(RuntimeError):
+        profiler._noting(True)(refuses)()
+    assert state.profiled is False
 
 
 class Graph:

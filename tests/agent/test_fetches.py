@@ -13,12 +13,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import thread_time_ns
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import fetch, input_ops, wire
+from bottleneck_doctor.agent import fetch, input_ops, ranks, saving, wire
 from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.assemble.rows import ProcessLog, read_logs
 from tests.agent.watching import PRELUDE, Told, both_ways, plain, profile_of, said, watched
@@ -77,6 +78,52 @@ def test_the_fetcher_is_as_it_was_afterwards(tmp_path: Path) -> None:
     assert (one.dataset is empty, one.collate_fn, state.in_fetch) == (True, collate, 0)
     (row,), (batch,) = log(tmp_path).of(wire.FETCH), log(tmp_path).of(wire.BATCH)
     assert (batch.samples, row.cpu_ns <= row.duration) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("module", "build"),
+    [
+        (input_ops, input_ops._timed(input_ops.decoded)),
+        (fetch, fetch._timed_transform),
+        (saving, saving._timed(saving.LOGGING)),
+        (ranks, ranks._timed("barrier")),
+    ],
+)
+def test_what_a_signal_handler_raises_ahead_of_a_call_leaves_the_hook_at_work(
+    module: Any, build: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call was taken to be running from then on, and all later ones to be within it."""
+    clock = thread_time_ns
+    calls = 0
+
+    def interrupted() -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise KeyboardInterrupt
+        return clock()
+
+    fetch.transform_times.open, state.in_fetch = True, 1
+    timed = build(lambda *_: "done")
+    monkeypatch.setattr(module, "thread_time_ns", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        timed("one")
+    assert timed("two") == "done"
+    assert calls > 1
+
+
+def test_a_fetch_that_is_interrupted_as_it_begins_leaves_the_fetcher_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    one = fetcher(slow)
+    dataset, collate = one.dataset, one.collate_fn
+    monkeypatch.setattr(fetch, "process_time_ns", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetched(one, [0])
+    assert (one.dataset, one.collate_fn, state.in_fetch) == (dataset, collate, 0)
 
 
 def test_fast_fetches_are_sampled_in_turns_and_all_counted(tmp_path: Path) -> None:

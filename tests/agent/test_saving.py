@@ -208,6 +208,44 @@ def test_what_the_loop_logs_while_a_thread_fetches_is_noted(tmp_path: Path) -> N
     assert sum(one.count for one in logs) == 30
 
 
+ASIDE = (
+    PRELUDE
+    + """
+import logging, threading
+
+class Slow(logging.Handler):
+    def emit(self, record):
+        time.sleep(0.002)
+
+log = logging.getLogger("train")
+log.addHandler(Slow())
+begun, logged = threading.Event(), threading.Event()
+
+class Large:
+    def __reduce__(self):
+        begun.set()
+        logged.wait()
+        return str, ()
+
+saving = threading.Thread(target=torch.save, args=(Large(), "model.pt"))
+for step, batch in enumerate(DataLoader(Rows(30))):
+    train_on(batch)
+    if step == 0:
+        saving.start()
+        begun.wait()
+    log.warning("step %d", step)
+logged.set()
+saving.join()
+say(done=True)
+"""
+)
+
+
+def test_what_the_loop_logs_while_a_thread_saves_is_noted(tmp_path: Path) -> None:
+    logs = [one for one in profile_of(watched(tmp_path, ASIDE)).operations if one.kind == "logging"]
+    assert sum(one.count for one in logs) == 30
+
+
 FROM_C = (
     PRELUDE
     + """
