@@ -20,7 +20,7 @@ def load(path: str | os.PathLike[str] = "profile.json") -> Report:
     Its fields are those of ``bdoc report --format json``, seconds and shares of 1.
     Raises ValueError where the file is missing or no profile, with the line that ``bdoc report`` would say.
     """
-    from .commands.reading import report_of
+    from .commands.output import report_of
 
     return report_of(str(path))
 

@@ -105,7 +105,7 @@ class Watch:
         if not self.path:
             raise ValueError(f"there is no report: {self.problem or 'the block has not ended'}")
         if self._report is None:
-            from .commands.reading import report_of
+            from .commands.output import report_of
 
             self._report = report_of(self.path)
         return self._report

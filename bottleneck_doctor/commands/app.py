@@ -13,19 +13,20 @@ from .output import complain
 
 USAGE = 2
 INTERRUPTED = 130
+# The file of each command; its function there is called NAME_command.
 COMMANDS = {
-    "run": "run_options",
+    "run": "cli",
     "prove": "prove",
-    "watch": "watch",
-    "attach": "attach",
+    "watch": "running",
+    "attach": "running",
     "report": "report",
-    "view": "view",
-    "check": "check",
-    "compare": "compare",
-    "merge": "merge",
+    "view": "report",
+    "check": "profiles",
+    "compare": "profiles",
+    "merge": "profiles",
     "fleet": "fleet",
-    "explain": "explain",
-    "env": "env",
+    "explain": "reference",
+    "env": "reference",
 }
 
 
@@ -49,9 +50,9 @@ def _obey(arguments: list[str]) -> int:
 
     options = quickly(arguments)
     if options is not None:
-        from .run import run_command
+        from .run import run_training
 
-        return run_command(options)
+        return run_training(options)
     from .cli import GIVEN_UP, WRONG_LINE, obey
 
     try:

@@ -64,14 +64,13 @@ def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_start)
     for name, file in commands:
-        module = importlib.import_module(f".{file}", __package__)
-        text = (module.__doc__ or "").strip()
+        main = getattr(importlib.import_module(f".{file}", __package__), f"{name}_command")
+        text = inspect.getdoc(main) or ""
         head = text.partition("\n")[0].rstrip(".")
         if name in STARTING:
-            main = _starting(_run if name == "run" else module.main, STARTING[name])
-            app.command(name, help=text, short_help=head, **SPECIAL)(main)
+            app.command(name, help=text, short_help=head, **SPECIAL)(_starting(main, STARTING[name]))
         else:
-            app.command(name, help=text, short_help=head)(module.main)
+            app.command(name, help=text, short_help=head)(main)
     return app
 
 
@@ -107,11 +106,20 @@ def declared(option: Option[Any]) -> Any:
     )
 
 
-def _run(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
-    options = checked(target, launched, typed)
-    from .run import run_command
+def run_command(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
+    """Run a training script under instrumentation and say what limits it.
 
-    return run_command(options)
+    \b
+    bdoc run [OPTIONS] SCRIPT [ARGS]...        an unmodified training script
+    bdoc run [OPTIONS] -m MODULE [ARGS]...     a module, as for python -m
+    bdoc run [OPTIONS] -- COMMAND [ARGS]...    torchrun, accelerate launch, a shell script
+
+    Options of bdoc stand before the script; everything after it is the script's, untouched.
+    """
+    options = checked(target, launched, typed)
+    from .run import run_training
+
+    return run_training(options)
 
 
 def _start(

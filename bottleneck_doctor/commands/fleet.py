@@ -1,8 +1,4 @@
-"""Answer questions over many runs: what is wasted, which remedy would save most, what got slower.
-
-`bdoc fleet runs/` reads every report and profile in the folder. A profile takes a third of a second: with
---to-parquet FOLDER each is diagnosed once, and `bdoc fleet FOLDER` reads what is known.
-"""
+"""The command `bdoc fleet`: reads many reports and profiles, and answers questions over all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
 FORMATS = ("terminal", "json")
 
 
-def main(
+def fleet_command(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE|FOLDER...", help="Reports, profiles, folders, patterns.")
     ],
@@ -47,7 +43,11 @@ def main(
         typer.Option(metavar="ARGUMENT", help="An argument that makes no other job. Repeatable."),
     ] = None,
 ) -> int:
-    """Answer questions over many runs: what is wasted, which remedy would save most, what got slower."""
+    """Answer questions over many runs: what is wasted, which remedy would save most, what got slower.
+
+    `bdoc fleet runs/` reads every report and profile in the folder. A profile takes a third of a second: with
+    --to-parquet FOLDER each is diagnosed once, and `bdoc fleet FOLDER` reads what is known.
+    """
     asked = format or ("json" if output and output.lower().endswith(".json") else "terminal")
     if asked not in FORMATS:
         raise UsageError(f"--format {asked!r}: no such format, there are {', '.join(FORMATS)}")

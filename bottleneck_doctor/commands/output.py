@@ -1,4 +1,7 @@
-"""Where words leave: stdout, stderr, a file replaced at once. A reader who went away is not an error."""
+"""Where results go (stdout, stderr, a file replaced at once), and the reports that are printed.
+
+A reader who went away is not an error.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,15 @@ import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ..model.errors import UsageError
+
+if TYPE_CHECKING:
+    from ..model.picture import Picture
+    from ..model.profile import Profile
+    from ..model.report import Report
+
 
 DEFAULT_WIDTH = 80
 
@@ -163,3 +172,23 @@ def _replace(target: str, data: bytes, private: bool) -> None:
     except BaseException:
         os.unlink(draft)
         raise
+
+
+def report_of(path: str) -> Report:
+    """The report that this version draws from the profile at ``path``."""
+    from ..model.codec import read_profile
+
+    profile = read_profile(path)
+    from ..findings.report import write_up
+
+    return write_up(profile)
+
+
+def with_picture(profile: Profile) -> tuple[Report, Picture]:
+    """The report, and what is drawn of it."""
+    from ..analyse.diagnose import diagnose
+    from ..analyse.lanes import picture_of
+    from ..findings.report import write_up
+
+    diagnosis = diagnose(profile)
+    return write_up(profile, diagnosis), picture_of(diagnosis)

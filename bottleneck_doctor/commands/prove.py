@@ -1,15 +1,4 @@
-"""Try the remedies on your own training, and measure what each brings.
-
-\b
-bdoc prove [OPTIONS] SCRIPT [ARGS]...      an unmodified training script
-bdoc prove [OPTIONS] -m MODULE [ARGS]...   a module, as for python -m
-bdoc prove [OPTIONS] -- COMMAND [ARGS]...  torchrun, accelerate launch, a shell script
-
-The training is watched once, then run again a few hundred steps at a time: as it is, and with the best
-remedies applied from outside. Whatever the script does besides training, it does each time.
-The first run's profile is left as by `bdoc run`.
-Exit status: 0 done, 1 an expectation fails, 2 usage error, 3 cannot say; the script's own where it fails.
-"""
+"""The command `bdoc prove`: watches a training once, then tries the remedies on it."""
 
 from __future__ import annotations
 
@@ -54,8 +43,19 @@ FIRST_RUN_S = 300.0  # at most; it ends by itself as soon as its step time is kn
 FIRST_RUN_STEPS = 2000
 
 
-def main(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
-    """Try the remedies on your own training; the exit status of the contract."""
+def prove_command(target: list[str], launched: bool, typed: dict[str, Any]) -> int:
+    """Try the remedies on your own training, and measure what each brings.
+
+    \b
+    bdoc prove [OPTIONS] SCRIPT [ARGS]...      an unmodified training script
+    bdoc prove [OPTIONS] -m MODULE [ARGS]...   a module, as for python -m
+    bdoc prove [OPTIONS] -- COMMAND [ARGS]...  torchrun, accelerate launch, a shell script
+
+    The training is watched once, then run again a few hundred steps at a time: as it is, and with the best
+    remedies applied from outside. Whatever the script does besides training, it does each time.
+    The first run's profile is left as by `bdoc run`.
+    Exit status: 0 done, 1 an expectation fails, 2 usage error, 3 cannot say; the script's own where it fails.
+    """
     from ..findings.registry import offered
     from ..launch.start import choose, plan
     from ..prove.proof import check_id, parse_expectation

@@ -17,11 +17,12 @@ from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..sense.files import local_first, tracer
 from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
-from .output import complain, screen, write
+from .output import complain, screen, with_picture, write
 from .run_options import KEEP_TRACE, PLACE, TRIAL, Options, conditions
 from .session import ProgressLine, Session
 
 if TYPE_CHECKING:  # the training waits for what is imported here
+    from ..export.send import Destination
     from ..model.profile import Profile
     from ..model.report import Report
     from ..model.run import Order
@@ -60,7 +61,7 @@ def why_not(command: Command, folder: RunFolder) -> str:
     return "" if folder.path is not None else "there is no run folder to write to"
 
 
-def run_command(options: Options) -> int:
+def run_training(options: Options) -> int:
     """Run the training to its end and say what limited it; the exit status of the contract."""
     if sys.stderr is None:  # started with stderr closed, as some daemons start their jobs
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it stays until we end
@@ -196,8 +197,6 @@ def _conclude(
         rest = f"; the profile is in {options[OUTPUT]}" if saved else ""
         complain(f"the report could not be written: {type(error).__name__}: {error}{rest}")
     if options[EXPORT] and not any(partly(profile)[:1]):  # of many runs the first rank's is sent
-        from .exporting import export
-
         export(profile, options[EXPORT], options[QUIET])
     return status or judged
 
@@ -261,3 +260,24 @@ def _print(options: Options, report: Report, lines: list[str]) -> None:
         sys.stderr.flush()
     if options[FORMAT] == "terminal":
         options.settings.tell()
+
+
+def export(profile: Profile, to: list[Destination], quiet: bool = False) -> None:
+    """Send the report, and print for each target what came of it; when ``quiet`` only what failed. No failure
+    is a status."""
+    from ..export.send import export_data, send
+
+    try:
+        report, picture = with_picture(profile)
+        page = ""
+        if any(one.kind == "mlflow" for one in to):
+            from ..render import render
+
+            page = render(report, "html", picture=picture)
+        for sent, sentence in send(export_data(report, page), to):
+            if not (sent and quiet):
+                complain(sentence)
+    except KeyboardInterrupt:
+        complain("not exported: it was interrupted")
+    except Exception as error:
+        complain(f"not exported: {type(error).__name__}: {error}")

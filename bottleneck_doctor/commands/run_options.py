@@ -1,14 +1,4 @@
-"""Run a training script under instrumentation and say what limits it.
-
-\b
-bdoc run [OPTIONS] SCRIPT [ARGS]...        an unmodified training script
-bdoc run [OPTIONS] -m MODULE [ARGS]...     a module, as for python -m
-bdoc run [OPTIONS] -- COMMAND [ARGS]...    torchrun, accelerate launch, a shell script
-
-Options of bdoc stand before the script; everything after it is the script's, untouched.
-"""
-
-# The options of run and prove, and how their command lines are read. Not typer: trainings wait for it.
+"""The options of run and prove, and how their command lines are read. Not typer: trainings wait for it."""
 
 from __future__ import annotations
 

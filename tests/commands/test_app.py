@@ -38,7 +38,7 @@ def test_every_command_has_a_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_imports_nothing_that_it_does_not_need() -> None:
     known = imported_by("from bottleneck_doctor.commands.app import main; main(['--help'])")
-    assert "bottleneck_doctor.commands.view" in known
+    assert "bottleneck_doctor.commands.profiles" in known
     assert known & TOO_DEAR <= imported_by("import typer"), "no file of ours could avoid what typer brings"
 
 

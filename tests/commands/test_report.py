@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor import __version__
-from bottleneck_doctor.commands import env
+from bottleneck_doctor.commands import reference as env
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.model.instruments import Capability
 from bottleneck_doctor.render import render

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands import exporting
+from bottleneck_doctor.commands import run
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.commands.hide_paths import _text, _word, pathless
 from bottleneck_doctor.commands.options import OUTPUT
@@ -213,7 +213,7 @@ def test_who_looks_at_a_report_again_does_not_send_it_again(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(exporting, "export", lambda profile, to: sent.extend(one.kind for one in to))
+    monkeypatch.setattr(run, "export", lambda profile, to: sent.extend(one.kind for one in to))
     monkeypatch.setenv("BDOC_EXPORT", "mlflow:")
     store("typical")
     assert main(["report"]) == 0

@@ -36,7 +36,7 @@ from bottleneck_doctor.model.report import Condition
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
     """What reached the command; it left with status 7."""
     options: list[Options] = []
-    monkeypatch.setattr("bottleneck_doctor.commands.run.run_command", lambda one: options.append(one) or 7)
+    monkeypatch.setattr("bottleneck_doctor.commands.run.run_training", lambda one: options.append(one) or 7)
     return options
 
 

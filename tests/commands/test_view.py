@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands import view
+from bottleneck_doctor.commands import report as view
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.instruments import Stack

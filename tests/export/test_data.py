@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bottleneck_doctor.commands.reading import report_of
+from bottleneck_doctor.commands.output import report_of
 from bottleneck_doctor.export.send import ExportData, export_data
 from bottleneck_doctor.model.codec import encode_report
 from tests.export import sent

@@ -1,19 +1,24 @@
-"""Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
+"""The commands that need no profile: ``bdoc explain``, and ``bdoc env``."""
 
 from __future__ import annotations
 
 import difflib
+import subprocess
+import sys
 from typing import Annotated
 
 import typer
 
 from ..model.errors import UsageError
-from .output import say
+from ..model.instruments import Capability
+from .cli import declared
+from .options import PYTHON, read_settings
+from .output import say, screen
 
 NEAREST = 3
 
 
-def main(
+def explain_command(
     id: Annotated[
         str | None, typer.Argument(metavar="ID", help="What to explain, as reports name it.")
     ] = None,
@@ -60,3 +65,47 @@ def _of_cause(cause: str) -> str:
 
     names = [entry.id for entry in entries() if entry.cause == cause]
     return f"findings: {', '.join(names)}" if names else "no finding belongs to this cause alone"
+
+
+def env_command(python: Annotated[str | None, declared(PYTHON)] = None) -> int:
+    """Show what can be measured on this machine, what cannot, why, and how to allow it."""
+    from ..launch.start import choose
+    from ..render.terminal import capabilities_text
+    from ..sense.capabilities import list_capabilities
+
+    target = describe(choose(read_settings().of(PYTHON, python)))
+    shown = screen(sys.stdout)
+    say(
+        capabilities_text([target, *list_capabilities()], shown.width, shown.color, shown.encoding),
+        shown.encoding,
+    )
+    return 0
+
+
+PATIENCE_S = 20.0
+QUESTION = """
+import sys
+sys.path[:] = filter(None, sys.path)  # modules in the working directory may be another user's
+import platform
+from importlib import metadata
+try:
+    torch = metadata.version("torch")
+except Exception:
+    torch = ""
+print(platform.python_version() + "|" + torch)
+"""
+
+
+def describe(python: str) -> Capability:
+    """The interpreter and its torch, as one row of the table."""
+    name, do = "python and torch", "name the training's interpreter with --python PATH"
+    try:
+        done = subprocess.run([python, "-c", QUESTION], capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as problem:
+        return Capability(name, False, f"{python} could not be asked: {problem}", do)
+    version, bar, torch = (done.stdout.strip().splitlines() or [""])[-1].partition("|")
+    if done.returncode or not bar:
+        return Capability(name, False, f"{python} left with status {done.returncode}", do)
+    if not torch:
+        return Capability(name, False, f"python {version} at {python} has no torch", do)
+    return Capability(name, True, f"python {version} at {python}, torch {torch}")

@@ -1,18 +1,15 @@
-"""The CI gate: fail when a threshold on any metric is exceeded, or the job got slower than its baseline.
-
-Thresholds are held against each profile on its own. With --baseline, several profiles are repeats of one
-job: the more on each side, the smaller the change that shows through the noise between runs.
-Profiles may be folders of profiles. Exit status: 0 holds, 1 fails, 2 usage error, 3 cannot say.
-"""
+"""The commands that take several profiles: ``bdoc check``, ``compare`` and ``merge``."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,11 +28,10 @@ from .options import (
     read_settings,
     thresholds,
 )
-from .output import append, say, writable, write
-from .reading import report_of
+from .output import append, report_of, say, screen, with_folder, writable, write
 
 
-def main(
+def check_command(
     profiles: Annotated[
         list[str] | None, typer.Argument(metavar="PROFILE", help="Profiles.", show_default="profile.json")
     ] = None,
@@ -55,7 +51,12 @@ def main(
         str | None, typer.Option(metavar="FILE", help="Append the outcome as markdown.")
     ] = None,
 ) -> int:
-    """The CI gate: fail when a threshold on any metric is exceeded."""
+    """The CI gate: fail when a threshold on any metric is exceeded, or the job got slower than its baseline.
+
+    Thresholds are held against each profile on its own. With --baseline, several profiles are repeats of one
+    job: the more on each side, the smaller the change that shows through the noise between runs.
+    Profiles may be folders of profiles. Exit status: 0 holds, 1 fails, 2 usage error, 3 cannot say.
+    """
     from ..analyse import gate
     from ..render.gate import gate_lines
 
@@ -163,3 +164,53 @@ def _files(name: str, origin: str) -> list[str]:
     if not found:
         raise UsageError(f"{origin}: the folder {name!r} holds no profile (*.json)")
     return [os.path.join(name, file) for file in found]
+
+
+def compare_command(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The profile from before.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The profile from after.")],
+) -> int:
+    """Show what moved between two profiles beyond the noise."""
+    from ..analyse.compare import compare
+    from ..render.gate import comparison_text
+
+    encoding = screen(sys.stdout).encoding
+    say(comparison_text(compare(report_of(base), report_of(new)), encoding), encoding)
+    return 0
+
+
+PATTERN = "profile.*.json"  # as `bdoc run` names them where it saw a part of the ranks
+
+
+def merge_command(
+    profiles: Annotated[
+        list[str], typer.Argument(metavar="FILE|FOLDER...", help="Profiles, or folders of them.")
+    ],
+    output: Annotated[str | None, declared(OUTPUT)] = None,
+) -> int:
+    """Make one profile of those that all ranks and nodes of a training left.
+
+    `bdoc merge run/` takes every profile.*.json in the folder. What the merged profile says of a machine is
+    of the one whose rank the report is about.
+    """
+    from ..analyse.ranks import MERGED, all_ranks, merge, slow_ranks, world_size
+    from ..model.codec import encode_profile, read_profile
+    from ..render.gate import merged_lines
+
+    path = with_folder(read_settings().of(OUTPUT, output), "--output")
+    files = [
+        file
+        for one in profiles
+        for file in (sorted(map(str, Path(one).glob(PATTERN))) if os.path.isdir(one) else [one])
+        if os.path.realpath(file) != os.path.realpath(path)
+    ]
+    if not files:
+        raise UsageError(f"no {PATTERN} in {', '.join(profiles)}")
+    merged = merge(files, read_profile)
+    write(path, encode_profile(merged), private=True)
+    ranks = all_ranks(merged)
+    lines = merged_lines(len(ranks), len({one.host for one in ranks}), world_size(merged), slow_ranks(ranks))
+    lines += [f"{gap.what}: {gap.why}" for gap in merged.gaps if gap.what == MERGED]
+    lines.append(f"profile in {path}; `bdoc report {path}` shows it")
+    say("\n".join(lines) + "\n", screen(sys.stdout).encoding)
+    return 0
