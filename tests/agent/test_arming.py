@@ -21,7 +21,8 @@ from bottleneck_doctor.agent import clocks, wire
 from bottleneck_doctor.agent.guard import replace
 from bottleneck_doctor.agent.hooks import Finder
 from bottleneck_doctor.agent.wire import NOTHING
-from tests.agent.watching import AGENT, INJECT, plain, said, watched
+from tests.agent.torch_server import server
+from tests.agent.watching import AGENT, INJECT, PATIENCE_S, plain, said, watched
 from tests.house.source import ROOT
 
 
@@ -40,9 +41,9 @@ def test_a_sitecustomize_of_the_users_that_raises_fails_as_without_us(tmp_path: 
     assert list(run.glob("*.rows")), "and the agent is there all the same"
 
 
-def _python(environ: dict[str, str], code: str = "print('trained')") -> subprocess.CompletedProcess[str]:
+def _python(environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("BDOC_", "PYTHON"))}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", "print('trained')"]
     return subprocess.run(command, env={**kept, **environ}, text=True, capture_output=True, check=False)
 
 
@@ -111,8 +112,9 @@ def test_a_run_folder_that_another_user_made_is_not_obeyed(what: str, tmp_path: 
     elif "short" not in what:
         os.chown(control, 65534, 65534)
         os.chown(run, 65534 if "folder" in what else 0, 0)
-    seen = _python({"BDOC_RUN": str(run), "BDOC_AGENT": str(AGENT), "PYTHONPATH": str(INJECT)}, TRAINS)
-    assert (seen.returncode, seen.stdout) == (0, "6 steps\n")
+    (tmp_path / "train.py").write_text(TRAINS)
+    door = {"BDOC_RUN": str(run), "BDOC_AGENT": str(AGENT), "PYTHONPATH": str(INJECT)}
+    assert server().run(["train.py"], tmp_path, {**os.environ, **door}, PATIENCE_S) == (0, b"6 steps\n", b"")
     written = [one for one in run.glob("*.rows") if one.stat().st_uid == 0]
     assert bool(written) is ("control" in what)
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent.compiler import patch_rules
-from bottleneck_doctor.agent.guard import undo
 from tests.agent.watching import PRELUDE, Told, both_ways, plain, profile_of, said, watched
 
 MOST_MEMORY_KIB = 20 * 1024
@@ -134,16 +130,13 @@ import torch._dynamo.utils
 warnings.simplefilter("always")
 
 def compiled(what):
-    step, net = optimizer.step, model
-    if what == "in place":
-        model.compile(backend="eager")
-    elif what in ("model", "whole", "fullgraph", "autograd"):
-        net = torch.compile(model, backend="eager", fullgraph=what == "fullgraph")
-    if what in ("optimizer", "whole"):
+    step = optimizer.step
+    net = torch.compile(model, backend="eager", fullgraph=what == "fullgraph")
+    if what == "whole":
         step = torch.compile(optimizer.step, backend="eager")
     return net, step
 
-for what in ("model", "in place", "optimizer", "whole", "fullgraph", "autograd"):
+for what in ("whole", "fullgraph", "autograd"):
     torch._dynamo.reset()
     torch._dynamo.config.compiled_autograd = what == "autograd"
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
@@ -171,18 +164,8 @@ def test_code_that_is_compiled_late_is_compiled_as_it_would_be(tmp_path: Any) ->
     alone, seen = both_ways(tmp_path, LATE)
     if alone.status != 0 and "dynamo" in alone.stderr:
         pytest.skip("torch.compile does not work here")
-    assert alone.stdout.count('"graphs": [[') >= 5, alone.stdout
+    assert alone.stdout.count('"graphs": [[') >= 3, alone.stdout
     assert seen.stdout.splitlines() == alone.stdout.splitlines()
-
-
-def test_what_is_hidden_from_the_compiler_is_there() -> None:
-    module = SimpleNamespace(SKIP_DIRS=[], _recompile_re=lambda: None)
-    patch_rules(module)
-    undo.pop()()
-    assert module.SKIP_DIRS == []
-    patch_rules(module)
-    assert all(os.path.exists(one) for one in module.SKIP_DIRS)
-    assert any(os.path.isdir(one) for one in module.SKIP_DIRS)
 
 
 DISTRIBUTED = (
@@ -208,13 +191,9 @@ def explain(name, call):
 
 explain("all_reduce", lambda total: dist.all_reduce(total))
 explain("later", lambda total: dist.all_reduce(total, async_op=True).wait())
-explain("barrier", lambda total: dist.barrier())
 explain("objects", lambda total: dist.all_gather_object([None], 1))
-explain("broadcast", lambda total: dist.broadcast(total, 0))
-explain("gathered", lambda total: dist.all_gather_into_tensor(torch.empty(4), total))
 explain("saved", lambda total: torch.save(total, "total.pt"))
 explain("logged", lambda total: logging.getLogger("a").info("step"))
-explain("stepped", lambda total: torch.optim.SGD([total], lr=0.1))
 dist.destroy_process_group()
 """
 )

@@ -232,27 +232,6 @@ def test_files_opened_in_a_fetch_are_counted_and_named(
     assert (files.files, files.suffixes, files.direct) == (1, {".py": 1}, False)
 
 
-def test_files_opened_while_a_batch_is_sent_are_not_the_next_ones(tmp_path: Path) -> None:
-    """The first tensor that leaves a worker makes multiprocessing look for a temporary folder."""
-    only_forked = SCRIPT_WORKER.replace(', (Spawned(), "spawn", 1), (Served(), "forkserver", 1)', ",")
-    assert only_forked != SCRIPT_WORKER
-    slow_sending = only_forked.replace(
-        "def main():",
-        """
-import tempfile
-def late():
-    time.sleep(0.0015)  # the next batch is being made by now, for twice as long
-    tempfile.tempdir = None
-    return gettempdir()
-gettempdir, tempfile.gettempdir = tempfile.gettempdir, late
-
-def main():""",
-    )
-    profile = profile_of(watched(tmp_path, slow_sending))
-    (table,) = (one for one in profile.fetches if one.loader == loader_of(profile, "Forked").key)
-    assert set(table.opens) == {2}
-
-
 def test_what_a_batch_is_made_of_and_costs_to_send_is_known(profile_worker: Profile) -> None:
     key = loader_of(profile_worker, "Forked").key
     (payload,) = (one for one in profile_worker.payloads if one.loader == key)

@@ -16,7 +16,7 @@ from torch import zeros
 
 from bottleneck_doctor.agent import rows, wire
 from bottleneck_doctor.agent.batch_contents import PARTS_AT_MOST, padding, sizes
-from bottleneck_doctor.agent.rows import FACTS_AT_MOST, EventWriter
+from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.house.source import PACKAGE, ROOT
 
@@ -111,16 +111,6 @@ def test_threads_never_share_a_slot(writer: EventWriter, tmp_path: Path) -> None
     assert sorted((row.thread, row.t) for row in found) == [(n, t + 1) for n in range(4) for t in range(2000)]
 
 
-def test_facts_are_bounded_and_hold_anything(writer: EventWriter, tmp_path: Path) -> None:
-    writer.fact(fact="odd", value=object(), text="\udcff")
-    writer.fact(fact="cut, and left out by the reader", text="x" * 100_000)
-    for place in range(FACTS_AT_MOST + 5):
-        writer.fact(fact="more", place=place)
-    facts = read_logs(tmp_path)[0].facts
-    assert len(facts) == FACTS_AT_MOST - 1
-    assert facts[0]["fact"] == "odd"
-
-
 def test_links_that_others_put_in_its_place_are_not_followed(writer: EventWriter, tmp_path: Path) -> None:
     """The folder goes with the run; who outlives it must not write where somebody then points."""
     theirs = tmp_path / "theirs"
@@ -152,7 +142,6 @@ NAMES = {
     for node in ast.parse((ROOT / PACKAGE / "agent" / "wire.py").read_text()).body
     if isinstance(node, ast.Assign) and getattr(getattr(node.value, "func", None), "id", "") == "_kind"
 }
-OF_EACH_ROW = {"t", "end", "thread", "kind"}
 WORDS = 5
 
 
@@ -176,12 +165,6 @@ def test_no_two_kinds_of_rows_have_the_same_number() -> None:
     assert len(NAMES) == len(wire.KINDS) > 30
 
 
-def test_no_kind_has_more_columns_than_a_row_or_one_twice() -> None:
-    for kind, (duration, names, thing) in wire.KINDS.items():
-        assert len(names) <= WORDS
-        assert len({*names, duration, thing, *OF_EACH_ROW}) == len(names) + 2 + len(OF_EACH_ROW), kind
-
-
 def test_each_kind_is_written_with_its_columns_and_read() -> None:
     kinds = dict(written())
     later = {"DEVICE_PART", "DEVICE_COPY", "DEVICE_WAIT"}  # written when the device has come past them
@@ -193,13 +176,6 @@ def test_each_kind_is_written_with_its_columns_and_read() -> None:
             assert len(given[:WORDS]) <= len(names) or len(given) > WORDS, f"{name}, line {call.lineno}"
     read = {node.attr for node in nodes(ASSEMBLE) if isinstance(node, ast.Attribute)}
     assert NAMES <= read
-
-
-def test_each_column_is_read_by_its_name() -> None:
-    """One that nobody reads need not be written; one that is read by another name was renamed."""
-    read = {node.attr for node in nodes(ASSEMBLE) if isinstance(node, ast.Attribute)}
-    declared = {column for _, names, _ in wire.KINDS.values() for column in names}
-    assert declared <= read
 
 
 @pytest.mark.parametrize(

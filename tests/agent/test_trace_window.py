@@ -49,7 +49,7 @@ print(loss.item(), torch.rand(1).item())
 
 UPDATING = """loss = model(batch).square().mean()
     loss.backward()
-    if place % EVERY == EVERY - 1:
+    if place % 17 == 16:
         optimizer.step()
         optimizer.zero_grad()"""
 
@@ -117,13 +117,6 @@ def test_the_window_waits_for_the_device_to_come_past_its_last_step(tmp_path: Pa
     assert sum(name.startswith("enumerate(DataLoader)") for name in names) == STEPS, "waiting records no more"
 
 
-def test_a_device_far_behind_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    before = "from _bdoc_agent import trace_window; trace_window.DRAIN_NS = 20_000_000"
-    log = log_of(watched(tmp_path, script(1000, before)))
-    assert WARM_STEPS + STEPS < asked_inside(log) < 60
-    assert first(log, "trace")["steps"] == STEPS
-
-
 def test_a_window_that_an_evaluation_cuts_short_is_opened_again_in_the_training(tmp_path: Path) -> None:
     evaluation = """
     if place == 13:
@@ -155,7 +148,6 @@ def test_where_somebody_else_profiles_no_window_is_opened(tmp_path: Path) -> Non
     ("broken", "why"),
     [
         ("Trace.prepare = lambda *rest: 1 / 0", "ZeroDivisionError"),
-        ("Trace.range = lambda *rest: 1 / 0", "ZeroDivisionError"),
         ("SEVERITY = 'no_such_symbol'", "hides kineto's log level"),
     ],
 )
@@ -168,15 +160,12 @@ def test_a_recording_that_fails_leaves_the_training_alone(tmp_path: Path, broken
     assert why in first(log, "trace_refused")["why"]
 
 
-@pytest.mark.parametrize(("every", "steps"), [(1, {3}), (17, {4, 5})])
-def test_of_slow_steps_fewer_are_recorded_but_an_update_is_among_them(
-    tmp_path: Path, every: int, steps: set[int]
-) -> None:
+def test_of_slow_steps_fewer_are_recorded_but_an_update_is_among_them(tmp_path: Path) -> None:
     """Six slow steps of many operators would make a trace that nobody can read."""
     text = script().replace("    time.sleep(0.003)", "    time.sleep(0.09 if place > 10 else 0.003)")
-    text = text.replace("loss = train_on(batch)", UPDATING.replace("EVERY", str(every)))
+    text = text.replace("loss = train_on(batch)", UPDATING)
     recorded = first(log_of(watched(tmp_path, text.replace("Asked(80)", "Asked(32)"))), "trace")["steps"]
-    assert recorded in steps
+    assert recorded in (4, 5)
 
 
 def test_a_training_that_ends_inside_of_the_window_ends_well(tmp_path: Path) -> None:
@@ -289,15 +278,14 @@ BROKEN = """pass
         driver.error = 'device-side assert'  # in the midst of the window"""
 
 
-@pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(
-    ("cuda", "environ", "happens", "recordings"),
+    ("cuda", "environ", "happens", "recordings", "fails"),
     [
-        ("12.8", {}, "pass", ["", "", "", "1"]),
-        ("12.8", {}, FORKS, ["", "", "", "1"]),
-        ("12.8", {"TEARDOWN_CUPTI": "1"}, "pass", ["0", "0", "0", "1"]),
-        ("12.8", {}, BROKEN, ["", "", "", ""]),
-        (None, {}, "pass", ["", "", "", ""]),
+        ("12.8", {}, "pass", ["", "", "", "1"], True),
+        ("12.8", {}, FORKS, ["", "", "", "1"], False),
+        ("12.8", {"TEARDOWN_CUPTI": "1"}, "pass", ["0", "0", "0", "1"], False),
+        ("12.8", {}, BROKEN, ["", "", "", ""], False),
+        (None, {}, "pass", ["", "", "", ""], False),
     ],
 )
 def test_cupti_is_let_go_of_and_the_environment_is_as_before(

@@ -114,7 +114,3 @@ def test_an_odd_user_sees_no_difference(name: str, both: tuple[dict[str, str], d
     plain, watched = both
     assert plain[name]
     assert watched[name] == plain[name]
-
-
-def test_there_are_forty() -> None:
-    assert len(USERS) >= 40

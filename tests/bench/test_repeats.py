@@ -29,12 +29,6 @@ def test_a_tenth_slower_fails_95_of_100_gates_with_five_repeats(job: str, in_tur
     assert right >= 0.95
 
 
-def test_what_other_programs_cost_is_what_the_gate_must_leave_out_on_a_crowded_machine() -> None:
-    wrong, right = rates(TABLE["loader_in_main"], 5, False, TRIES, other_programs=False)
-    assert wrong > 0.05
-    assert right < 0.5
-
-
 @pytest.mark.parametrize("noise", [0.01, 0.02, 0.03])
 def test_both_promises_hold_for_noise_of_up_to_three_percent(noise: float) -> None:
     wrong, right = fair_power(noise, 5, TRIES)

@@ -18,10 +18,9 @@ from typing import Any
 
 from tests.gpu import library
 from tests.gpu.assumed import QUESTIONS
-from tests.gpu.bare import bdoc
 from tests.gpu.run import NO_DEVICE, device
 from tests.lab.options import among, tell
-from tests.lab.run import execute, ours_first
+from tests.lab.run import BDOC, execute, ours_first
 
 WAYS = Path(__file__).with_name("patients") / "ways.py"
 SLOWER = 1.03  # later steps under bdoc, over what they are without it
@@ -72,7 +71,7 @@ def compared(way: str, steps: int, folder: Path) -> Iterator[Line]:
     profile.unlink(missing_ok=True)
     script = [str(WAYS), way, "--steps", str(steps)]
     alone = execute([sys.executable, *script], PYTHONPATH=ours_first())
-    run = [*bdoc(), "run", "--quiet", "-o", str(profile), *script]
+    run = [*BDOC, "run", "--quiet", "-o", str(profile), *script]
     under_bdoc = execute(run, PYTHONPATH=ours_first())
     yield same(way, alone, under_bdoc)
     if way == "after":

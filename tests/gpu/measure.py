@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.gpu.bare import bdoc
-from tests.lab.run import LIMIT_S, Failed, execute, ours_first, report_on
+from tests.lab.run import BDOC, LIMIT_S, Failed, execute, ours_first, report_on
 
 NOT_HERE = 77  # as in patients/stage.py
 
@@ -41,12 +40,12 @@ class Ward:
         """The same under bdoc: what it prints, its truth, and the profile."""
         profile = self.folder / "profile.json"
         profile.unlink(missing_ok=True)
-        run = [*bdoc(), "run", "--quiet", *bdoc_options, "-o", str(profile), str(script)]
+        run = [*BDOC, "run", "--quiet", *bdoc_options, "-o", str(profile), str(script)]
         return (*self._told(run, tell, more), profile)
 
     def report(self, profile: Path) -> dict[str, Any]:
         """What bdoc makes of the profile."""
-        return report_on(profile, bdoc())
+        return report_on(profile)
 
     def _told(self, command: list[str], tell: str, more: Sequence[str]) -> tuple[str, dict[str, Any]]:
         paper = self.folder / "told.json"

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.gpu import library, records, sheet
-from tests.gpu.bare import missing
 from tests.gpu.expected import FOLDER
 from tests.gpu.measure import Ward, output_of
 from tests.gpu.rounds import ITEMS, Rounds, go
@@ -45,8 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = Sheet(machine) if keep is None else records.load(keep, machine)
     with tempfile.TemporaryDirectory(prefix="bdoc-gpu-") as name:
         library.use(given.lib, Path(name))
-        if lacking := missing():
-            tell(f"without {', '.join(lacking)}: bdoc does its work without its command line")
         ward = Ward(Path(name), _scripts_options(given, Path(name)))
         print(sheet.HEADER, flush=True)
         rounds = Rounds(ward, found, tell, given.repeats, given.pairs, given.seconds, keep)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -40,16 +39,6 @@ def test_a_rehearsal_goes_through_a_patient_and_the_cost(
     assert "steps of 5 ms under bdoc: median" in told
     assert "failed" not in told
     assert "## a rehearsal on the CPU\n" in page.read_text()
-
-
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    assert [name for name, _ in run.some_items("waits, starved_by_cpu")] == ["waits", "starved-by-cpu"]
-    with pytest.raises(argparse.ArgumentTypeError, match="no item 'starvd'; there are waits, starved-by-cpu"):
-        run.some_items("starvd")
-
-
-def test_a_device_gives_its_folder_a_name() -> None:
-    assert run.slug("NVIDIA H100 80GB HBM3, 16 cores, Python 3.12.3") == "nvidia-h100-80gb-hbm3"
 
 
 # All in one process: importing torch thirty times would take longer than all the rest.
@@ -91,32 +80,6 @@ def test_all_rehearse_sick_and_cured(tmp_path: Path) -> None:
         truth = json.loads(path.read_text())
         assert 0 <= truth["exposed_wait_fraction"] < 1, path.name
         assert 0 < truth["sample_mean_s"] <= truth["step_mean_s"] <= truth["run_mean_s"], path.name
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_script_explains_itself_and_needs_a_device_unless_told_otherwise() -> None:
-    path = str(script(PATIENTS[0]))
-    told = run_patients(path, "--help")
-    assert told.returncode == 0
-    assert "--cured" in told.stdout
-    assert "Cure: workers." in " ".join(told.stdout.split())
-    refused = execute([sys.executable, path], CUDA_VISIBLE_DEVICES="")
-    assert refused.returncode == 77
-    assert refused.stderr.startswith("no CUDA device")
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_a_starved_rehearsal_says_so_itself(tmp_path: Path) -> None:
-    truth, trace = tmp_path / "truth.json", tmp_path / "trace.json"
-    path, data = str(FOLDER / "starved_by_cpu.py"), str(tmp_path)
-    fixed = ["--device", "cpu", "--data", data]
-    assert run_patients(path, *fixed, "--steps", "40", "--truth", str(truth)).returncode == 0
-    assert json.loads(truth.read_text())["exposed_wait_fraction"] > 0.8
-    assert run_patients(path, *fixed, "--trace", str(trace)).returncode == 0
-    traced = json.loads(trace.read_text())
-    assert (traced["steps"], traced["kernels"], traced["synchronising"]) == (20, 0, {})
 
 
 @pytest.mark.slow
@@ -184,11 +147,3 @@ def test_a_training_is_compared_on_the_cpu_and_no_device_is_seen(tmp_path: Path)
     equal, seen = compared("forks", 40, tmp_path)
     assert (equal.right, equal.found) == (True, "the same, status 0")
     assert not seen.right
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_without_a_device_one_line_says_so_in_first() -> None:
-    done = execute([sys.executable, "-m", "tests.gpu.first"], CUDA_VISIBLE_DEVICES="")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "no CUDA device here, or no torch that was built for it: nothing was asked\n"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.gpu.bare import bdoc
 from tests.gpu.measure import Ward
 from tests.lab.cost import Pair, pair
 from tests.lab.run import Failed
@@ -42,7 +41,7 @@ def waits(ward: Ward) -> Waits:
 
 def cost(step_ms: float, repeats: int, seconds: float) -> list[Pair]:
     """Plain and watched runs in turn, with all that bdoc does by default."""
-    return [pair(step_ms, seconds, [], STEPS, bdoc()) for _ in range(repeats)]
+    return [pair(step_ms, seconds, [], STEPS) for _ in range(repeats)]
 
 
 def longer(pairs: Sequence[Pair]) -> float:

@@ -39,17 +39,15 @@ class Pair:
     watched: Cost
 
 
-def pair(
-    step_ms: float, seconds: float, options: list[str], training: Path = STEPS, bdoc: Sequence[str] = BDOC
-) -> Pair:
+def pair(step_ms: float, seconds: float, options: list[str], training: Path = STEPS) -> Pair:
     """One plain and one watched run of the same training."""
     with tempfile.TemporaryDirectory(prefix="bdoc-bench-") as name:
         out, profile = Path(name) / "cost.json", Path(name) / "profile.json"
         steps = str(max(100, round(seconds / step_ms * 1000)))
         script = [str(training), "--step-ms", str(step_ms), "--steps", steps, "--out", str(out)]
         plain = accounted([sys.executable, *script], out)
-        watched = accounted([*bdoc, "run", "--quiet", *options, "-o", str(profile), *script], out)
-        overhead = report_on(profile, bdoc)["quality"]["overhead"]
+        watched = accounted([*BDOC, "run", "--quiet", *options, "-o", str(profile), *script], out)
+        overhead = report_on(profile)["quality"]["overhead"]
     agent_s = overhead["agent_s_per_step"]
     own = {
         "supervisor_share": overhead["supervisor_cpu_share"],

@@ -46,9 +46,9 @@ def succeed(command: Sequence[str], *, limit_s: float = LIMIT_S, **environ: str)
     return done.stdout
 
 
-def report_on(profile: Path, bdoc: Sequence[str] = BDOC) -> dict[str, Any]:
+def report_on(profile: Path) -> dict[str, Any]:
     """What bdoc makes of the profile."""
-    told = succeed([*bdoc, "report", str(profile), "--format", "json"], PYTHONPATH=ours_first())
+    told = succeed([*BDOC, "report", str(profile), "--format", "json"], PYTHONPATH=ours_first())
     return dict(json.loads(told))
 
 

@@ -42,9 +42,6 @@ class Simulated(Driver):
         return traced(importlib.import_module(AGENT + "trace_window"), self.device)(PLACE)
 
 
-def install(device: Device, timed: bool = True) -> None:
-    """Have the agent in this process read the simulated device's clock, and trace it; where its events are
-    not ``timed``, each refuses."""
-    driver = Simulated(device)
-    driver.error = "" if timed else "simulated: events of this device have no time"
-    adopt(driver)
+def install(device: Device) -> None:
+    """Have the agent in this process read the simulated device's clock, and trace it."""
+    adopt(Simulated(device))

@@ -59,11 +59,10 @@ class Stream:
 
 
 class Device:
-    """``issue_s`` is what a launch costs the host, as an eager framework's operators do. ``spins``: whoever
-    waits for the device burns a core meanwhile, as CUDA does by default; else it sleeps."""
+    """``issue_s`` is what a launch costs the host, as an eager framework's operators do."""
 
-    def __init__(self, issue_s: float = 0.0, spins: bool = False, bytes_per_s: float = 12e9) -> None:
-        self.issue_s, self.spins, self.bytes_per_s = issue_s, spins, bytes_per_s
+    def __init__(self, issue_s: float = 0.0, bytes_per_s: float = 12e9) -> None:
+        self.issue_s, self.bytes_per_s = issue_s, bytes_per_s
         self.stream = self.compute = Stream(7)
         self.work: list[Work] = []
         self.calls: list[Call] = []
@@ -156,7 +155,7 @@ class Device:
 
     def _wait(self, until: int) -> None:
         while (left := until - now()) > 0:
-            if left > SPIN_NS and not self.spins:
+            if left > SPIN_NS:
                 time.sleep((left - SPIN_NS) * 1e-9)
 
 

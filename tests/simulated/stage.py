@@ -69,7 +69,6 @@ class Stage:
         parser.add_argument("--cured", action="store_true", help="apply the remedy, and nothing else")
         parser.add_argument("--steps", type=int, default=steps, help=f"training steps (default {steps})")
         parser.add_argument("--truth", type=Path, help="write what is true by construction to this file")
-        parser.add_argument("--untimed", action="store_true", help="the device's events cannot be timed")
         given = parser.parse_args()
         self.cured: bool = given.cured
         self.steps: int = given.steps
@@ -79,7 +78,7 @@ class Stage:
         self.device = Device(**device)
         self.truth = Truth(self.device)
         place_on(self.device)
-        install(self.device, timed=not given.untimed)
+        install(self.device)
 
     def model(self, kernels: int, kernel_s: float) -> tuple[Layers, Stepping]:
         """A model that launches so many kernels in each step, and its optimizer."""

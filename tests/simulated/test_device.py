@@ -11,7 +11,7 @@ from tests.simulated import device as devices
 from tests.simulated import truth as truths
 from tests.simulated.device import Device
 from tests.simulated.trace import CLOCKS, complete
-from tests.simulated.truth import Span, Truth
+from tests.simulated.truth import Truth
 
 MS = 1_000_000
 
@@ -43,7 +43,7 @@ def test_idle_time_belongs_to_what_the_host_did(clock: Clock) -> None:
     truth = Truth(device)
     for _ in range(truths.WARMUP_STEPS + 11):
         truth.asked.append(clock.t)
-        truth.phases.append(Span("input", clock.t, clock.t + 3 * MS))
+        truth.waits.append((clock.t, clock.t + 3 * MS))
         clock.t += 4 * MS  # one of them launches
         device.launch("one", 0.004)
         device.synchronise()  # sleeps until it is over
@@ -53,19 +53,6 @@ def test_idle_time_belongs_to_what_the_host_did(clock: Clock) -> None:
     assert answer["step_s"] == pytest.approx(0.010)
     assert answer["busy"] == pytest.approx(0.4)
     assert answer["input"] == pytest.approx(0.3)
-
-
-def test_steps_that_evaluate_do_not_count(clock: Clock) -> None:
-    device = Device()
-    truth = Truth(device)
-    for step in range(truths.WARMUP_STEPS + 4):
-        truth.asked.append(clock.t)
-        clock.t += 10 * MS
-        if step == truths.WARMUP_STEPS + 1:
-            truth.phases.append(Span("evaluation", clock.t, clock.t + 90 * MS))
-            clock.t += 90 * MS
-    assert truth.answer()["steps"] == 2
-    assert truth.answer()["step_s"] == pytest.approx(0.010)
 
 
 def test_the_device_joins_the_trace_on_the_traces_own_clock(clock: Clock, tmp_path: Path) -> None:

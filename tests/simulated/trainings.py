@@ -13,7 +13,6 @@ from tests.simulated.stage import Stage, burn, train_on
 
 ROWS = 8 * 200
 BLOCKS = 8  # of memory that a step needs
-EVERY, FIRST = 190, 15  # steps between evaluations, far from where a profiler's window opens
 PAGEABLE, PINNED = 18_000_000, 1_500_000  # numbers in a batch: 72 MB, and 6
 BATCHES = 4  # whose gradients go into one update
 
@@ -60,27 +59,6 @@ def starved_by_source() -> None:
         train_on(model, optimizer, batch.to("meta"))
 
 
-def starved_by_cpu() -> None:
-    """The loop decodes photos itself."""
-    stage = Stage(steps=220)
-    model, optimizer = stage.model(kernels=150, kernel_s=4e-5)
-    for batch in stage.loop(DataLoader(Photos(cpu_s=0.001), batch_size=8)):
-        train_on(model, optimizer, batch.to("meta"))
-
-
-def evaluating() -> None:
-    """The loop decodes photos itself, and evaluates now and then."""
-    stage = Stage(steps=220)
-    model, optimizer = stage.model(kernels=150, kernel_s=4e-5)
-    held_out = DataLoader(TensorDataset(torch.ones(8 * 10, 4)), batch_size=8)
-    for step, batch in enumerate(stage.loop(DataLoader(Photos(cpu_s=0.001), batch_size=8))):
-        train_on(model, optimizer, batch.to("meta"))
-        if step % EVERY == FIRST:
-            with stage.truth.during("evaluation"), torch.no_grad():
-                for (other,) in held_out:
-                    model(other.to("meta")).item()
-
-
 def launch_bound() -> None:
     """Many small kernels, which take longer to launch than to run."""
     stage = Stage(steps=300, issue_s=6e-5)
@@ -90,9 +68,9 @@ def launch_bound() -> None:
 
 
 def sync_bound() -> None:
-    """Each loss is read, then Python works while the device idles."""
-    stage = Stage(steps=300)
-    model, optimizer = stage.model(kernels=30, kernel_s=1.4e-4)
+    """Each loss is read, then Python works while the device idles; launches are few, and never the reason."""
+    stage = Stage(steps=240)
+    model, optimizer = stage.model(kernels=6, kernel_s=1.1e-3)
     for (batch,) in stage.loop(ready()):
         train_on(model, optimizer, batch.to("meta")).item()
         burn(0.005)  # the script's own book-keeping
@@ -138,14 +116,6 @@ def healthy() -> None:
         with stage.device.on(side):
             x = batch.to("meta", non_blocking=True)
         train_on(model, optimizer, x)
-
-
-def long_reads() -> None:
-    """Healthy: the loop spends its time in reading losses, which is the device at work."""
-    stage = Stage(steps=200, spins=True)
-    model, optimizer = stage.model(kernels=250, kernel_s=1.6e-4)
-    for (batch,) in stage.loop(ready()):
-        train_on(model, optimizer, batch.to("meta")).item()
 
 
 if __name__ == "__main__":

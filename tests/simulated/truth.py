@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic_ns as now
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from tests.simulated.device import Device
 from tests.simulated.spans import Spans, common, length, merged, rest
@@ -18,33 +18,25 @@ Batch = TypeVar("Batch")
 WARMUP_STEPS = 20
 
 
-class Span(NamedTuple):
-    """A stretch of time with a name."""
-
-    name: str
-    begin: int
-    end: int
-
-
 class Truth:
     """Stands around a training loop, like tests/patients/ledger.py, and knows the device beside."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.asked: list[int] = []
-        self.phases: list[Span] = []
+        self.waits: Spans = []
 
     def loop(self, batches: Iterable[Batch], steps: int) -> Iterator[Batch]:
         """So many batches, epoch after epoch; waiting for them is noted."""
         while True:
-            with self.during("input"):
+            with self.waiting():
                 iterator = iter(batches)
             while True:
                 if len(self.asked) >= steps:
                     return
                 self.asked.append(now())
                 try:
-                    with self.during("input"):
+                    with self.waiting():
                         batch = next(iterator)
                 except StopIteration:
                     self.asked.pop()
@@ -52,13 +44,13 @@ class Truth:
                 yield batch
 
     @contextlib.contextmanager
-    def during(self, name: str) -> Iterator[None]:
-        """The loop does something that has a name: input, other."""
+    def waiting(self) -> Iterator[None]:
+        """The loop waits for input."""
         begin = now()
         try:
             yield
         finally:
-            self.phases.append(Span(name, begin, now()))
+            self.waits.append((begin, now()))
 
     def write(self, path: Path | None) -> None:
         """The answer, as JSON."""
@@ -67,20 +59,16 @@ class Truth:
 
     def answer(self) -> dict[str, float]:
         """Seconds per step after the warm-up, and two shares of the device's time: ``busy`` with kernels, and
-        idle while the loop waits for ``input``. Steps with an evaluation, or that a profiler recorded, do not
-        count."""
-        apart = merged(self._spans("evaluation") + self.device.disturbed)
+        idle while the loop waits for ``input``. Steps that a profiler recorded do not count."""
+        apart = merged(self.device.disturbed)
         steps = [step for step in pairwise(self.asked[WARMUP_STEPS:]) if not common([step], apart)]
         counted = merged(steps)
         whole = length(counted)
         kernels = merged((one.begin, one.end) for one in self.device.work if one.kind == "kernel")
-        waits = common(rest(kernels), merged(self._spans("input")))
+        waits = common(rest(kernels), merged(self.waits))
         return {
             "steps": len(steps),
             "step_s": whole / len(steps) / 1e9,
             "busy": length(common(kernels, counted)) / whole,
             "input": length(common(waits, counted)) / whole,
         }
-
-    def _spans(self, name: str) -> Spans:
-        return [(one.begin, one.end) for one in self.phases if one.name == name]

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import numpy
 import torch
 from torch.utils.data import DataLoader
 
@@ -115,34 +114,6 @@ def samples_of_a_tensor_subclass() -> None:
     print(sorted(Heard.calls.items()))
 
 
-class Dispatched(torch.Tensor):
-    """A wrapper that counts the operators called on it."""
-
-    calls: ClassVar[collections.Counter[str]] = collections.Counter()
-
-    @staticmethod
-    def __new__(cls, inner: Any) -> Any:
-        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
-        made.inner = inner
-        return made
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        cls.calls[str(func)] += 1
-        unwrapped = [one.inner if isinstance(one, Dispatched) else one for one in args]
-        return func(*unwrapped, **(kwargs or {}))
-
-
-@user
-def samples_of_a_wrapper_subclass() -> None:
-    for _ in range(2):
-        for batch in DataLoader(
-            Made(lambda k: Dispatched(torch.ones(4))), batch_size=4, collate_fn=collate_list
-        ):
-            assert len(batch) == 4
-    print(sorted(Dispatched.calls.items()))
-
-
 @user
 def samples_of_unusual_tensors() -> None:
     makers = {
@@ -171,31 +142,6 @@ def samples_of_unusual_tensors() -> None:
 def _inferred() -> Any:
     with torch.inference_mode():
         return torch.ones(4)
-
-
-@user
-def samples_of_unusual_arrays() -> None:
-    class Subclass(numpy.ndarray):
-        made = 0
-
-        def __array_finalize__(self, other: Any) -> None:
-            Subclass.made += 1
-
-    makers = {
-        "objects": lambda k: numpy.array([object, None, "x"], dtype=object),
-        "records": lambda k: numpy.zeros(2, dtype=[("a", "i4"), ("b", "f8")]),
-        "dates": lambda k: numpy.array(["2026-11-28"], dtype="datetime64[D]"),
-        "masked": lambda k: numpy.ma.array([1, 2], mask=[True, False]),
-        "strided": lambda k: numpy.zeros((4, 4))[:, ::2],
-        "subclass": lambda k: numpy.ones(4).view(Subclass),
-        "scalar": lambda k: numpy.float32(1),
-        "text": lambda k: numpy.str_("x"),
-    }
-    for name, make in makers.items():
-        print(
-            name, sum(len(batch) for batch in DataLoader(Made(make), batch_size=4, collate_fn=collate_list))
-        )
-    print(Subclass.made)
 
 
 @dataclasses.dataclass

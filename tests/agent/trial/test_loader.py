@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from tests.agent.trying import treated
+from tests.agent.watching import PRELUDE
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = '''
+SCRIPT = (
+    PRELUDE
+    + '''
 import ctypes, glob, json, os, threading
 import numpy, torch
 from torch.utils.data import (
@@ -32,9 +35,6 @@ def kind(name, **of):
     made = type(name, (Rows,), of)
     globals()[name] = made
     return made
-
-def say(**values):
-    print(json.dumps(values), flush=True)
 
 def workers_of(loader):
     return [loader.num_workers, loader.prefetch_factor, loader.persistent_workers]
@@ -168,6 +168,7 @@ if __name__ == "__main__":
     for part in (loaders, gathers, keeps, aheads, sounds, pools):
         part()
 '''
+)
 
 
 def _over(dataset: str, **also: object) -> dict[str, object]:

@@ -119,15 +119,6 @@ def test_the_next_copy_begins_before_the_batch_is_given_and_is_not_waited_for(
     ]  # fmt: skip
 
 
-def test_an_epoch_that_was_left_early_leaves_no_batch_to_the_next(
-    batches: Callable[..., Batches], log: list[str]
-) -> None:
-    iterator = batches(5, log)
-    assert numbers(iterator, 2) == [0, 1]
-    iterator._reset(2)
-    assert numbers(iterator) == [10, 11]
-
-
 def test_what_goes_wrong_ahead_is_raised_in_its_turn(batches: Callable[..., Batches], log: list[str]) -> None:
     iterator = batches(1, log)
     iterator.left = (number if number < 1 else 1 // 0 for number in range(3))
@@ -182,16 +173,8 @@ def test_a_pinned_tensor_goes_to_the_device_without_waiting(call: tuple[Any, ...
     assert torch.Tensor().to(torch.Tensor()) == {"non_blocking": True}
     assert torch.Tensor().cuda() == {"non_blocking": True}
     assert told == [""] * 3
-
-
-@pytest.mark.parametrize(
-    "call", [("cpu",), ("float16",), ("cuda", "float16", False), ("cuda", "float16", True)]
-)
-def test_other_aims_and_calls_that_say_it_themselves_stay(call: tuple[Any, ...]) -> None:
-    torch, told = _torch(pinned=True, on_host=True)
-    assert torch.Tensor().to(*call) == {}
-    assert torch.Tensor().to("cuda", non_blocking=False) == {"non_blocking": False}
-    assert told == []
+    assert torch.Tensor().to("cpu") == {}
+    assert torch.Tensor().to("cuda", non_blocking=False) == {"non_blocking": False}, "as the script says"
 
 
 @pytest.mark.parametrize(("pinned", "on_host"), [(False, True), (True, False)])

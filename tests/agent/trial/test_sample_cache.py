@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler
 
 from bottleneck_doctor.agent.trial import from_memory
 
@@ -42,13 +42,6 @@ def test_a_short_run_wants_what_the_sampler_will_draw(
     drawn = [index for batch in batches for index in batch]
     assert list(seen) == drawn[: len(list(seen))]
     assert len(list(seen)) == (3 + from_memory.SPARE) * 8
-
-
-def test_without_batches_each_step_wants_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_memory, "_steps", lambda: 5)
-    assert list(from_memory.wanted(_iterator(SequentialSampler(range(99))), 99) or ()) == list(
-        range(5 + from_memory.SPARE)
-    )
 
 
 def test_a_sampler_of_the_users_own_is_not_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
