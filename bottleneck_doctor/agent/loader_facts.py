@@ -11,7 +11,7 @@ from time import monotonic_ns as now
 
 from . import wire
 from .compiler import compiling, starting
-from .guard import attributes, quiet, undo
+from .guard import attributes, quiet, undo, without_overrides
 from .hints import Any, FrameType
 from .state import IteratorCounts, _users_frame, state
 
@@ -184,6 +184,7 @@ def _forward_hook(torch: Any, account: IteratorCounts) -> Any:
     return before
 
 
+@without_overrides
 def _learns(torch: Any, module: Any) -> bool:
     weight = next(torch.nn.Module.parameters(module), None)
     return weight is not None and weight.requires_grad
