@@ -99,16 +99,16 @@ def finished(
     gaps = [Gap(what, why) for what, why in [*missing, *(("watching", note) for note in ended.notes)]]
     try:
         profile = assemble(session.remains(ended, gaps))
+        if names:
+            from .hide_paths import renamed
+
+            profile = renamed(profile, names)
+        if session.options[NO_PATHS]:
+            from .hide_paths import pathless
+
+            profile = pathless(profile)
     except Exception as error:  # an error in bdoc must not change the script's exit status
         return None, f"the profile could not be assembled: {type(error).__name__}: {error}"
-    if names:
-        from .hide_paths import renamed
-
-        profile = renamed(profile, names)
-    if session.options[NO_PATHS]:
-        from .hide_paths import pathless
-
-        profile = pathless(profile)
     return profile, ""
 
 

@@ -46,7 +46,7 @@ TABLES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("low", "DOUBLE", "lower end of the predicted speedup, a ratio"),
         ("likely", "DOUBLE", "the predicted speedup; null where only the bound is known"),
         ("high", "DOUBLE", "upper end, or the bound"),
-        ("saved_share", "DOUBLE", "of the run's hours; null where only the bound is known"),
+        ("saved_share", "DOUBLE", "of the run's hours; null where likely is, or without a ledger"),
     ),
     "findings": (
         ("run", "BIGINT", "key of runs"),
@@ -126,8 +126,9 @@ FROM timed"""
 REMEDIES = """
 INSERT INTO remedies
 WITH parts AS (
-    SELECT run, r, coalesce(list_sum(list_transform(r.ledger, lambda x:
-        CASE WHEN x.part = 'training steps' AND x.share BETWEEN 0 AND 1 THEN x.share END)), 0) AS training,
+    SELECT run, r, CASE WHEN len(r.ledger) > 0 THEN coalesce(list_sum(list_transform(r.ledger, lambda x:
+        CASE WHEN x.part = 'training steps' AND x.share BETWEEN 0 AND 1 THEN x.share END)), 0)
+        END AS training,
         coalesce(list_sum(list_transform(r.ledger, lambda x:
         CASE WHEN x.part = 'evaluation' AND x.share BETWEEN 0 AND 1 THEN x.share END)), 0) AS evaluation
     FROM fresh
@@ -135,16 +136,17 @@ WITH parts AS (
     SELECT run, training, evaluation, r.findings AS findings, unnest(r.remedies) AS o FROM parts
 ), caused AS (
     SELECT *, list_filter(findings, lambda x: x.id = o.finding)[1].cause AS cause FROM offered
+), shortened AS (
+    -- A faster step shortens the training's steps and nothing else of the run. The scope "run" stands for
+    -- training and evaluation together, except for starting workers less often: there it is the whole run.
+    SELECT *, CASE WHEN o.scope IS DISTINCT FROM 'run' THEN training
+        WHEN cause = 'input.worker_startup' THEN 1 ELSE training + evaluation END AS part FROM caused
 )
--- A faster step shortens the training's steps and nothing else of the run. The scope "run" stands for
--- training and evaluation together, except for starting workers less often: there it is the whole run.
 SELECT run, o.id, o.finding, cause, o.predicted_speedup.basis, o.scope, o.apply, o.predicted_speedup.low,
     CASE WHEN isfinite(o.predicted_speedup.likely) THEN o.predicted_speedup.likely END AS likely,
     o.predicted_speedup.high,
-    CASE WHEN likely > 0 THEN (1 - 1 / likely) * least(1, CASE
-        WHEN o.scope IS DISTINCT FROM 'run' THEN training
-        WHEN cause = 'input.worker_startup' THEN 1 ELSE training + evaluation END) END
-FROM caused"""
+    CASE WHEN likely > 0 THEN (1 - 1 / likely) * CASE WHEN part > 1 THEN 1 ELSE part END END
+FROM shortened"""
 
 RUNS = """
 INSERT INTO runs

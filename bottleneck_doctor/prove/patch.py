@@ -294,10 +294,12 @@ def _values(source: ParsedScript, setting: SetStatement) -> Iterator[ast.expr]:
                 yield from [*call.args, *(keyword.value for keyword in call.keywords)][:1]
         return
     for node in ast.walk(source.tree):
-        targets = node.targets if isinstance(node, ast.Assign) else []
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         attributes = [one for one in targets if isinstance(one, ast.Attribute)]
         if any(dotted(one, source.names) == setting.target for one in attributes):
-            yield node.value  # type: ignore[attr-defined]
+            yield node.value
 
 
 def _behind_imports(source: ParsedScript, settings: list[SetStatement]) -> Edit:

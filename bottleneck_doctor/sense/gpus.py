@@ -250,7 +250,11 @@ class GpuReader:
         self._asked_ns = now_ns
         if self._thread is None and self._failures < MOST_FAILURES and now_ns >= self._track.next_ns:
             self._due_ns = now_ns
-            self._thread = _start(lambda: self._read(now_ns, job))
+            try:
+                self._thread = _start(lambda: self._read(now_ns, job))
+            except RuntimeError as error:  # no more threads are allowed
+                self._failed(error)
+                self._track.keep(now_ns, [], 0)
 
     def samples(self) -> list[Sample]:
         """What was read so far."""
@@ -269,7 +273,8 @@ class GpuReader:
             self._thread.join(PATIENCE_S)
         self._take()
         if self._gpus is not None and self._thread is None:
-            _start(self._gpus.close).join(PATIENCE_S)
+            with suppress(RuntimeError):  # no more threads are allowed
+                _start(self._gpus.close).join(PATIENCE_S)
 
     def _take(self) -> None:
         if self._thread is None or self._thread.is_alive():
@@ -288,10 +293,13 @@ class GpuReader:
                 self._found = [Sample(now_ns, "gpu", values)]
             self._failures = MOST_FAILURES if self._gpus is None else 0
         except Exception as error:  # our bug or a binding's oddity: the job must not notice either
-            self._failures += 1
-            gap = Gap("gpu sensor", f"{type(error).__name__}: {error}")
-            self._gaps += [gap] if gap not in self._gaps else []
+            self._failed(error)
         self._cost_ns = time.thread_time_ns() - began_ns
+
+    def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        gap = Gap("gpu sensor", f"{type(error).__name__}: {error}")
+        self._gaps += [gap] if gap not in self._gaps else []
 
     def _open(self) -> None:
         loaded = load_nvml()

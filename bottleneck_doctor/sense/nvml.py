@@ -137,7 +137,10 @@ def list_gpu_names(root: Path = Path("/")) -> tuple[list[str], list[Gap]]:
                 found.append(([gpu.name for gpu in gpus], gaps))
 
     thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # no more threads are allowed
+        return [], missed(Gap(WHAT, str(error), "raise `ulimit -u`, or the container's limit of pids"), root)
     thread.join(STARTS_WITHIN_S)
     return found[0] if found else ([], [NO_ANSWER])
 

@@ -122,7 +122,12 @@ class Tree:
         if known is not None and known.started != number[19]:
             return None  # another process got the number
         counts = read_pairs(self._proc / str(pid) / "io")
-        self.io_refused = self.io_refused or (not counts and words[0] != "Z")
+        if not counts:
+            state = read_stat(self._proc, pid)[:1]  # once more: it may have ended in between
+            if not state:
+                return None
+            self.io_refused = self.io_refused or state != ["Z"]
+        before = known.counts["job_read_bytes"] if known is not None else 0
         return Usage(
             parent=number[1],
             started=number[19],
@@ -131,7 +136,7 @@ class Tree:
                 "job_cpu_s": sum(number[11:15]),
                 "job_system_s": number[12] + number[14],
                 "job_major_faults": number[9] + number[10],
-                "job_read_bytes": counts.get("read_bytes", 0),
+                "job_read_bytes": counts.get("read_bytes", before),
             },
         )
 
@@ -227,7 +232,8 @@ class Holdings:
         self._readings += 1
         values = {**self._memory(chosen), **self._descriptors(chosen)}
         if self._readings == MAPPED_AT:
-            values["mapped_data_bytes"] = max(map(self._mapped, chosen), default=0)
+            known = [size for pid in chosen if (size := self._mapped(pid)) is not None]
+            values |= {"mapped_data_bytes": max(known)} if known else {}
         return values
 
     def _memory(self, pids: list[int]) -> Values:
@@ -249,11 +255,14 @@ class Holdings:
         commands = [read_text(self._proc / str(one) / "cmdline") for one in (pid, parent)]
         return bool(commands[0]) and commands[0] == commands[1]
 
-    def _mapped(self, pid: int) -> int:
-        """Bytes of files that are mapped and hold no code."""
+    def _mapped(self, pid: int) -> int | None:
+        """Bytes of files that are mapped and hold no code; None where the list cannot be read."""
+        text = read_text(self._proc / str(pid) / "maps")
+        if text is None:
+            return None
         sizes: dict[str, int] = {}
         code = set()
-        for line in (read_text(self._proc / str(pid) / "maps") or "").splitlines():
+        for line in text[: text.rfind("\n") + 1].splitlines():  # the list may be longer than what is read
             span, mode, _, _, inode, *path = line.split(None, 5)
             if inode == "0" or not path or path[0].startswith(NO_DATA):
                 continue
@@ -297,6 +306,7 @@ class ChildThreads:
     def read(self, pids: Iterable[int]) -> Values:
         """One reading, nothing where there was never a child."""
         threads = [(pid, tid) for pid in sorted(pids) if pid != self._root_pid for tid in self._threads(pid)]
+        threads.sort(key=lambda one: one[0] != one[1])  # main threads first: each stands for a process
         seen = {
             (pid, tid): used
             for pid, tid in threads[:MOST_THREADS]
@@ -311,7 +321,8 @@ class ChildThreads:
             else:
                 self._others_ns += cpu_ns
         known = bool(self._last or seen)
-        self._last = seen
+        # One that was left out keeps what is known of it: read again, it would be counted twice.
+        self._last = {one: self._last[one] for one in threads if one in self._last} | seen
         if not known:
             return {}
         return {

@@ -273,6 +273,7 @@ def fails(module: str, name: str) -> str:
     ("module", "name", "said"),
     [
         ("assemble.profile", "assemble", "the profile could not be assembled: OSError: no [b]luck\n"),
+        ("commands.hide_paths", "pathless", "the profile could not be assembled: OSError: no [b]luck\n"),
         (
             "findings.report",
             "write_up",
@@ -284,6 +285,7 @@ def test_a_failure_of_ours_is_one_line_and_the_script_keeps_its_status(
     module: str, name: str, said: str, folder: Path
 ) -> None:
     line = [*([] if name == "write_up" else ["-q"]), "-o", "p.json"]  # a quiet run needs no report
+    line += ["--no-paths"] if name == "pathless" else []
     told = bdoc(folder, *line, script(folder, "import sys; sys.exit(8)"), first=fails(module, name))
     assert (told.status, told.err, told.left) == (8, f"bdoc: {said}", [])
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.model.report import Fleet, Hours
-from tests.fleet.conftest import asked
+from tests.fleet.conftest import asked, taken
 from tests.fleet.made_up import SLOWED_JOB, Plan, job_name, put, reports
 
 PLAN = Plan(500, 8, 12)
@@ -119,3 +119,18 @@ def test_since_parts_before_from_after(tmp_path: Path) -> None:
     (later,) = asked(tmp_path, since="2026-11-23").slowed
     assert later.runs_after < fleet.slowed[0].runs_after
     assert later.before_s > fleet.slowed[0].before_s, "slow days belong to what was before"
+
+
+def test_without_a_ledger_what_a_remedy_saves_is_not_known(tmp_path: Path) -> None:
+    (report,) = reports(Plan(1, 1, 1, kinds=("logging-blocking",)))
+    put_whole, put_without = tmp_path / "whole.json", tmp_path / "without.json"
+    put_whole.write_text(json.dumps(report))
+    assert min(share or 0.0 for share in asked_sql(put_whole)) > 0
+    put_without.write_text(json.dumps({**report, "ledger": []}))
+    assert asked_sql(put_without) == {None}
+
+
+def asked_sql(file: Path) -> set[float | None]:
+    store, _ = taken(file)
+    rows = store.execute("SELECT saved_share FROM remedies WHERE scope = 'step' AND likely > 1").fetchall()
+    return {share for (share,) in rows}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,3 +136,22 @@ def test_a_reader_that_keeps_failing_gives_up_with_one_gap(driver: Driver) -> No
             settle(reader)
     assert reader.next_ns is None
     assert [gap.what for gap in reader.gaps()] == ["gpu sensor"]
+
+
+def test_where_no_thread_can_be_started_the_gpus_are_a_gap(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    reader = GpuReader(0)
+    for now_s in range(2 * MOST_FAILURES):
+        reader.look(2 * now_s * S, JOB)
+    reader.close()
+    assert reader.next_ns is None
+    assert [gap.why for gap in reader.gaps()] == ["RuntimeError: can't start new thread"]
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidiactl").touch()
+    names, gaps = list_gpu_names(tmp_path)
+    assert (names, [gap.why for gap in gaps]) == ([], ["can't start new thread"])

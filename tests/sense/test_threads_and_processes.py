@@ -57,6 +57,24 @@ def test_a_child_that_was_waited_for_counts_once(plant: Plant) -> None:
     assert tree.pids == {1}
 
 
+def test_a_process_that_ends_while_it_is_read_refuses_nothing(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = plant({**process(1, 0, 100, 0, "2", read=5), **process(2, 1, read=7)})
+    tree, read_pairs = Tree(1, root), tree_module.read_pairs
+    assert tree.read(0)["job_read_bytes"] == 12
+
+    def ends(path: Path) -> dict[str, int]:
+        if path.parent.name == "2":
+            gone(root, 2)
+            return {}
+        return read_pairs(path)
+
+    monkeypatch.setattr(tree_module, "read_pairs", ends)
+    assert tree.read(S)["job_read_bytes"] == 12
+    assert (tree.io_refused, tree.pids) == (False, {1})
+
+
 def test_an_orphan_is_followed_and_remembered_after_its_death(plant: Plant) -> None:
     root = plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 0, 0, "3"), **process(3, 2, 50)})
     tree = Tree(1, root)
@@ -222,6 +240,19 @@ def test_main_threads_and_others_are_summed_apart_and_the_watched_process_left_o
     }  # fmt: skip
 
 
+def test_a_thread_that_was_left_out_is_not_counted_twice(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_module, "MOST_THREADS", 2)
+    root = plant(stats(f"{SECOND} 0 1", f"{5 * SECOND} 0 1"))
+    children = ChildThreads(7, root)
+    assert children.read([7, 8])["children_beside_cpu_s"] == 5
+    plant(stats(f"{SECOND} 0 1", pid=9))
+    found = children.read([7, 8, 9])  # two main threads: the other one is left out
+    assert (found["children_main_cpu_s"], found["children_beside_cpu_s"]) == (2, 5)
+    assert children.read([7, 8])["children_beside_cpu_s"] == 5
+
+
 ROLLUP = "Rss: 900 kB\nPrivate_Dirty: {dirty} kB\nSwap: 4 kB\n"
 STATUS = "PPid:\t{parent}\nRssAnon:\t{own} kB\n"
 LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax open files       {soft}       4096      files\n"
@@ -265,3 +296,12 @@ def test_data_files_that_a_process_maps_are_summed_once(plant: Plant) -> None:
     holdings = Holdings(plant({"proc/7/maps": MAPS}))
     read = [holdings.read([7, 8]) for _ in range(MAPPED_AT + 1)]
     assert [values.get("mapped_data_bytes") for values in read] == [None] * (MAPPED_AT - 1) + [0x4000, None]
+
+
+@pytest.mark.parametrize(
+    ("maps", "mapped"), [(None, None), (f"{MAPS}b000-ffff r--", 0x4000)], ids=["unreadable", "cut off"]
+)
+def test_a_list_of_maps_may_be_missing_or_cut_off(plant: Plant, maps: str | None, mapped: int | None) -> None:
+    holdings = Holdings(plant({"proc/7/": "", **({"proc/7/maps": maps} if maps else {})}))
+    read = [holdings.read([7]) for _ in range(MAPPED_AT)]
+    assert read[-1].get("mapped_data_bytes") == mapped

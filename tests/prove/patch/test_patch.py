@@ -127,6 +127,11 @@ def test_no_argument_of_workers_is_left_for_a_loader_that_gets_none(tmp_path: Pa
         ),
         (
             Treatment("cudnn", {"benchmark": True}),
+            "from torch.backends import cudnn\ncudnn.benchmark: bool = False\n",
+            "from torch.backends import cudnn\ncudnn.benchmark: bool = True\n",
+        ),
+        (
+            Treatment("cudnn", {"benchmark": True}),
             "'''doc'''\nimport torch; x = '''\n'''\n",
             "'''doc'''\nimport torch; x = '''\n'''\n\ntorch.backends.cudnn.benchmark = True\n",
         ),
