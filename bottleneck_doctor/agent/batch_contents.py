@@ -2,24 +2,27 @@
 
 They are the script's objects, and reading them must not run the script's code: attributes of unknown classes,
 ``__len__``, ``__iter__`` and ``__torch_function__`` may print, load, count or raise. Only types of Python,
-NumPy and torch are read. A subclass of a tensor is read as the plain tensor that it holds; what overrides
-more than ``__torch_function__`` counts as nothing.
+NumPy and torch are read, and the instance dictionaries of ``UserDict`` (transformers' ``BatchEncoding``),
+dataclasses and PyG's ``Data``. A subclass of a tensor is read as the plain tensor that it holds; what
+overrides more than ``__torch_function__`` counts as nothing.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, UserDict
+from types import GetSetDescriptorType
 
 from .hints import Any, Iterator
 
 PARTS_AT_MOST = 4096
 SAMPLE_PARTS_AT_MOST = 64  # of which bytes are read
-DEPTH_AT_MOST = 4
+DEPTH_AT_MOST = 6
+FIELDS = "__dataclass_fields__"
 
 
 def leaves(thing: Any, depth: int = 0) -> Iterator[Any]:
-    """The leaves of nested lists, tuples and dictionaries; any other container is a leaf."""
+    """The leaves of nested lists, tuples, dictionaries and what ``_held`` opens; all else is a leaf."""
     kind = type(thing)
     if depth >= DEPTH_AT_MOST:
         yield thing
@@ -29,8 +32,30 @@ def leaves(thing: Any, depth: int = 0) -> Iterator[Any]:
     elif issubclass(kind, dict) and kind.values in (dict.values, OrderedDict.values):
         for part in thing.values():
             yield from leaves(part, depth + 1)
+    elif (held := _held(thing)) is not None:
+        yield from leaves(held, depth + 1)
     else:
         yield thing
+
+
+def _held(thing: Any) -> Any:
+    """What a ``UserDict``, a dataclass or a graph of PyG holds, read without calling any of its methods; None
+    for other objects."""
+    kind = type(thing)
+    fields = next((one.__dict__[FIELDS] for one in kind.__mro__ if FIELDS in one.__dict__), None)
+    if (
+        fields is None
+        and not issubclass(kind, UserDict)
+        and not kind.__module__.startswith("torch_geometric.")
+    ):
+        return None
+    plain = next((one.__dict__["__dict__"] for one in kind.__mro__ if "__dict__" in one.__dict__), None)
+    if not isinstance(plain, GetSetDescriptorType):  # no instance dictionary, or one that the class computes
+        return None
+    held = plain.__get__(thing)
+    if fields is not None:
+        return [held[name] for name in fields if name in held]
+    return held.get("data", held.get("_mapping", held.get("_store")))
 
 
 def plain_tensor(leaf: Any) -> Any:
@@ -94,9 +119,9 @@ NUMBERS_AT_MOST = 1 << 18  # of feature vectors, compared with zero: 0.1 to 0.2 
 ELSEWHERE = 0.01  # share of real places that hold the filler: above it, it is no padding
 
 
-def padding(batch: Any) -> tuple[int, int]:
-    """(places, of these padding) in the first tensor that looks like rows of tokens or of feature vectors;
-    (0, 0) without one."""
+def padding(batch: Any) -> tuple[int, int, int]:
+    """(places, of these padding, of these beyond the longest row) in the first tensor that looks like rows of
+    tokens or of feature vectors; zeros without one."""
     for count, leaf in enumerate(leaves(batch)):
         if count >= SAMPLE_PARTS_AT_MOST:
             break
@@ -107,8 +132,8 @@ def padding(batch: Any) -> tuple[int, int]:
             if rows is not None:
                 sides = (rows, rows.flip(1))
                 runs = [_run(side, side[:, -1].mode().values if tokens else 0) for side in sides]
-                return rows.numel(), max(runs)
-    return 0, 0
+                return rows.numel(), *max(runs)
+    return 0, 0, 0
 
 
 def _vectors(tensor: Any) -> Any:
@@ -128,9 +153,11 @@ def _is_tokens(tensor: Any) -> bool:
     return fits and int(tensor[:ROWS_AT_MOST].max()) > 1  # zeros and ones are a mask, or labels
 
 
-def _run(rows: Any, filler: Any) -> int:
-    """Places at the rows' ends that hold the filler, if it is rare elsewhere."""
+def _run(rows: Any, filler: Any) -> tuple[int, int]:
+    """Places at the rows' ends that hold the filler, if it is rare elsewhere; and those at which all do."""
     real = (rows != filler).flip(1).cumsum(1).flip(1) > 0  # something real stands here or further on
     inside = int((real & (rows == filler)).sum())
     count = int(real.sum())
-    return rows.numel() - count if inside <= ELSEWHERE * max(count, 1) else 0
+    if inside > ELSEWHERE * max(count, 1):
+        return 0, 0
+    return rows.numel() - count, int((~real.any(0)).sum()) * len(rows)

@@ -156,9 +156,9 @@ def _note_contents(start: int, thing: int, data: Any) -> None:
     if dispatching():
         return
     state.row(wire.CONTENT, start, 0, *sizes(data), thing=thing)
-    places, padded = padding(data)
+    places, padded, beyond = padding(data)
     if places:
-        state.row(wire.PADDING, start, 0, places, padded, thing=thing)
+        state.row(wire.PADDING, start, 0, places, padded, beyond, thing=thing)
 
 
 @without_overrides

@@ -61,6 +61,8 @@ def _describe(optimizer: Any) -> dict[str, Any]:
     return {
         "name": type(optimizer).__name__,
         "library": type(optimizer).__module__.partition(".")[0],
+        "groups": len(optimizer.param_groups),
+        "unlike_groups": len({str(sorted(_options(one).items())) for one in optimizer.param_groups}),
         "tensors": len(updated),
         "elements": sum(one.numel() for one in local),
         "fused": bool(group.get("fused")),
@@ -74,6 +76,11 @@ def _describe(optimizer: Any) -> dict[str, Any]:
         "file": file,
         "line": line,
     }
+
+
+def _options(group: dict[str, Any]) -> dict[str, Any]:
+    """A group's options that are numbers, switches or texts; a tensor's value may be on a device."""
+    return {name: one for name, one in group.items() if type(one) in (int, float, bool, str, tuple)}
 
 
 def _tables(optimizer: Any) -> list[Any]:

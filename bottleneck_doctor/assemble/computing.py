@@ -86,7 +86,13 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
     """Facts of the training processes, and the padding in what their loaders gave them."""
     padded = {key: rows_of(members, wire.PADDING) for key, members in fetchers.items()}
     paddings = [
-        Padding(key, len(rows), sum(row.places for row in rows), sum(row.padded for row in rows))
+        Padding(
+            key,
+            len(rows),
+            sum(row.places for row in rows),
+            sum(row.padded for row in rows),
+            sum(row.beyond for row in rows),
+        )
         for key, rows in padded.items()
         if rows
     ]

@@ -51,7 +51,8 @@ class Optimizer:
 
     ``closure``: its step was handed one, so that forward passes may run inside of it. ``kernels`` are
     weights of convolutions (wider than one pixel, more than one channel), of which ``kernels_channels_last``
-    lie channels last in memory.
+    lie channels last in memory. Of its parameter ``groups``, ``unlike_groups`` have different options; 0 =
+    not recorded.
     """
 
     pid: int
@@ -70,6 +71,8 @@ class Optimizer:
     kernels_channels_last: int = 0
     file: str = ""
     line: int = 0
+    groups: int = 0
+    unlike_groups: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,12 +116,14 @@ class GradientRows:
 
 @dataclass(frozen=True)
 class Padding:
-    """Places in sampled batches of sequences, and how many of these fill a row's end."""
+    """Places in sampled batches of sequences, how many of these fill a row's end, and how many of those lie
+    beyond the longest row of their batch."""
 
     loader: str
     batches: int
     places: int
     padded: int
+    beyond: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,17 @@ import json
 import math
 import os
 import threading
+from collections import UserDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from torch import zeros
 
 from bottleneck_doctor.agent import rows, wire
-from bottleneck_doctor.agent.batch_contents import PARTS_AT_MOST, padding, sizes
+from bottleneck_doctor.agent.batch_contents import PARTS_AT_MOST, leaves, padding, sizes
 from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.house.source import PACKAGE, ROOT
@@ -238,3 +240,51 @@ PADDED = 160 - sum(range(2, 17, 2))
 )
 def test_what_fills_rows_at_an_end_is_padding(batch: Any, padded: int) -> None:
     assert padding([batch])[1] == padded
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_places_beyond_the_longest_row_are_counted(left: bool) -> None:
+    rows = sentences(left)
+    assert padding(rows[:4]) == (80, 80 - 2 - 4 - 6 - 8, 4 * 12)
+    assert padding(rows) == (160, PADDED, 8 * 4)
+
+
+@dataclass
+class Pair:
+    left: Any
+    right: Any
+
+    def __iter__(self) -> Any:
+        raise AssertionError("a method of the script's ran")
+
+
+class Encoding(UserDict[str, Any]):
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError("a method of the script's ran")
+
+    __iter__ = __len__ = __getitem__ = Pair.__iter__  # type: ignore[assignment]
+
+
+def test_dictionaries_of_users_and_dataclasses_are_entered() -> None:
+    encoding = Encoding()
+    encoding.__dict__["data"] = {"input_ids": sentences(), "mask": torch.ones(8, 20)}
+    assert list(map(id, leaves(encoding))) == list(map(id, encoding.__dict__["data"].values()))
+    assert padding(encoding)[1] == PADDED
+    pair = Pair(torch.ones(2), [torch.ones(3)])
+    assert [len(one) for one in leaves({"pair": pair})] == [2, 3]
+    assert list(leaves(Pair)) == [Pair]
+
+
+class Computed:
+    """What computes its own dictionary stays a leaf."""
+
+    __dataclass_fields__: ClassVar = {"data": None}
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise AssertionError("a property of the script's ran")
+
+
+def test_an_object_that_computes_its_dictionary_is_a_leaf() -> None:
+    computed = Computed()
+    assert list(leaves([computed])) == [computed]
