@@ -29,7 +29,6 @@ from .registry import cpu_loop, finding, given, profiled_cpu_step
 from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
 
 # dispatch-bound
-COMPILED = (1.0, 1.3, 2.0)  # torch.compile's documentation, and 1.5 (measured: 2.34 to 1.52 ms)
 MERGED = """\
 y = torch.bmm(x, weights)                  # one product for all heads, experts or members, not a loop
 h, _ = torch.nn.LSTM(...)(x)               # the fused layer, not a cell per time step
@@ -42,19 +41,18 @@ DISPATCH_FUSE = Proposal(
     risk="results may differ in the last digits",
     basis="bound",
 )
-COMPILE = Proposal(
-    id="torch-compile",
-    title="let torch.compile merge the model's operators",
-    fix=Fix("before the loop", "model.compile()      # in place: state_dict keys stay; time it warm"),
-    factor=COMPILED,
-    apply="hook~",
-    risk="first steps take half a minute and more; each new shape may compile again; numbers may differ",
-    basis="bound",
-    treatments=(Treatment("compiled"),),
+TIMES = (2, 8)  # the batch: what the remedy promises, and what it brings at most
+LARGER = Proposal(
+    id="bigger-batch",
+    title="use larger batches: twice as large, or up to eight times",
+    fix=Fix("then scale the learning rate and validate again", "DataLoader(..., batch_size=128)"),
+    effort="hours",
+    risk="another training: learning rate, schedule and generalisation change; the gain is per sample",
+    basis="amdahl",
 )
 
 
-@finding("host.launch", DISPATCH_FUSE, COMPILE, needs=(profiled_cpu_step,))
+@finding("host.launch", DISPATCH_FUSE, LARGER, needs=(profiled_cpu_step,))
 def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     """Fires when calling operators takes a large part of the step."""
     scenario, found = given(diagnosis.scenario), given(anatomy(diagnosis))
@@ -70,10 +68,21 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
         Evidence("time to call one operator", "launch_s", each_s, PROFILER),
     ]
     gone, fused = Change(launch=0.0), each(launch=left_of(outside, PARTLY))
-    proposals = [priced(DISPATCH_FUSE, scenario, *fused, most=gone)]
-    if not diagnosis.profile.computing.compilations:
-        proposals.append(replace(COMPILE, most=gain(scenario, gone)))
+    twice, most = (Change(launch=1 / times, python=1 / times) for times in TIMES)
+    larger = LARGER.at(None, _batch_of(diagnosis))
+    proposals = [
+        priced(DISPATCH_FUSE, scenario, *fused, most=gone),
+        priced(larger, scenario, Change(), twice, most),
+    ]
     return Finding("dispatch-bound", "host.launch", evidence, proposals)
+
+
+def _batch_of(diagnosis: Diagnosis) -> str:
+    """The loader's call with twice its batch; "" where the batch is not known."""
+    loader = diagnosis.loader
+    if loader is None or not loader.batch_size:
+        return ""
+    return f"DataLoader(..., batch_size={TIMES[0] * loader.batch_size})"
 
 
 # optimizer-step-slow
@@ -92,9 +101,23 @@ ONE_CALL = Proposal(
     basis="bound",
     treatments=(Treatment("optimizer", {"way": "fused"}),),
 )
+GROUPED = 2  # times as many groups as there are different settings, from which merging them pays (chosen)
+MERGED_GROUPS = """\
+merged = {}
+for group in groups:                                         # as they are given to the optimizer today
+    options = tuple(sorted((name, one) for name, one in group.items() if name != "params"))
+    merged.setdefault(options, []).extend(group["params"])   # a list of tensors in each group
+groups = [{"params": params, **dict(options)} for options, params in merged.items()]"""
+GROUPS = Proposal(
+    id="optimizer-groups",
+    title="merge the optimizer's parameter groups that have the same settings",
+    fix=Fix("where the optimizer is built", MERGED_GROUPS),
+    risk="the order of parameters in a saved optimizer changes: old checkpoints of it do not fit",
+    basis="bound",
+)
 
 
-@finding("host.launch", ONE_CALL, needs=(cpu_loop,))
+@finding("host.launch", GROUPS, ONE_CALL, needs=(cpu_loop,))
 def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when a loop over tensors takes a visible part of the step."""
     scenario, share = given(diagnosis.scenario), step_share(diagnosis, "optimizer")
@@ -105,11 +128,11 @@ def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | str | None:
         return "the optimizer's class and settings"
     if len({one.name for one in known}) > 1 and any(one.closure for one in known):
         return "which of several optimizers takes the time"
-    slow = [one for one in known if _loops(one)]
+    slow = [one for one in known if _loops(one) or _is_split(one)]
     part = sum(one.elements for one in slow) / max(1, sum(one.elements for one in known))
     seconds = part * optimizer_s(diagnosis, scenario)
-    proposal = _proposal(scenario, slow[0], seconds) if slow else None
-    if proposal is None:
+    proposals = _proposals(scenario, slow[0], seconds) if slow else []
+    if not proposals:
         return None
     tensors, numbers = float(slow[0].tensors), float(slow[0].elements)
     evidence = [
@@ -118,7 +141,18 @@ def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | str | None:
         Evidence("numbers in these tensors", "optimizer_elements", numbers, OPTIMIZER_SOURCE),
         data_wait_evidence(diagnosis),
     ]
-    return Finding("optimizer-step-slow", "host.launch", evidence, [proposal], built_at(slow[0]))
+    if _is_split(slow[0]):
+        groups, unlike = float(slow[0].groups), float(slow[0].unlike_groups)
+        evidence[1:1] = [
+            Evidence("parameter groups of the optimizer", "optimizer_groups", groups, OPTIMIZER_SOURCE),
+            Evidence("different settings among them", "optimizer_settings", unlike, OPTIMIZER_SOURCE),
+        ]
+    return Finding("optimizer-step-slow", "host.launch", evidence, proposals, built_at(slow[0]))
+
+
+def _is_split(one: Optimizer) -> bool:
+    """Whether groups with the same settings keep one call from updating many tensors."""
+    return one.library == "torch" and not one.closure and one.groups > GROUPED * max(1, one.unlike_groups)
 
 
 def _loops(one: Optimizer) -> bool:
@@ -136,16 +170,23 @@ def _rate(one: Optimizer) -> Factor | None:
     return (1 + likely) / 2, likely, likely
 
 
-def _proposal(scenario: Scenario, one: Optimizer, seconds: float) -> Proposal | None:
-    rate = _rate(one)
+def _proposals(scenario: Scenario, one: Optimizer, seconds: float) -> list[Proposal]:
+    found = []
+    if _is_split(one):
+        gone = seconds * (1 - one.unlike_groups / one.groups)
+        title = f"give the optimizer {one.unlike_groups} parameter groups in place of {one.groups}"
+        changes = (spared(scenario, gone * (1 - left)) for left in PARTLY)
+        merged = replace(GROUPS.at(built_at(one)), title=title)
+        found.append(priced(merged, scenario, *changes, most=spared(scenario, gone)))
+    rate = _rate(one) if _loops(one) else None
     if rate is None:
-        return None
+        return found
     remedy = replace(
         ONE_CALL.at(built_at(one), f"torch.optim.{one.name}(..., fused=True)"),
         title=ONE_CALL.title.replace("the optimizer", one.name),
     )
     changes = (spared(scenario, seconds * (1 - 1 / times)) for times in rate)
-    return priced(remedy, scenario, *changes, most=spared(scenario, seconds))
+    return [*found, priced(remedy, scenario, *changes, most=spared(scenario, seconds))]
 
 
 # padding-waste
@@ -165,8 +206,22 @@ BUCKET = Proposal(
     basis="bound",
 )
 
+LONGEST = Proposal(
+    id="pad-to-longest",
+    title="pad each batch to its longest row, not to a fixed length",
+    fix=Fix(
+        "where batches are put together",
+        "rows = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)     # rows of their own lengths\n"
+        "DataLoader(..., collate_fn=DataCollatorWithPadding(tokenizer))     # transformers: and no\n"
+        "                                                                   # padding='max_length' before",
+    ),
+    effort="hours",
+    risk="shapes change from batch to batch: a compiled model may compile again",
+    basis="bound",
+)
 
-@finding("model.compute", BUCKET, needs=(cpu_loop,))
+
+@finding("model.compute", LONGEST, BUCKET, needs=(cpu_loop,))
 def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when much of what the model computes on is padding."""
     scenario, loader = given(diagnosis.scenario), diagnosis.loader
@@ -187,10 +242,20 @@ def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
         Evidence("inspected batches", "padding_batches", float(found.batches), PADDING_SOURCE),
         Evidence("share of the step that the model computes", "compute_share", computing, "replay"),
     ]
-    real = Change(compute=1 - share)
-    changes = each(compute=left_of(share, PARTLY))
-    proposals = [priced(BUCKET.at(loader.location), scenario, *changes, most=real)]
-    return Finding("padding-waste", "model.compute", evidence, proposals)
+    beyond, within = (one / max(found.places, 1) for one in (found.beyond, found.padded - found.beyond))
+    proposals = []
+    if beyond >= NOTICED:
+        text = "share of the places beyond the longest row of the batch"
+        evidence.insert(1, Evidence(text, "beyond_share", beyond, PADDING_SOURCE))
+        proposals.append(_without(LONGEST.at(loader.location), scenario, beyond, MOSTLY))
+    if within >= LARGE_PART * (1 - beyond):
+        proposals.append(_without(BUCKET.at(loader.location), scenario, within, PARTLY))
+    return Finding("padding-waste", "model.compute", evidence, proposals) if proposals else None
+
+
+def _without(remedy: Proposal, scenario: Scenario, share: float, lefts: Factor) -> Proposal:
+    """The remedy that spares the model this share of its places."""
+    return priced(remedy, scenario, *each(compute=left_of(share, lefts)), most=Change(compute=1 - share))
 
 
 # attention-unfused

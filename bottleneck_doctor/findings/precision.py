@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analyse.causes import gain
 from ..analyse.predict import WORTH
-from ..analyse.shares import LARGE_PART, MOST
+from ..analyse.shares import LARGE_PART, MOST, NOTICED
 from ..analyse.threads import LARGE_S
 from ..model.device import DeviceView
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
@@ -28,7 +29,7 @@ from .facts import (
     share_of,
     switches,
 )
-from .registry import device_step, finding, given, profiled_cpu_step
+from .registry import cpu_loop, device_step, finding, given, profiled_cpu_step
 from .remedies import PARTLY, each, left_of, priced
 
 # cpu-bf16-unused
@@ -93,6 +94,42 @@ def _large(diagnosis: Diagnosis) -> float:
     if found is None or not calls or sum(one.self_cpu_s for one in products) < LARGE_S * calls:
         return 0.0
     return min(1.0, found.large_s / max(found.own_s, 1e-12))
+
+
+# float64-weights
+DOUBLE = "float64"
+# What is left of the time of operators in float64: half the bytes, twice as many numbers in a register
+# (measured: 0.40 of a convolutional network)
+NARROWER = (0.8, 0.5, 0.4)
+SINGLE = Proposal(
+    id="float32",
+    title="compute in float32",
+    fix=Fix(
+        "where the model and its inputs are made",
+        "model = model.float()                  # not .double(); no torch.set_default_dtype(torch.float64)\n"
+        "inputs = inputs.float()                # NumPy makes float64: data.astype(np.float32), once",
+    ),
+    effort="hours",
+    risk="seven digits in place of sixteen: physics, Gaussian processes and long sums may need them",
+    basis="bound",
+)
+
+
+@finding("model.compute", SINGLE, needs=(cpu_loop,))
+def float64_weights(diagnosis: Diagnosis) -> Finding | None:
+    """Fires when the optimizer's weights are float64 and the model takes a visible part of the step."""
+    scenario = given(diagnosis.scenario)
+    double = [one for one in optimizers(diagnosis) if one.dtype == DOUBLE]
+    share = 1 - 1 / gain(scenario, Change(compute=0))
+    if not double or share < NOTICED:
+        return None
+    numbers = float(sum(one.elements for one in double))
+    evidence = [
+        Evidence("share of the step that the model computes", "compute_share", share, "replay"),
+        Evidence("numbers in weights of float64", "float64_elements", numbers, "the optimizer"),
+    ]
+    proposal = priced(SINGLE, scenario, *each(compute=NARROWER), most=Change(compute=NARROWER[-1]))
+    return Finding("float64-weights", "model.compute", evidence, [proposal])
 
 
 # conv-layout
