@@ -41,8 +41,8 @@ def _compiled() -> Diagnosis:
 
 def dispatch_bound() -> tuple[Case, ...]:
     return (
-        fires("thirty layers of width 64", _dispatch_case(TINY), "torch-compile fuse-operators"),
-        fires("compiled already, in pieces", _compiled(), "fuse-operators"),
+        fires("thirty layers of width 64", _dispatch_case(TINY), "fuse-operators bigger-batch"),
+        fires("compiled already, in pieces", _compiled(), "fuse-operators bigger-batch"),
         silent("large products", _dispatch_case(LARGE)),
         silent("it is the optimizer that loops", _dispatch_case(TINY, optimizer=0.7)),
     )
@@ -62,7 +62,16 @@ def _optimizer_case(one: Optimizer | None, share: float = 0.4) -> Diagnosis:
 def optimizer_step_slow() -> tuple[Case, ...]:
     return (
         fires("AdamW loops over 200 tensors", _optimizer_case(OPTIMIZER_ADAM), "optimizer-fused"),
+        fires(
+            "one group for each tensor",
+            _optimizer_case(replace(OPTIMIZER_ADAM, foreach=True, groups=200, unlike_groups=12)),
+            "optimizer-groups",
+        ),
         silent("it is fused already", _optimizer_case(replace(OPTIMIZER_ADAM, fused=True))),
+        silent(
+            "each of its groups has settings of its own",
+            _optimizer_case(replace(OPTIMIZER_ADAM, fused=True, groups=12, unlike_groups=12)),
+        ),
         silent("a closure runs the model", _optimizer_case(replace(OPTIMIZER_ADAM, closure=True))),
         silent("it takes a twentieth of the step", _optimizer_case(OPTIMIZER_ADAM, 0.05)),
         abstains("nothing is known of the optimizer", _optimizer_case(None)),
@@ -87,6 +96,14 @@ def padding_waste() -> tuple[Case, ...]:
     packed = [*PADDING_TABLE, Operator("aten::_pack_padded_sequence", 1.0, 1e-4)]
     return (
         fires("half of the places are padding", _padding_case(half), "bucket-by-cost"),
+        fires(
+            "rows are padded to a fixed length", _padding_case(replace(half, beyond=50_000)), "pad-to-longest"
+        ),
+        fires(
+            "to a fixed length, and rows are of many lengths",
+            _padding_case(replace(half, padded=80_000, beyond=30_000)),
+            "pad-to-longest bucket-by-cost",
+        ),
         silent("a tenth is padding", _padding_case(replace(half, padded=10_000))),
         silent("the padding is packed away", _padding_case(half, packed)),
         silent("no rows of tokens", _padding_case(None)),

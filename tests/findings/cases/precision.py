@@ -50,6 +50,17 @@ def cpu_bf16_unused() -> tuple[Case, ...]:
     )
 
 
+# float64-weights
+def float64_weights() -> tuple[Case, ...]:
+    light = StepCost(0.001, 0.03)
+    weights = Optimizer(1, "Adam", "torch", 8, 10**6, device="cpu", dtype="float64")
+    return (
+        fires("the model is double", _bf16_case(dtype="float64"), "float32"),
+        silent("the weights are float32", _bf16_case()),
+        silent("the model hardly computes", cpu_run(light, Computing(optimizers=[weights]))),
+    )
+
+
 # conv-layout
 CONV_COST = StepCost(0.04, launch=0.001)
 CONVOLUTIONS = [
