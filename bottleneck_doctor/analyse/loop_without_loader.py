@@ -145,7 +145,8 @@ def _late_share(
     rows = zip(table.late_s, table.gap_s, table.wall_s, strict=True) if table.late_s else ()
     timed = [(late, wall - (gap or 0.0)) for late, gap, wall in rows if late is not None]
     late_s, rest_s = sum(late for late, _ in timed), sum(rest for _, rest in timed)
-    model = max((one.line for one in samples if one.part == "forward" and one.line < last), default=0)
+    forwards = _usual([one for one in samples if one.part == "forward"])
+    model = max((line for line in forwards if line < last), default=0)
     before = (*OWN, "forward", "loss")  # the line that trains may call the model itself, after another one
     between = [one for one in samples if model < one.line < last or (one.line == last and one.part in before)]
     got = samples_in(one for one in data if model < one.line < last)

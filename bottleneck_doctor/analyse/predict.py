@@ -88,6 +88,9 @@ def split_change(scenario: Scenario, workers: int, threads: int, longer: float) 
 
 # The error that even a prediction keeps whose replay fits: what intervals needed in docs/accuracy.md.
 FLOORS = {"replay": 0.2, "amdahl": 0.2, "bound": 0.4}
+# Times as long as in the loop's process a batch takes a worker, at most: it shares caches with the model, and
+# cores with OpenMP's threads, which spin (measured: 1.0 to 1.4 where several threads make the batches)
+ALONE_LONGER = 1.4
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 # Of the rest of a step, what goes with all that is cured: its caches, allocator and threads were disturbed by
 # it (chosen: of 45 twins without more workers promises are 18 % off without it, 12 % with it; median).
@@ -108,11 +111,24 @@ def predict(diagnosis: Diagnosis, change: Change, basis: str = "replay") -> Spee
     scenario = diagnosis.scenario
     assert scenario is not None, "a prediction needs a steady window"
     likely = speedup_of(scenario, change)
+    low, high = _ends(diagnosis, scenario, change, likely)
+    return widened(diagnosis, low, likely, high, basis)
+
+
+def cautious(diagnosis: Diagnosis, change: Change) -> float:
+    """The least speedup under what is assumed of other processes, workers and what the replay lacks."""
+    scenario = diagnosis.scenario
+    assert scenario is not None, "a prediction needs a steady window"
+    return _ends(diagnosis, scenario, change, speedup_of(scenario, change))[0]
+
+
+def _ends(diagnosis: Diagnosis, scenario: Scenario, change: Change, likely: float) -> tuple[float, float]:
     free = scenario if change.strangers is not None else replace(scenario, strangers=0.0)
-    alone = speedup_of(free, change)
-    all_gone = diagnosis.step_s / max(step_after(scenario, change), 1e-12)
-    ends = (likely, alone, all_gone)
-    return widened(diagnosis, min(ends), likely, max(ends), basis)
+    found = [likely, speedup_of(free, change)]
+    found.append(diagnosis.step_s / max(step_after(scenario, change), 1e-12))
+    if scenario.workers == 0 and change.workers and scenario.making_threads > 1:
+        found.append(speedup_of(scenario, replace(change, cpu=change.cpu * ALONE_LONGER)))
+    return min(found), max(found)
 
 
 def speedup_of(scenario: Scenario, change: Change) -> float:

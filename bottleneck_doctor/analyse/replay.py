@@ -59,7 +59,7 @@ def apply(change: Change, base: Scenario) -> Scenario:
     """The scenario with a change made to it: costs are scaled, settings replaced."""
     settings = {name: value for name in SETTINGS if (value := getattr(change, name)) is not None}
     if base.workers == 0 and change.workers:
-        change = replace(change, cpu=change.cpu * one_thread_longer(base.making_threads))
+        change = replace(change, cpu=change.cpu * base.making_threads)  # a worker has one thread
     works = _scaled(base.works, change, WORK_PARTS)
     left = _making_left(works, change, base)
     draws = min(base.epoch.draws, base.epoch.seconds)

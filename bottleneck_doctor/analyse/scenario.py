@@ -268,7 +268,7 @@ def build_scenario(
         strangers=strangers(host) / host.trainers,
         threads=threads,
         operator_s=operator_s(profile),
-        making_threads=making_threads(profile, loop, loader, steps, inputs) if not workers else 1.0,
+        making_threads=making_threads(inputs, steps) if not workers else 1.0,
         sampling=making.draw_s or 0.0,
         transport=Transport(
             hand_over=release + max(0.0, receive - (making.draw_cpu_s or 0.0) * bool(workers)),

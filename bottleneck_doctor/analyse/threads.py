@@ -8,45 +8,29 @@ from dataclasses import dataclass
 from math import inf
 
 from ..model.diagnosis import Change, HostLoad, Inputs, Scenario, Step
-from ..model.loops import Loader, Loop
+from ..model.loops import Loop
 from ..model.profile import Profile
-from ..source import code
 from .attribution import attribute
 from .host import busy_workers, strangers
-from .hot_lines import hot_lines
 from .inputs import looks_at
 from .loop_cpu import anatomy_of
 from .loop_parts import LoopSample
 from .predict import gain
 from .replay import step_seconds
-from .shares import MOST, NEARLY_ALL, NOTICED
+from .shares import LARGE_PART, MOST, NEARLY_ALL, NOTICED
 from .steps import SAMPLES_AT_LEAST, seconds_in
 
-TORCHS = frozenset({"torch", "F", "functional", "nn"})  # as scripts name its modules
 
+def making_threads(inputs: Inputs, steps: list[Step]) -> float:
+    """CPU of all threads over that of the thread that makes the batches, 1 where the others have little.
 
-def making_threads(
-    profile: Profile, loop: Loop | None, loader: Loader | None, steps: list[Step], inputs: Inputs
-) -> float:
-    """CPU of all threads over that of the loop's own, where the hottest line of the making is torch's.
-
-    1 elsewhere: there the ratio only shows that OpenMP's threads keep a core while they wait for work."""
-    if not _is_torchs(profile, loop, loader):
-        return 1.0
-    if inputs.cpu > 0 and inputs.other_cpu > 0:
-        return 1 + inputs.other_cpu / inputs.cpu
-    own = seconds_in(steps, "cpu") + seconds_in(steps, "wait_cpu")
-    return max(1.0, seconds_in(steps, "process_cpu") / own) if own > 0 else 1.0
-
-
-def _is_torchs(profile: Profile, loop: Loop | None, loader: Loader | None) -> bool:
-    """Whether the hottest line of it is inside of torch, or calls it: compiled functions have no frame."""
-    lines = hot_lines(profile, loader, loop)
-    if lines.hottest is None or lines.library:
-        return lines.library == "torch"
-    source = code.source_at(profile.sources, lines.hottest.location)
-    statement = code.statement_at(source, lines.hottest.location.line) if source is not None else None
-    return statement is not None and bool(code.names_read(statement) & TORCHS)
+    Some of it may be OpenMP's threads, which keep a core for a while after their work."""
+    if inputs.cpu > 0:
+        threads = 1 + inputs.other_cpu / inputs.cpu
+    else:
+        own = seconds_in(steps, "cpu") + seconds_in(steps, "wait_cpu")
+        threads = seconds_in(steps, "process_cpu") / own if own > 0 else 1.0
+    return threads if threads >= 1 + LARGE_PART else 1.0
 
 
 LARGE_S = 2e-4  # self CPU per call from which dividing an operator pays (chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import NamedTuple
 
-from ..analyse.predict import WORTH, merge, predict, side_gains, side_of, speedup_of, step_after, widened
+from ..analyse.predict import WORTH, cautious, merge, predict, side_gains, side_of, speedup_of, step_after, widened
 from ..analyse.whole_run import in_run, with_evaluation
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Remedy, Speedup
@@ -36,7 +36,8 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
 
 WORTH_BALANCED = 1.05  # nor, on a run that nothing limits, one below the contract's 5 %
 WORTH_A_RISK = 1.1  # nor a risky change that gained less than this in other trainings (chosen)
-HURTS = 0.97  # a remedy with this speedup or less is reported as a warning
+HURTS = 0.97  # a remedy with this speedup at most is reported as a warning
+STEADY = 0.999  # a cautious speedup below it, and the remedy is not put before others: it may slow them down
 EASE = {"env": 0, "hook": 1, "hook~": 2, "convert": 3, "manual": 3, "admin": 4}
 EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy adds too little to them (chosen)
@@ -47,13 +48,20 @@ TRUST = {"replay": 0, "amdahl": 1, "bound": 2}
 
 class Offer(NamedTuple):
     """A finding's remedy with the speedup the report shows (``told``). ``low`` and ``likely`` order the list;
-    for a bound they come from other trainings, and the report omits them."""
+    for a bound they come from other trainings, and the report omits them. ``cautious`` is the speedup under
+    the least favourable assumption, before the model's error widens it."""
 
     finding: Finding
     proposal: Proposal
     low: float
     likely: float
     told: Speedup
+    cautious: float = 1.0
+
+    @property
+    def may_slow(self) -> bool:
+        """Whether the training may get slower by it."""
+        return self.cautious < STEADY
 
     @property
     def discounted(self) -> float:
@@ -70,7 +78,7 @@ def offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
 def _offer(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> Offer:
     if proposal.change is not None:
         told = predict(diagnosis, proposal.change, proposal.basis)
-        return Offer(finding, proposal, told.low, told.reach, told)
+        return Offer(finding, proposal, told.low, told.reach, told, cautious(diagnosis, proposal.change))
     low, likely, high = proposal.factor or (1.0, 1.0, 1.0)
     told = Speedup(low, likely, high, proposal.basis)
     if proposal.scope != "run" or diagnosis.subject != "run":  # there, no replay of steps is in these numbers
@@ -78,7 +86,7 @@ def _offer(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> Offer:
         low = told.low if proposal.basis != "bound" else low
     if proposal.basis == "bound":
         told = Speedup(1.0, None, _most(diagnosis, finding, proposal), proposal.basis)
-    return Offer(finding, proposal, low, likely, told)
+    return Offer(finding, proposal, low, likely, told, (proposal.factor or (1.0,))[0])
 
 
 def _most(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> float:
@@ -128,10 +136,10 @@ def _ease(offer: Offer) -> tuple[int, int, int, float]:
 
 
 def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
-    """The offers, with those last that likely save less than half of what another surely saves: the remedies
-    for the verdict's cause may gain little."""
+    """The offers, with those last that may slow the training down, and before these those that likely save
+    less than half of what another surely saves: the remedies for the verdict's cause may gain little."""
     sure = max((_saved(offer.low) for offer in ranked), default=0.0)
-    return sorted(ranked, key=lambda offer: _saved(offer.likely) < LITTLE * sure)
+    return sorted(ranked, key=lambda offer: (offer.may_slow, _saved(offer.likely) < LITTLE * sure))
 
 
 def _saved(speedup: float) -> float:
@@ -146,7 +154,7 @@ def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
     if offer.told.likely is None:
         return offer.likely >= (WORTH_A_RISK if offer.proposal.risk else least)
-    return offer.likely >= least or offer.likely <= HURTS
+    return offer.likely >= least or offer.told.high <= HURTS
 
 
 def promises_nothing(proposal: Proposal) -> bool:
@@ -159,7 +167,7 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
     """The remedies as the report shows them, each with the speedup combined with those above it."""
     told = []
     together = Change()
-    for finding, proposal, _, likely, speedup in ranked:
+    for finding, proposal, _, likely, speedup, _ in ranked:
         combined = None
         if proposal.change is not None and likely > 1 and diagnosis.scenario is not None:
             with_it = merge(together, proposal.change)

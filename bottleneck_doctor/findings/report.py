@@ -71,7 +71,7 @@ def _together(diagnosis: Diagnosis, offer: Offer) -> Offer:
     title = f"{proposal.title} ({OWN}; {TOGETHER})"
     proposal = replace(proposal, title=title, change=None, factor=(low, likely, high), scope="run")
     told = Speedup(least, None if told.likely is None else likely, high, told.basis)
-    return Offer(offer.finding, proposal, low, likely, told)
+    return Offer(offer.finding, proposal, low, likely, told, offer.cautious)
 
 
 def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
