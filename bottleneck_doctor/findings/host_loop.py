@@ -10,19 +10,20 @@ from ..analyse.attribution import attribute, epoch_ends, stacks_between
 from ..analyse.inputs import epoch_draws_s, making_of
 from ..analyse.loop_cpu import is_library, lock_wait, witnessed
 from ..analyse.predict import TRIFLE, gain
-from ..analyse.shares import NOTICED
+from ..analyse.shares import MOST, NOTICED
 from ..analyse.steps import seconds_in, steps_in
 from ..model.code import Location
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Stack
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from ..source.files import users_path
+from ..source import code
+from ..source.files import is_users, parse_frame, users_path
 from ..source.purpose import LOG, MEASURE, TRAINING, UNNEEDED, Purpose, purpose_of
 from .facts import PROFILER, SETTINGS, operations_of, operators, own_s, share_of, spared, step_share, switches
 from .lines import STACKS, named, quoted, rarely
 from .registry import cpu_loop, dataloader_loop, finding, given, loader_loop, profiled_cpu_step
-from .remedies import MOSTLY, WHOLLY, Factor, each, left_of, priced, spread
+from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, capped, each, left_of, priced, spread
 
 # host-python-hot
 ENDS = "hooks on the loader"
@@ -48,6 +49,14 @@ SELDOM = Proposal(
     fix=Fix("nothing that is trained needs it", rarely(EVERY_TENTH, METRIC)),
     risk="a metric over a tenth of the batches is noisier",
     basis="amdahl",
+)
+CHEAPER = Proposal(
+    id="cheaper-step-code",
+    title="spend less time in this line of the step",
+    fix=Fix("spare this line work", "# once, not in each step; less often; on fewer elements; by one call"),
+    effort="hours",
+    risk="check that the numbers stay the same",
+    basis="bound",
 )
 SEEN = {
     TRAINING: "what this line makes becomes part of the loss",
@@ -77,7 +86,7 @@ def python_or_profile(diagnosis: Diagnosis) -> str | None:
     return None if any(cost.python > 0 for cost in costs) else profiled_cpu_step(diagnosis)
 
 
-@finding("host.python", VECTORISE, SELDOM, needs=(python_or_profile,))
+@finding("host.python", VECTORISE, SELDOM, CHEAPER, needs=(python_or_profile,))
 def host_python_hot(diagnosis: Diagnosis) -> Finding | None:
     """Fires when Python between operators takes a visible part of the step."""
     scenario, hot = given(diagnosis.scenario), hottest(diagnosis)
@@ -120,14 +129,28 @@ def hottest(diagnosis: Diagnosis) -> Hot | None:
     for line, stack in most:
         lines[line] += stack.count
     purpose = purpose_of(diagnosis.profile.sources, [stack for _, stack in most])
+    if purpose.caller is None:  # a library's loop called it
+        looped = sum(stack.count for _, stack in most if _is_looped(diagnosis, stack))
+        purpose = replace(purpose, repeats=looped >= MOST * sum(stack.count for _, stack in most))
     total, seen = sum(stack.count for stack in stacks), sum(lines.values())
     if seen < NOTICED * total:
         return None
     return Hot(lines.most_common(1)[0][0], seen, total, purpose)
 
 
+def _is_looped(diagnosis: Diagnosis, stack: Stack) -> bool:
+    """Whether a line runs in a loop of the user's, in or below the function that a library called."""
+    users = [place is not None and is_users(place.file) for place in map(parse_frame, stack.frames)]
+    last = max((depth for depth, mine in enumerate(users) if mine), default=-1)
+    first = next((depth for depth in range(last, 0, -1) if not users[depth - 1]), 0)
+    places = [parse_frame(frame) for frame in stack.frames[first : last + 1]] if first else []
+    known = [(code.source_at(diagnosis.profile.sources, place), place.line) for place in places if place]
+    return any(source is not None and code.is_repeated(source, line) for source, line in known)
+
+
 def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Proposal]:
-    """Remedies that the source proves to apply: the line runs in a loop, or only computes a metric."""
+    """Remedies that the source proves to apply: the line runs in a loop, or only computes a metric. Without
+    such a proof, the place alone."""
     loop = diagnosis.loop
     allowed = witnessed(diagnosis.profile, loop) if loop is not None else 1.0
     mine = min(1.0, hot.share / max(allowed, 1e-9))  # of the Python
@@ -138,13 +161,17 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
         snippet = COUNTED if measure else ARRAYS
         text = f"replace the loop in {hot.line.function} by operators on all elements"
         vectorise = priced(VECTORISE.at(hot.line, snippet, text), scenario, *changes)
-        most = max(gain(scenario, Change(python=1 - mine)), 1 / max(1 - hot.share, 0.01))
-        proposals.append(replace(vectorise, most=most))
+        proposals.append(replace(vectorise, most=1 / max(1 - hot.share, 0.01)))
     if measure:
         metric = quoted(diagnosis, hot.purpose.caller) or METRIC
         seldom = SELDOM.at(hot.purpose.caller, rarely(EVERY_TENTH, metric))
         proposals.append(priced(seldom, scenario, *changes))
-    return proposals
+    if not proposals:
+        text = f"spend less time in {hot.line.function}"
+        cheaper = replace(CHEAPER.at(hot.line, text=text), title=text)
+        partly = each(python=left_of(mine, PARTLY))
+        proposals = [priced(cheaper, scenario, *partly, most=Change(python=1 - mine))]
+    return [capped(one, hot.share) for one in proposals]
 
 
 # sampler-on-critical-path

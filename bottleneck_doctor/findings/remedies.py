@@ -49,6 +49,13 @@ def priced(remedy: Proposal, scenario: Scenario, *changes: Change, most: Change 
     return replace(remedy, factor=spread(scenario, *changes), most=limit)
 
 
+def capped(remedy: Proposal, share: float) -> Proposal:
+    """The remedy with no speedup above the one of a place without cost that has this share of the time."""
+    most = 1 / max(1 - share, 1e-3)
+    low, likely, high = (min(most, one) for one in remedy.factor or NOTHING)
+    return replace(remedy, factor=(low, likely, high), most=min(most, remedy.most or most))
+
+
 LINE = 100  # columns; a longer call has a line for each argument
 LONGEST_NOTE = 40  # of what an argument was
 UNPACKED = ("*", "**")
