@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.causes import gain
-from ..analyse.predict import WORTH
+from ..analyse.predict import WORTH, gain
 from ..analyse.shares import LARGE_PART, MOST, NOTICED
 from ..analyse.threads import LARGE_S
 from ..model.device import DeviceView

@@ -5,7 +5,17 @@ from __future__ import annotations
 from math import sqrt
 from typing import NamedTuple
 
-from ..analyse.predict import WORTH, cautious, merge, predict, side_gains, side_of, speedup_of, step_after, widened
+from ..analyse.predict import (
+    WORTH,
+    cautious,
+    merge,
+    predict,
+    side_gains,
+    side_of,
+    speedup_of,
+    step_after,
+    widened,
+)
 from ..analyse.whole_run import in_run, with_evaluation
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Remedy, Speedup
