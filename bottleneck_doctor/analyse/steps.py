@@ -11,6 +11,7 @@ from typing import Any
 from ..model.device import DeviceView
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
+from ..source.files import below_library
 from .loop_parts import LoopSample, samples_in
 from .shares import PART, TRACE
 
@@ -161,13 +162,17 @@ def _groups(samples: list[LoopSample]) -> dict[str, list[LoopSample]]:
     for group in lines.values():
         whole, own = samples_in(group), samples_in(one for one in group if one.own)
         for one in group:
-            name = one.part if not one.own and own < PART * whole else _name(one)
+            modelled = not one.own and (own < PART * whole or not one.line)
+            name = one.part if modelled else _name(one)
             found.setdefault(name, []).append(one)
     return found
 
 
 def _name(one: LoopSample) -> str:
-    place = one.called
+    library, place = below_library(one.stack.frames) if not one.line else ("", None)
+    if library and place is None:
+        return f"code of {library}"
+    place = place or one.called
     if place is not None:
         return place.function.removesuffix(".__call__") + "()"
     return f"line {one.line}" if one.line else one.part if not one.own else OTHERS

@@ -306,7 +306,7 @@ def no_workers(diagnosis: Diagnosis, why: str, gain: float = PAYS) -> list[Propo
     now_s = step_seconds(scenario)
     low, likely, high = (now_s / (left * alone_s) for left in LEFT_ALONE)
     many = "" if loader.num_workers == 1 else "s"
-    title = f"make batches in the loop itself, without the {loader.num_workers} worker{many}"
+    title = f"drop the {loader.num_workers} worker{many}: make batches in the loop itself"
     return [replace(on_loader(FEWER, loader, why, num_workers=0), title=title, factor=(low, likely, high))]
 
 

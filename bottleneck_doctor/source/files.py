@@ -45,6 +45,20 @@ def _users_path(frames: tuple[str, ...]) -> tuple[Location, ...]:
     return tuple(place for place in map(parse_frame, frames) if place is not None and is_users(place.file))
 
 
+PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/:]+)")
+
+
+def below_library(frames: Iterable[str]) -> tuple[str, Location | None]:
+    """The library whose loop is running, and the user's function that it calls, None while its own code runs;
+    ("", None) where the user's own code, or torch's, comes first."""
+    places = [place for place in map(parse_frame, frames) if place is not None and not is_ours(place.file)]
+    found = ((depth, PACKAGE.search(place.file)) for depth, place in enumerate(places))
+    depth, library = next(((depth, match[1]) for depth, match in found if match), (0, ""))
+    if library in ("", "torch"):
+        return "", None
+    return library.removesuffix(".py"), next((one for one in places[depth:] if is_users(one.file)), None)
+
+
 LINE = re.compile(r"[0-9]{1,9}")  # digits of other scripts are digits to str.isdigit, and none to int
 
 

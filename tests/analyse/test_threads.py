@@ -11,7 +11,6 @@ from bottleneck_doctor.analyse.host import uncontended
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.threads import judge_threads, making_threads, resting_share
 from bottleneck_doctor.analyse.verdict import Trust, decide
-from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Change,
@@ -23,7 +22,7 @@ from bottleneck_doctor.model.diagnosis import (
     Transport,
 )
 from bottleneck_doctor.model.instruments import Operator, Stack
-from bottleneck_doctor.model.loops import Blocked, Loader
+from bottleneck_doctor.model.loops import Blocked
 from bottleneck_doctor.model.profile import Computing, DispatchBreakdown, Profile, ScriptSettings
 from bottleneck_doctor.model.run import Process
 from tests.analyse.runs import run_of
@@ -151,31 +150,32 @@ def test_a_step_takes_what_it_took(
     assert step_seconds(apply(change, base)) == pytest.approx(measured_ms * MS, rel=0.2)
 
 
-LOADER = Loader("1:1", "dataloader", 1, "Pictures")
-FETCH = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
-TORCH_MAKING_THREADS = "interpolate (/x/site-packages/torch/nn/functional.py:9)"
-INPUTS = Inputs(cpu=0.010, other_cpu=0.008)
-
-
-@pytest.mark.parametrize(
-    ("text", "below", "threads"),
-    [
-        ("def get(self, i):\n    return grow(self.rows[i])\n", [TORCH_MAKING_THREADS], 1.8),
-        ("def get(self, i):\n    return torch.roll(self.rows[i], 1)\n", [], 1.8),  # compiled: no frame below
-        ("def get(self, i):\n    return np.roll(self.rows[i], 1)\n", [], 1.0),
-    ],
-)
-def test_by_the_hottest_line(text: str, below: list[str], threads: float) -> None:
-    stack = Stack(1, "trainer", "MainThread", [FETCH, "get (/data/train.py:2)", *below], 90, 90)
-    profile = replace(run_of(), stacks=[stack], sources=[FunctionSource("/data/train.py", "get", 1, text)])
-    assert making_threads(profile, None, LOADER, [], INPUTS) == pytest.approx(threads)
-
-
 STEP = Step(
     t=0.0, steps=1, wall=0.030, wait=0.020, backward=0.0, optimizer=0.0, checkpoint=0.0, logging=0.0,
     collect=0.0, copy=0.0, compute=0.010, cpu=0.010, queue=0.012, process_cpu=0.010, wait_cpu=None,
     wait_queue=0.008,
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("inputs", "threads"),
+    [
+        (Inputs(cpu=0.010, other_cpu=0.008), 1.8),
+        (Inputs(cpu=0.010, other_cpu=0.002), 1.0),  # OpenMP's threads, waiting for more
+        (Inputs(), 2.0),  # no fetch was timed: the loop's whole step
+    ],
+)
+def test_a_batch_is_made_by_all_threads_that_have_much_of_its_cpu(inputs: Inputs, threads: float) -> None:
+    step = replace(STEP, process_cpu=0.04, wait_cpu=0.010)
+    assert making_threads(inputs, [step]) == pytest.approx(threads)
+
+
+def test_a_worker_takes_the_cpu_of_all_threads_that_made_a_batch() -> None:
+    base = Scenario((BatchCost(0.02),), (StepCost(0.001),), cores=2.0, making_threads=2.0)
+    one = step_seconds(apply(Change(workers=1), base))
+    assert one == pytest.approx(0.04, rel=0.1)
+
+
 STEPS = [replace(STEP, t=0.03 * number) for number in range(60)]
 CROWDED = HostLoad(cores=2.0, cores_online=2, job_cores=0.5, foreign_cores=1.5)
 
