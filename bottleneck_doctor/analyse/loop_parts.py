@@ -162,7 +162,7 @@ def _below(frames: tuple[str, ...]) -> tuple[str, Location | None]:
     frames = tuple(frame for frame in frames if not is_ours(frame))
     stepping = max((depth for depth, frame in enumerate(frames) if _part(frame) == "optimizer"), default=-1)
     inside = users_path(frames[stepping + 1 :]) if stepping >= 0 else ()
-    if inside and not inside[0].function.endswith("step"):  # a closure, not a step of the user's own
+    if inside and inside[0].function.rpartition(".")[2] != "step":  # a closure, not a step of the user's own
         return _below(frames[stepping + 1 :])
     parts = [part for frame in frames if (part := _part(frame))]
     part = next((one for one in parts if one != "compiled"), "forward" if parts else "")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bottleneck_doctor.analyse.loop_parts import data_samples, training_samples
+from bottleneck_doctor.analyse.steps import budget_of
+from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Feed, LoopBody
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Machine, Run
+from bottleneck_doctor.source.files import below_library
+from tests.analyse.test_threads import STEP
 
 FILE = "/home/ann/train.py"
 TORCH = "/x/site-packages/torch/"
+LIGHTNING = "/x/site-packages/lightning/"
 # What a line of the loop calls, by name.
 CALLS = {
     "model": [f"_call_impl ({TORCH}nn/modules/module.py:1)", f"forward ({FILE}:5)"],
@@ -61,6 +68,29 @@ def test_a_closure_that_the_loop_defines_is_part_of_its_text() -> None:
     called = Stack(1, "trainer", "MainThread", [*frames, f"get_batch ({FILE}:9)"], 30)
     own = Stack(1, "trainer", "MainThread", frames[:2], 10)
     assert parts(body(), called, own) == [(43, "user"), (48, "optimizer")]
+
+
+def test_what_an_optimizers_closure_calls_is_no_update() -> None:
+    step, train = f"step ({TORCH}optim/adamw.py:1)", f"training_step ({FILE}:61)"
+    closure = f"closure ({LIGHTNING}loops/automatic.py:1)"
+    mine = f"step ({FILE}:80)"  # of an optimizer of the user's own
+    paths = [[step, closure, train, *CALLS["model"]], [step, closure, train], [step, closure], [step, mine]]
+    found = training_samples(profile(*[Stack(1, "trainer", "MainThread", one, 5) for one in paths]), 1, None)
+    assert [one.part for one in found] == ["forward", "user", "optimizer", "optimizer"]
+
+
+def test_a_librarys_loop_is_named_by_what_it_calls_of_the_users() -> None:
+    fit = [f"<module> ({FILE}:90)", f"fit ({LIGHTNING}trainer.py:5)", f"advance ({LIGHTNING}loops/fit.py:7)"]
+    hook = f"on_train_batch_end ({FILE}:70)"
+    assert below_library([*fit, hook, f"count ({FILE}:72)"]) == ("lightning", Location(FILE, 70, hook[:18]))
+    assert below_library(fit) == ("lightning", None)
+    assert below_library([f"main ({FILE}:44)", *CALLS["model"]]) == ("", None), "torch calls no loop"
+    samples = training_samples(
+        profile(*[Stack(1, "trainer", "MainThread", one, 50) for one in ([*fit, hook], fit)]), 1, None
+    )
+    step = replace(STEP, compute=STEP.wall, wait=0.0)
+    named = {one.part: one.share for one in budget_of([step], None, step.wall, samples)}
+    assert named == {"on_train_batch_end()": pytest.approx(0.5), "code of lightning": pytest.approx(0.5)}
 
 
 def test_what_is_not_in_the_loop_or_not_its_thread_is_no_training() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.findings import report
 from bottleneck_doctor.findings.ranking import offers, remedies, without_trifles_first, worth_saying
-from bottleneck_doctor.findings.registry import entries
+from bottleneck_doctor.findings.registry import entries, given
 from bottleneck_doctor.findings.report import FAILED, write_up
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from bottleneck_doctor.model.report import Evidence, Fix
@@ -58,6 +58,28 @@ def test_what_probably_gains_more_comes_before_what_surely_gains_little() -> Non
     diagnosis, _ = run()
     found = Finding("log-slow", "host.logging", [Evidence("log")], [sure, likely])
     assert [offer.proposal.id for offer in offers(diagnosis, [found])] == ["likely", "sure"]
+
+
+def test_what_may_slow_the_training_down_stands_last() -> None:
+    risky = Proposal("risky", "more at best", FIX, factor=(0.9, 1.8, 2.0))
+    steady = Proposal("steady", "a little", FIX, factor=(1.0, 1.1, 1.2))
+    diagnosis, _ = run()
+    found = Finding("log-slow", "host.logging", [Evidence("log")], [risky, steady])
+    ranked = without_trifles_first(offers(diagnosis, [found]))
+    assert [offer.proposal.id for offer in ranked] == ["steady", "risky"]
+
+
+def test_workers_may_slow_down_what_many_threads_make() -> None:
+    """A worker has one thread, and shares caches and cores with the model."""
+    diagnosis = steady_run(BatchCost(0.02), StepCost(0.02))
+    more = Finding("input-bound", "input.preprocess", [], [HELPS])
+
+    def may_slow(threads: float) -> bool:
+        scenario = replace(given(diagnosis.scenario), making_threads=threads)
+        (offer,) = offers(replace(diagnosis, scenario=scenario), [more])
+        return offer.may_slow
+
+    assert [may_slow(threads) for threads in (1.0, 4.0)] == [False, True]
 
 
 @pytest.mark.parametrize("gained", [1.27, 1.46])

@@ -51,12 +51,25 @@ def _python_case(cost: StepCost, line: int = 30, below: str = "confusion (metric
     return replace(sick, profile=replace(sick.profile, stacks=stacks, sources=SOURCES))
 
 
+def _called_by_library() -> Diagnosis:
+    """A callback of the user's, in a loop that no source of the user's shows."""
+    sick = _python_case(PYTHON_SICK)
+    fit, callback = "fit (/x/site-packages/lightning/trainer.py:5)", "confusion (metrics.py:8)"
+    stacks = [Stack(1, "trainer", "MainThread", ["<module> (train.py:40)", fit, callback], 80)]
+    return replace(sick, profile=replace(sick.profile, stacks=stacks, sources=SOURCES[1:2]))
+
+
 def host_python_hot() -> tuple[Case, ...]:
     bare = replace(_python_case(PYTHON_SICK).profile, computing=Computing())
     return (
         fires("a confusion matrix", _python_case(PYTHON_SICK), "vectorise-loop-code metrics-less"),
         fires("from stacks alone", replace(_python_case(PYTHON_SICK), profile=bare), "vectorise-loop-code"),
-        fires("the batch is prepared", _python_case(PYTHON_SICK, 27, "prepare (render.py:4)"), "none"),
+        fires(
+            "the batch is prepared",
+            _python_case(PYTHON_SICK, 27, "prepare (render.py:4)"),
+            "cheaper-step-code",
+        ),
+        fires("a library calls it", _called_by_library(), "vectorise-loop-code"),
         silent("the weights are written out", _python_case(PYTHON_SICK, 31, "dump (dump.py:3)")),
         silent("the model computes", _python_case(HEALTHY)),
     )
