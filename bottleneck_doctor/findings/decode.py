@@ -51,23 +51,38 @@ OVERSIZE = 4.0  # stored pixels over needed ones: twice the side, which crops ne
 CHANNELS = 3  # elements of a finished pixel
 STORED = "stored pixels over those of a finished sample, estimated"
 CACHE = """\
-cache = torch.empty(len(paths), 3, height, width, dtype=torch.uint8).share_memory_()
-ready = torch.zeros(len(paths), dtype=torch.bool).share_memory_()          # both before workers start
+# before the workers start
+shape = (len(paths), 3, height, width)
+cache = torch.empty(shape, dtype=torch.uint8).share_memory_()
+ready = torch.zeros(len(paths), dtype=torch.bool).share_memory_()
 def decoded(i):
-    if not ready[i]: cache[i] = decode(paths[i]); ready[i] = True
+    if not ready[i]:
+        cache[i] = decode(paths[i])
+        ready[i] = True
     return cache[i]"""
 CONVERT = """\
-np.save(path.with_suffix(".npy"), np.asarray(Image.open(path).convert("RGB")))     # once per file
-pixels = np.load(path.with_suffix(".npy"))                                         # in __getitem__"""
-RESIZE = "image.thumbnail((2 * size, 2 * size)); image.save(target, quality=95)     # once per file"
-DRAFT = 'image = Image.open(path); image.draft("RGB", (2 * size, 2 * size))'
+image = Image.open(path).convert("RGB")  # once per file
+np.save(path.with_suffix(".npy"), np.asarray(image))
+pixels = np.load(path.with_suffix(".npy"))  # in __getitem__"""
+RESIZE = """\
+image.thumbnail((2 * size, 2 * size))  # once per file
+image.save(target, quality=95)"""
+DRAFT = """\
+image = Image.open(path)
+image.draft("RGB", (2 * size, 2 * size))"""
 DALI = """\
-@pipeline_def(batch_size=size, num_threads=THREADS, device_id=None)   # nvidia-dali-cuda120; no GPU needed
+from nvidia.dali import fn, pipeline_def  # nvidia-dali-cuda120; no GPU
+from nvidia.dali.plugin.pytorch import DALIGenericIterator
+@pipeline_def(batch_size=size, num_threads=THREADS, device_id=None)
 def pictures():
-    data, label = fn.readers.file(files=paths, labels=labels, random_shuffle=True, name="reader")
-    image = fn.resize(fn.decoders.image(data, device="cpu"), size=side)   # "mixed": on a GPU
-    return fn.crop_mirror_normalize(image, mirror=fn.random.coin_flip(), output_layout="CHW"), label
-loader = DALIGenericIterator(pictures(), ["x", "y"], reader_name="reader", auto_reset=True)"""
+    data, label = fn.readers.file(
+        files=paths, labels=labels, random_shuffle=True, name="reader")
+    image = fn.decoders.image(data, device="cpu")  # "mixed": on a GPU
+    image = fn.resize(image, size=(side, side))
+    image = fn.crop_mirror_normalize(image, mirror=fn.random.coin_flip())
+    return image, label
+loader = DALIGenericIterator(
+    pictures(), ["x", "y"], reader_name="reader", auto_reset=True)"""
 SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
 # remedy -> title, how it is applied, on what its effect rests, lines, risk
 WAYS = {
@@ -151,9 +166,8 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
         grown = RAW_BYTES if left is RAW_PIXELS else 1.0  # the files, and the reads with them
         changes = each(cpu=left_of(decoding, left), storage=(grown, grown, grown))
         proposals.append(priced(WAYS[name].at(place), scenario, *changes))
-    if (
-        codec
-    ):  # at worst no gain, likely that of one worker per core without any IPC; decoding in half the time
+    if codec:
+        # at worst no gain, likely that of one worker per core without any IPC; decoding in half the time
         cores = max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
         threads = Change(workers=cores, ipc=0.0, startup=0.0)
         snippet = WAYS["dali-pipeline"].fix.snippet.replace("THREADS", str(cores))
@@ -172,8 +186,10 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
 # augment-bound
 NAMED = 3  # transforms that a report names
 ON_BATCH = """\
-augment = v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(...), v2.ToDtype(torch.float32, scale=True)])
-x = augment(x.to("cuda", non_blocking=True))          # in the loop, on the whole batch"""
+augment = v2.Compose([
+    v2.RandomHorizontalFlip(), v2.ColorJitter(0.4, 0.4),
+    v2.ToDtype(torch.float32, scale=True)])
+x = augment(x.to("cuda", non_blocking=True))  # in the loop"""
 BATCHED = Proposal(
     id="aug-gpu-batch",
     title="transform whole batches on the accelerator",
@@ -212,7 +228,8 @@ TOUCH = "in a worker this includes the first touch of shared pages, which the ba
 PADDING = """\
 def collate(batch):
     sequences, labels = zip(*batch)
-    return torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True), torch.tensor(labels)"""
+    padded = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
+    return padded, torch.tensor(labels)"""
 VECTORISE = Proposal(
     id="collate-vectorise",
     title="put samples together with calls on whole tensors",
@@ -232,7 +249,9 @@ def collate_bound(diagnosis: Diagnosis) -> Finding | None:
         return None
     if torchs and is_indexing(inputs, loader):
         return None
-    share, least = inputs.collate / inputs.cpu, _copy_share(diagnosis)
+    share, payload = inputs.collate / inputs.cpu, payload_of(diagnosis)
+    whole = payload.tensor_bytes + payload.other_bytes if payload is not None else 0.0
+    least = min(1.0, whole * COPY_S_PER_BYTE / max(inputs.collate, 1e-12))
     evidence = [
         Evidence("share of a batch's CPU that collating takes", "collate_share", share, BOOKS),
         Evidence("CPU time to collate a batch", "collate_cpu_s", inputs.collate, "hook on collate_fn"),
@@ -249,13 +268,6 @@ def collate_bound(diagnosis: Diagnosis) -> Finding | None:
         remedy = VECTORISE.at(loader.location, text=loops)
     proposal = priced(remedy, scenario, *each(collate=lefts))
     return Finding("collate-bound", "input.collate", evidence, [proposal], loader.location)
-
-
-def _copy_share(diagnosis: Diagnosis) -> float:
-    """The cost of one copy of the batch as a share of collating; 0 if no batch was inspected."""
-    payload = payload_of(diagnosis)
-    whole = payload.tensor_bytes + payload.other_bytes if payload is not None else 0.0
-    return min(1.0, whole * COPY_S_PER_BYTE / max(diagnosis.inputs.collate, 1e-12))
 
 
 # batch-time-variance

@@ -19,8 +19,8 @@ from .facts import (
     CALLS,
     CLOCK,
     DRIVER,
+    PROFILER,
     TENSOR_KINDS,
-    WINDOW,
     beat_of,
     kernel_share,
     of_step,
@@ -67,14 +67,13 @@ def launch_bound(diagnosis: Diagnosis) -> Finding | str | None:
     if median >= SHORT_S:
         return None
     foreign = diagnosis.host.foreign_cores
+    text = "share of the step in which the device waits for work"
     evidence = [
-        Evidence(
-            "share of the step in which the device waits for work", "device_launch_share", waiting, CLOCK
-        ),
+        Evidence(text, "device_launch_share", waiting, CLOCK),
         Evidence("share of the step in which it is busy", "gpu_busy_fraction", busy, CLOCK),
-        Evidence("time that the loop needs to issue a step", "host_issue_s", beat.host_s, WINDOW),
-        Evidence("kernels per step", "kernels", count, WINDOW),
-        Evidence("length of the median kernel", "median_kernel_s", median, WINDOW),
+        Evidence("time that the loop needs to issue a step", "host_issue_s", beat.host_s, PROFILER),
+        Evidence("kernels per step", "kernels", count, PROFILER),
+        Evidence("length of the median kernel", "median_kernel_s", median, PROFILER),
     ]
     if foreign is not None:
         evidence.append(Evidence("cores that others used", "foreign_cores", foreign, "/proc/stat"))
@@ -102,15 +101,17 @@ LONG_S = 2e-5  # median kernel: far above the time to issue one (chosen)
 COMPILE_CHAINS = replace(
     COMPILE_MODEL,
     title="compile the model: chains of operators become one kernel",
-    fix=Fix("the whole model, or its hottest block", "model.compile()      # or model.layers[0].compile()"),
+    fix=Fix("the whole model, or its hottest block", "model.compile()  # or model.layers[0].compile()"),
 )
 FUSED_MODULES = Proposal(
     id="fused-modules",
     title="use operators that come fused",
     fix=Fix(
         "for norms, attention and the optimizer",
-        "F.scaled_dot_product_attention(q, k, v)      # instead of matmul, softmax, dropout, matmul\n"
-        "nn.LayerNorm(width); torch.optim.AdamW(parameters, fused=True)",
+        "# instead of matmul, softmax, dropout, matmul\n"
+        "y = torch.nn.functional.scaled_dot_product_attention(q, k, v)\n"
+        "norm = torch.nn.LayerNorm(width)\n"
+        "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
     ),
     effort="hours",
     risk="results differ in the last digits",
@@ -134,8 +135,8 @@ def pointwise_unfused(diagnosis: Diagnosis) -> Finding | str | None:
         return None
     busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
     evidence = [
-        Evidence("share of the kernels' time in elementwise kernels", "pointwise_share", share, WINDOW),
-        Evidence("length of the median one", "median_kernel_s", longest, WINDOW),
+        Evidence("share of the kernels' time in elementwise kernels", "pointwise_share", share, PROFILER),
+        Evidence("length of the median one", "median_kernel_s", longest, PROFILER),
         Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
     ]
     most = Change(device=1 - share)
@@ -239,8 +240,8 @@ def cudnn_autotune_off(diagnosis: Diagnosis) -> Finding | str | None:
     if tuned == (shapes <= SHAPES):
         return None
     evidence = [
-        Evidence("share of the kernels' time in convolutions", "convolution_share", share, WINDOW),
-        Evidence("new shapes of convolutions per hundred steps", "convolution_shapes", shapes, WINDOW),
+        Evidence("share of the kernels' time in convolutions", "convolution_share", share, PROFILER),
+        Evidence("new shapes of convolutions per hundred steps", "convolution_shapes", shapes, PROFILER),
     ]
     changes, gone = each(device=left_of(share, TUNED)), Change(device=1 - share)
     proposal = priced(STOP_TUNING if tuned else TUNE, scenario, *changes, most=gone)
@@ -254,9 +255,11 @@ DEFER = Proposal(
     title="keep values on the device and read them back rarely",
     fix=Fix(
         "accumulate on the device; read every n steps",
-        "running += loss.detach()                     # stays on the device\n"
-        "if step % 50 == 0:                           # one wait in fifty steps\n"
-        "    print(running.item() / 50); running.zero_()",
+        "running = torch.zeros((), device=device)  # before the loop\n"
+        "running += loss.detach()  # in it: stays on the device\n"
+        "if step % 50 == 0:  # one wait in fifty steps\n"
+        "    print(running.item() / 50)\n"
+        "    running.zero_()",
     ),
     effort="hours",
     risk="progress bars and early stopping see values later",
@@ -278,10 +281,9 @@ def sync_points(diagnosis: Diagnosis) -> Finding | str | None:
         return None
     mine.sort(key=lambda one: -one.idle_s)
     inside_s = sum(one.inside_s for one in mine)
+    text = "share of the step in which the device idles after waits"
     evidence = [
-        Evidence(
-            "share of the step in which the device idles after waits", "device_sync_share", share, CLOCK
-        ),
+        Evidence(text, "device_sync_share", share, CLOCK),
         Evidence("synchronising calls per step", "syncs", count, CALLS),
         Evidence("time in these calls, mostly not removable", "sync_inside_s", inside_s, CALLS),
     ]
@@ -371,7 +373,7 @@ def gpu_hw_degraded(diagnosis: Diagnosis) -> Finding | str | None:
 ALONE = Proposal(
     id="exclusive-gpu",
     title="train on a device of its own",
-    fix=Fix("choose a free device", "CUDA_VISIBLE_DEVICES=3 python train.py      # see nvidia-smi"),
+    fix=Fix("choose a free device", "CUDA_VISIBLE_DEVICES=3 python train.py  # see nvidia-smi"),
     apply="admin",
     risk="the others may be yours, and needed",
 )

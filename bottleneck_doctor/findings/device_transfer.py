@@ -19,7 +19,7 @@ from .remedies import SMALLER, WHOLLY, each, left_of, loader_call, loader_with, 
 # transfer-not-overlapped
 WIDE = ("float32", "float64")
 AHEAD = """\
-side, batches = torch.cuda.Stream(), iter(loader)          # the loader with pin_memory=True
+side, batches = torch.cuda.Stream(), iter(loader)  # pin_memory=True
 def copied():
     batch = next(batches, None)
     if batch is None: return None
@@ -29,7 +29,7 @@ ahead = copied()
 while ahead is not None:
     torch.cuda.current_stream().wait_stream(side)
     for one in ahead: one.record_stream(torch.cuda.current_stream())
-    now, ahead = ahead, copied()                           # the next copy runs while `now` is used
+    now, ahead = ahead, copied()  # copies while `now` is used
     train_step(*now)"""
 PREFETCH = Proposal(
     id="device-prefetcher",
@@ -53,11 +53,8 @@ def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | str | None:
         return "the loop's copies to the device"
     moved, engine = sum(one.bytes for one in copies), sum(one.device_s for one in copies)
     largest = max(copies, key=lambda one: one.bytes)
-    waiting = of_step(diagnosis, beat.transfer_s)
     evidence = [
-        Evidence(
-            "share of the step in which kernels wait for copies", "device_transfer_share", waiting, CLOCK
-        ),
+        _waiting(diagnosis),
         Evidence("bytes copied to the device per step", "copied_bytes", moved, CALLS),
         Evidence("time per step in which the copy engine works", "copy_engine_s", engine, CALLS),
     ]
@@ -77,6 +74,11 @@ def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | str | None:
     return Finding("transfer-not-overlapped", "device.transfer", evidence, proposals, where)
 
 
+def _waiting(diagnosis: Diagnosis) -> Evidence:
+    text, waited_s = "share of the step in which kernels wait for copies", beat_of(diagnosis).transfer_s
+    return Evidence(text, "device_transfer_share", of_step(diagnosis, waited_s), CLOCK)
+
+
 # pageable-copies
 PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory: half at best, since it is copied twice
 NO_WAIT = "x = x.to(device, non_blocking=True)"
@@ -92,7 +94,7 @@ PIN = Proposal(
 BUILD = Proposal(
     id="build-on-device",
     title="make tensors where they are used",
-    fix=Fix("name the device at once", "noise = torch.randn(shape, device=x.device)     # no .to(device)"),
+    fix=Fix("name the device at once", "noise = torch.randn(shape, device=x.device)  # no .to(device)"),
     risk="random numbers come from the device's own generator",
 )
 
@@ -109,13 +111,10 @@ def pageable_copies(diagnosis: Diagnosis) -> Finding | str | None:
         return None
     worst = max(blocking, key=lambda one: one.host_s)
     pageable = sum(one.bytes for one in blocking if not one.pinned)
-    waiting = of_step(diagnosis, beat_of(diagnosis).transfer_s)
     evidence = [
         Evidence("time per step inside blocking copies to the device", "blocking_copies_s", inside, CALLS),
         Evidence("bytes per step copied from pageable memory", "pageable_bytes", pageable, CALLS),
-        Evidence(
-            "share of the step in which kernels wait for copies", "device_transfer_share", waiting, CLOCK
-        ),
+        _waiting(diagnosis),
     ]
     made = [one for one in blocking if one.made]
     moved = [one for one in blocking if not one.made]
@@ -159,9 +158,10 @@ RESIDENT = Proposal(
     title="keep the whole data set on the device and index batches there",
     fix=Fix(
         "move the tensors once; no loader",
-        "X, y = X.to(device), y.to(device)                          # once\n"
-        "for rows in torch.randperm(len(X), device=device).split(batch_size):\n"
-        "    train_step(X[rows], y[rows])                           # augment here, on whole batches",
+        "X, y = X.to(device), y.to(device)  # once\n"
+        "order = torch.randperm(len(X), device=device)  # every epoch\n"
+        "for rows in order.split(batch_size):\n"
+        "    train_step(X[rows], y[rows])  # augment here, on whole batches",
     ),
     effort="hours",
     risk="augmentation moves to the device; batches come in another random order",

@@ -17,8 +17,10 @@ from .facts import WAIT_SHARE, operations_of, operators
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
 HALVED = """\
-policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
-fully_shard(module, mp_policy=policy)   # FSDP1: MixedPrecision(...)"""
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+half = torch.bfloat16
+policy = MixedPrecisionPolicy(param_dtype=half, reduce_dtype=half)
+fully_shard(module, mp_policy=policy)  # FSDP1: MixedPrecision(...)"""
 GATHER_ONCE = Proposal(
     id="fsdp-no-reshard",
     title="gather parameters once a step: keep them from the forward to the backward pass",
@@ -43,7 +45,7 @@ STAGE_0 = replace(
     KEEP_WHOLE,
     id="zero-stage-0",
     title="keep all parameters and the optimizer's whole state on each rank: they fit",
-    fix=Fix("in DeepSpeed's configuration", '"zero_optimization": {"stage": 0}'),
+    fix=Fix("in DeepSpeed's configuration", 'config["zero_optimization"] = {"stage": 0}'),
 )
 UNSHARDED = (GATHER_ONCE, GATHER_HALF, KEEP_WHOLE, STAGE_0)
 
@@ -107,12 +109,6 @@ def sharded(diagnosis: Diagnosis) -> Parallel | None:
     return wrapped(diagnosis, "fsdp") or wrapped(diagnosis, "zero")
 
 
-def count_of(diagnosis: Diagnosis) -> int:
-    """Number of DDP models in that process."""
-    pid = pid_of(diagnosis)
-    return sum(one.pid == pid and one.kind == "ddp" for one in diagnosis.profile.ranks.parallel)
-
-
 def passes_of(diagnosis: Diagnosis, shared: bool) -> Passes | None:
     """The backward passes of that process which exchanged gradients, or which did not."""
     pid = pid_of(diagnosis)
@@ -136,10 +132,7 @@ def untimed(diagnosis: Diagnosis) -> str | None:
 
 def turn_share(diagnosis: Diagnosis, *parts: str) -> float:
     """The share of the step that parts of the loop's turn take."""
-    scenario = diagnosis.scenario
-    if scenario is None or diagnosis.step_s <= 0:
-        return 0.0
-    return mean_of(diagnosis, *parts) / diagnosis.step_s
+    return mean_of(diagnosis, *parts) / diagnosis.step_s if diagnosis.step_s > 0 else 0.0
 
 
 def mean_of(diagnosis: Diagnosis, *parts: str) -> float:
@@ -174,8 +167,7 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     if passes is not None:
         what = "time asleep after a pass's own gradients are finished"
         said.append(Evidence(what, "exchange_s", passes.exchange_s, TIMED))
-    divided = sharded(diagnosis)
-    if divided is not None:
+    if (divided := sharded(diagnosis)) is not None:
         stage = divided.arguments.get("stage")
         what = f"ZeRO stage {stage}" if stage else "each rank has a part"
         size = float(divided.gradient_bytes)
@@ -220,8 +212,7 @@ def kinds_of(diagnosis: Diagnosis) -> dict[str, float]:
 def rank_missing(diagnosis: Diagnosis) -> int:
     """Number of ranks that were not measured, usually on other machines."""
     balance = compare(diagnosis.profile)
-    whole = world_size(diagnosis.profile)
-    return balance.missing if balance is not None else max(0, whole - 1)
+    return balance.missing if balance is not None else max(0, world_size(diagnosis.profile) - 1)
 
 
 def apart(diagnosis: Diagnosis) -> bool:

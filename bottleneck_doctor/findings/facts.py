@@ -147,16 +147,11 @@ def dearest(diagnosis: Diagnosis, causes: tuple[str, ...]) -> str:
     return max(causes, key=lambda cause: diagnosis.causes.get(cause, 0.0))
 
 
-def lock_share(diagnosis: Diagnosis) -> float:
-    """The share of the workers' waits that is spent on locks, which may serialise them."""
-    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
-    waited = diagnosis.inputs.wait
-    return diagnosis.inputs.waits.get("lock", 0.0) / waited if workers > 1 and waited > 0 else 0.0
-
-
 def takes_turns(diagnosis: Diagnosis) -> bool:
-    """Whether workers wait for each other, so that more workers gain nothing."""
-    return lock_share(diagnosis) >= LOCK_SHARE
+    """Whether workers wait for each other's locks, so that more workers gain nothing."""
+    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
+    waited, locked = diagnosis.inputs.wait, diagnosis.inputs.waits.get("lock", 0.0)
+    return workers > 1 and waited > 0 and locked / waited >= LOCK_SHARE
 
 
 PROFILER = "torch.profiler window"
@@ -234,7 +229,6 @@ def built_at(optimizer: Optimizer) -> Location | None:
 
 CLOCK = "the accelerator's own clock"
 DRIVER = "NVML, while busy"
-WINDOW = "torch.profiler window"
 CALLS = "hooks on copies and waits, in sampled steps"
 ACTIVE = "torch.profiler window, or NVML's performance monitors"
 ALLOCATOR = "torch.cuda.memory_stats"

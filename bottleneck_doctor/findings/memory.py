@@ -16,7 +16,7 @@ from ..model.run import ENVIRONMENT, Treatment
 from .facts import (
     ALLOCATOR,
     CLOCK,
-    WINDOW,
+    PROFILER,
     beat_of,
     of_step,
     payload_of,
@@ -35,11 +35,12 @@ STRAIGHT = 12  # times as far as readings stray from a line, or a heap has only 
 DAY_S = 86_400.0  # growth that fills the memory later than in a day is not worth an alarm (chosen)
 COUNTERS = "vmstat, task stat"
 PRESSURE_DROP = """\
-del raw, table                           # large temporaries, before the loop
-losses.append(loss.item())               # a number, not a tensor that holds its graph"""
+del raw, table  # large temporaries, before the loop
+losses.append(loss.item())  # a number, not a tensor with its graph"""
 KEPT = """\
-losses.append(loss.item())                       # a number, not a tensor that holds its graph
-self.paths = numpy.array(paths, dtype="S")       # each worker copies what it touches, and counting touches"""
+losses.append(loss.item())  # a number, not a tensor with its graph
+# an array: counting references copies a list into each worker
+self.paths = numpy.array(paths, dtype="S")"""
 LET_GO = Proposal(
     id="release-references",
     title="let go of memory that the training does not need",
@@ -118,12 +119,9 @@ def _relief(diagnosis: Diagnosis, shortage: Shortage) -> list[Proposal]:
     again = min(1.0, (shortage.again_bytes_per_s or 0.0) / read) if read > 0 else 0.0
     kernel = shortage.system_share or 0.0
     half, stalls = Change(memory=0.5, storage=1 - again / 2), Change(memory=0.0, storage=1 - again)
-    best = replace(
-        stalls, compute=1 - kernel, cpu=1 - kernel
-    )  # the kernel's CPU is for pages that come and go
-    return [
-        priced(one, given(diagnosis.scenario), half, best, best, most=best) for one in (LET_GO, MORE_MEMORY)
-    ]
+    # the kernel's CPU is for pages that come and go
+    best, scenario = replace(stalls, compute=1 - kernel, cpu=1 - kernel), given(diagnosis.scenario)
+    return [priced(one, scenario, half, best, best, most=best) for one in (LET_GO, MORE_MEMORY)]
 
 
 # pages-mapped-anew
@@ -131,6 +129,7 @@ LEFT = 0.05  # of the kernel's time: some of it is for other pages (chosen)
 MAPPED_BYTES = 32 << 20  # of data files, from which faults may be theirs (chosen)
 SOURCE = "getrusage"
 HINT = 1.2  # a smaller predicted speedup is a hint, not a remedy (chosen, measured: pages/memory.md)
+ALLOCATORS = ("MALLOC_", "GLIBC_", "LD_PRELOAD")  # variables that replace or set malloc
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
 VARIABLES = " ".join(f"{name}={value}" for name, value in KEEP.items())
 KEEP_FREED = Proposal(
@@ -150,7 +149,8 @@ def pages_mapped_anew(diagnosis: Diagnosis) -> Finding | None:
     cost_s = fmean(cost.paging for cost in scenario.costs)
     best, likely = (_without(scenario, batch_s, left) for left in (0.0, LEFT))
     gained = gain(scenario, likely)
-    if gained < WORTH or not _is_plain(diagnosis):
+    environment = known.environment if (known := switches(diagnosis)) is not None else {}
+    if gained < WORTH or any(name.startswith(ALLOCATORS) for name in environment):
         return None
     evidence = _pages_evidence(diagnosis, cost_s, batch_s)
     cause = "input.preprocess" if gain(scenario, replace(best, paging=1.0)) >= WORTH else "model.compute"
@@ -173,10 +173,8 @@ def _batch_s(diagnosis: Diagnosis) -> float:
     if diagnosis.inputs.minor_faults is None:
         return made_paging_s(diagnosis.steps) if diagnosis.without_loader is not None else 0.0
     payload, loader = payload_of(diagnosis), diagnosis.loader
-    shared = (
-        payload.tensor_bytes if payload is not None and loader is not None and loader.num_workers else 0.0
-    )
-    return fetched_paging_s(diagnosis.inputs, shared)
+    shared = payload is not None and loader is not None and loader.num_workers
+    return fetched_paging_s(diagnosis.inputs, payload.tensor_bytes if payload and shared else 0.0)
 
 
 def _without(scenario: Scenario, batch_s: float, left: float) -> Change:
@@ -185,13 +183,6 @@ def _without(scenario: Scenario, batch_s: float, left: float) -> Change:
     share = min(1.0, batch_s / making) if making > 0 else 0.0
     rest = 1 - share * (1 - left)
     return Change(cpu=rest, collate=rest, paging=left)
-
-
-def _is_plain(diagnosis: Diagnosis) -> bool:
-    """Whether malloc is the C library's own, with default settings."""
-    known = switches(diagnosis)
-    names = known.environment if known is not None else {}
-    return not any(name.startswith(("MALLOC_", "GLIBC_", "LD_PRELOAD")) for name in names)
 
 
 def _pages_evidence(diagnosis: Diagnosis, cost_s: float, batch_s: float) -> list[Evidence]:
@@ -264,8 +255,8 @@ KEEP_ACTIVATIONS = Proposal(
     title="keep activations instead of computing them twice",
     fix=Fix(
         "call the blocks directly, all or as many as fit",
-        "y = block(x)      # instead of torch.utils.checkpoint.checkpoint(block, x)\n"
-        "gradient_checkpointing=False      # transformers' TrainingArguments",
+        "y = block(x)  # instead of torch.utils.checkpoint.checkpoint(block, x)\n"
+        "gradient_checkpointing=False  # transformers' TrainingArguments",
     ),
     apply="hook",
     risk="memory rises by the activations that are kept",
@@ -284,7 +275,7 @@ def gpu_memory_tradeoff(diagnosis: Diagnosis) -> Finding | str | None:
     if share < TRIFLE or peak >= MOST:
         return None
     evidence = [
-        Evidence("share of the step in which forward work is repeated", "recompute_share", share, WINDOW),
+        Evidence("share of the step in which forward work is repeated", "recompute_share", share, PROFILER),
         Evidence("peak of the device's memory", "device_peak_share", peak, ALLOCATOR),
     ]
     part = repeated / max(beat_of(diagnosis).busy_s, repeated)

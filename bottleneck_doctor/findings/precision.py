@@ -17,7 +17,6 @@ from .facts import (
     PROFILER,
     SETTINGS,
     TENSOR_KINDS,
-    WINDOW,
     anatomy,
     beat_of,
     is_product,
@@ -215,7 +214,7 @@ def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | str | None:
         return None
     busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
     evidence = [
-        Evidence("share of the kernels' time in float32 products", "float32_share", share, WINDOW),
+        Evidence("share of the kernels' time in float32 products", "float32_share", share, PROFILER),
         Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
         Evidence("compute capability {}.{}".format(*view.facts.capability)),
     ]

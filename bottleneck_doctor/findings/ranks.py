@@ -25,7 +25,6 @@ from .exchanges import (
     apart,
     compared,
     copying_left,
-    count_of,
     exchange_evidence,
     kinds_of,
     line_of,
@@ -52,8 +51,9 @@ FOREIGN_CORES = 0.5  # used by others: ranks that are then late in turn are not 
 ALONE, SPARED = NOTICED, 1 - ALL_BUT_NOISE  # of a rank's samples in one call: it works for all; it does not
 WRITING = ("checkpoint", "logging")
 EQUAL = """\
-sampler = DistributedSampler(dataset, shuffle=True)    # equal counts; set_epoch(epoch) every epoch
-# then equal cost: deal out the costliest samples first, by turns
+# equal counts; call sampler.set_epoch(epoch) every epoch
+sampler = DistributedSampler(dataset, shuffle=True)
+# or equal cost: deal out the costliest samples first, by turns
 order = sorted(range(len(dataset)), key=cost, reverse=True)
 mine = order[rank::world_size]"""
 BALANCE = Proposal(
@@ -64,14 +64,17 @@ BALANCE = Proposal(
     risk="a rank on a slower machine needs fewer samples, not as many",
 )
 PARTED = """\
-part = {call}(samples[rank::world_size])               # each rank its part
-distributed.all_reduce(part)                            # a few numbers; or do it less often"""
+part = {call}(samples[rank::world_size])  # each rank its part
+torch.distributed.all_reduce(part)  # a few numbers; or do it less often"""
 ALIKE = """\
-# put samples of like cost into the batches that all ranks take in the same step
+# the batches that all ranks take in the same step are of like cost
 order = sorted(range(len(dataset)), key=cost)
-steps = [order[place : place + batch * world_size] for place in range(0, len(order), batch * world_size)]
+size = batch_size * world_size
+steps = [order[i : i + size] for i in range(0, len(order), size)]
+steps = [step for step in steps if len(step) == size]
 random.Random(epoch).shuffle(steps)
-mine = [step[rank::world_size] for step in steps]      # DataLoader(..., batch_sampler=mine)"""
+mine = [step[rank::world_size] for step in steps]
+loader = DataLoader(dataset, batch_sampler=mine)"""
 BUCKET = Proposal(
     id="bucket-by-cost",
     title="let all ranks take batches of like cost in the same step",
@@ -93,7 +96,10 @@ def rank_straggler(diagnosis: Diagnosis) -> Finding | str | None:
     uneven = balance.uneven >= UNEVEN and waiting >= WAIT_SHARE * diagnosis.step_s
     steady = balance.slowest is None or balance.slowest >= SAME
     call = _alone_in(diagnosis, balance) if uneven else None
-    if not uneven or (not steady and call is None and _crowded(diagnosis, balance)):
+    # late in turn for lack of cores, not because of their batches
+    foreign = (diagnosis.host.foreign_cores or 0.0) > FOREIGN_CORES
+    crowded = foreign or balance.queued > WAIT_SHARE * diagnosis.step_s
+    if not uneven or (not steady and call is None and crowded):
         late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one node
         return Finding("rank-straggler", "comm.straggler", late, [], place) if late else None
     evidence = _evidence(diagnosis, balance)
@@ -120,8 +126,7 @@ def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
     """Share of a rank's samples computing in each function that its loop calls, without checkpoints and logs,
     which one rank writes by design; None if there are too few samples."""
     loop = longest_loops(diagnosis.profile).get(pid)
-    known = loop is not None and loop.body is not None
-    samples = training_samples(diagnosis.profile, pid, loop.body) if loop and known else []
+    samples = training_samples(diagnosis.profile, pid, loop.body) if loop and loop.body else []
     total, found = sum(one.stack.count for one in samples), Counter[Location]()
     if total < SAMPLES_AT_LEAST:
         return None
@@ -132,19 +137,11 @@ def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
     return {place: count / total for place, count in found.items()}
 
 
-def _crowded(diagnosis: Diagnosis, balance: Balance) -> bool:
-    """Whether ranks are late in turn because they lack cores, not because of their batches."""
-    foreign = diagnosis.host.foreign_cores or 0.0
-    return balance.queued > WAIT_SHARE * diagnosis.step_s or foreign > FOREIGN_CORES
-
-
 def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
     names = {one.pid: _name(one, diagnosis) for one in all_ranks(diagnosis.profile)}
     ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
-    parts = (("slowest", ranked[0]), ("fastest", ranked[-1]))
-    source = compared(balance)
-    said = []
-    for which, pid in parts:
+    source, said = compared(balance), []
+    for which, pid in (("slowest", ranked[0]), ("fastest", ranked[-1])):
         text = f"own time per step of the {which} rank ({names.get(pid, f'process {pid}')})"
         said.append(Evidence(text, f"{which}_rank_s", balance.busy[pid], source))
     if balance.slowest is not None:
@@ -160,17 +157,12 @@ def _name(one: RankSteps, diagnosis: Diagnosis) -> str:
 
 def _late(diagnosis: Diagnosis) -> list[Evidence]:
     """Ranks that are late in most steps, and what they spend the time on."""
-    late = (slow_ranks(all_ranks(diagnosis.profile)) or [])[:LATE_AT_MOST]
-    text = "time by which {} comes after the median rank, mostly {}"
-    return [
-        Evidence(
-            text.format(_name(one.rank, diagnosis), LATE_FOR[one.cause]),
-            "late_rank_s",
-            one.beyond_s,
-            COMPARED,
-        )
-        for one in late
-    ]
+    said = []
+    for one in (slow_ranks(all_ranks(diagnosis.profile)) or [])[:LATE_AT_MOST]:
+        name, reason = _name(one.rank, diagnosis), LATE_FOR[one.cause]
+        text = f"time by which {name} comes after the median rank, mostly {reason}"
+        said.append(Evidence(text, "late_rank_s", one.beyond_s, COMPARED))
+    return said
 
 
 def _straggler_proposals(
@@ -207,23 +199,24 @@ def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
 # comm-bandwidth-bound
 EVERY_SECOND = 0.5  # of the exchanges are left
 PACKED = (1.0, 0.5, 0.5)  # of the exchange, with gradients of half the width (measured: nothing gained)
-EVERY_OTHER = """\
-for place, (x, y) in enumerate(loader):            # exchange after every second batch
-    last = place % 2 == 1
+ACCUMULATE = """\
+for place, (x, y) in enumerate(loader):
+    last = (place + 1) % {k} == 0  # exchange after every {k} batches
     with contextlib.nullcontext() if last else model.no_sync():
-        (loss_fn(model(x), y) / 2).backward()      # forward pass inside the context, too
+        # the forward pass inside the context, too
+        (loss_fn(model(x), y) / {k}).backward()
     if last:
         optimizer.step()
         optimizer.zero_grad()"""
-BATCH = "DataLoader(dataset, batch_size=2 * batch_size, ...)"
-MICRO_BATCH = '"train_micro_batch_size_per_gpu": 2 * batch_size    # in DeepSpeed\'s configuration'
+BATCH = "DataLoader(..., batch_size=2 * batch_size)"
+MICRO_BATCH = 'config["train_micro_batch_size_per_gpu"] *= 2  # of DeepSpeed'
 HOOK = """\
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 model.register_comm_hook(None, default_hooks.{})"""
 SELDOM = Proposal(
     id="bigger-batch",
     title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
-    fix=Fix("double batch_size, or let gradients of two batches add up", EVERY_OTHER),
+    fix=Fix("double batch_size, or let gradients of two batches add up", ACCUMULATE.format(k=2)),
     risk="each optimizer step sees twice the samples: the learning rate has to follow",
 )
 DOUBLE = replace(
@@ -327,18 +320,10 @@ def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposa
 
 # ddp-accum-sync
 ACCUMULATES = 1.5  # passes per optimizer step, and exchanges per needed one (chosen)
-ACCUM_SNIPPET = """\
-for place, (x, y) in enumerate(loader):
-    last = (place + 1) % {k} == 0
-    with contextlib.nullcontext() if last else model.no_sync():
-        (loss_fn(model(x), y) / {k}).backward()        # forward pass inside the context, too
-    if last:
-        optimizer.step()
-        optimizer.zero_grad()"""
 NO_SYNC = Proposal(
     id="ddp-no-sync",
     title="exchange gradients only when the optimizer is about to step",
-    fix=Fix("let gradients add up locally with no_sync()", ACCUM_SNIPPET.format(k=4)),
+    fix=Fix("let gradients add up locally with no_sync()", ACCUMULATE.format(k=4)),
     apply="hook~",
     risk="sums are added in another order: results may differ in the last digits",
     treatments=(Treatment("no_sync", {"passes": 4}),),
@@ -353,7 +338,9 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | str | None:
         return None  # no wrapped model, or no exchange that a backward pass waits for
     if diagnosis.scenario is None or not shared.per_step:
         return "steps of a training loop and of its optimizer"
-    every = shared.per_step / count_of(diagnosis)
+    every = shared.per_step / sum(
+        one.pid == pid_of(diagnosis) and one.kind == "ddp" for one in diagnosis.profile.ranks.parallel
+    )
     part = shared.count / (shared.count + (local.count if local is not None else 0))
     needed = shared.in_optimizer > MOST * shared.count  # by an optimizer that calls a closure
     if every * part < ACCUMULATES or needed:
@@ -370,7 +357,7 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | str | None:
     ]
     place, count = line_of(diagnosis), round(every)
     proposal = replace(
-        NO_SYNC.at(place, ACCUM_SNIPPET.format(k=count)),
+        NO_SYNC.at(place, ACCUMULATE.format(k=count)),
         title=f"exchange gradients once in {count} passes, when the optimizer is about to step",
         change=change,
         treatments=(Treatment("no_sync", {"passes": count}),),
@@ -424,12 +411,13 @@ def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | str | None:
 DEVICES = 2  # below, it is only a wrapper [TensorBoard plugin of the PyTorch profiler]
 GAIN = (1.0, 1.2, 2.0)  # with two devices, at best twice (chosen)
 DATAPARALLEL_SNIPPET = """\
-torchrun --standalone --nproc_per_node={count} train.py
-# in train.py:
+# torchrun --standalone --nproc_per_node={count} train.py
 torch.distributed.init_process_group("nccl")
 device = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(device)
 model = DistributedDataParallel(model.to(device), device_ids=[device])
-loader = DataLoader(data, sampler=DistributedSampler(data), batch_size=batch // {count})"""
+sampler = DistributedSampler(data)  # set_epoch(epoch) every epoch
+loader = DataLoader(data, sampler=sampler, batch_size=batch // {count})"""
 USE_DDP = Proposal(
     id="use-ddp",
     title="start one process per device: DistributedDataParallel",

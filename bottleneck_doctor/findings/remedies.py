@@ -191,8 +191,8 @@ STAGE = Proposal(
     basis="bound",
 )
 BYTES = """\
-return torch.from_numpy(image), label       # uint8 from __getitem__: a quarter of float32
-x = x.to(device).float().div_(255)          # in the loop, on the whole batch"""
+return torch.from_numpy(image), label  # uint8, from __getitem__
+x = x.to(device).float().div_(255)  # in the loop, on the whole batch"""
 SMALLER = Proposal(
     id="half-inputs",
     title="send smaller samples: bytes or half precision instead of float32",

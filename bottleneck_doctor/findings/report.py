@@ -30,13 +30,6 @@ OWN = "the evaluation's loader"
 TOGETHER = "gain of training and evaluation together"
 
 
-def subject_of(diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis of the loop that the verdict is about."""
-    if diagnosis.subject == "evaluation" and diagnosis.evaluation is not None:
-        return diagnosis.evaluation
-    return diagnosis
-
-
 def is_asked(diagnosis: Diagnosis, entry: Entry) -> bool:
     """Whether a finding is evaluated: none if the verdict is inconclusive; only those of the verdict's cause
     if the verdict is not about training steps, or there were too few steps."""
@@ -47,22 +40,8 @@ def is_asked(diagnosis: Diagnosis, entry: Entry) -> bool:
     return bool(diagnosis.causes) or entry.cause == CAUSE
 
 
-def examine_evaluation(diagnosis: Diagnosis) -> list[Finding]:
-    """Evaluate the findings about loaders on the evaluation's loader."""
-    about = subject_of(diagnosis)
-    if about is diagnosis or not about.causes:
-        return []
-    asked = [entry for entry in entries() if entry.cause.startswith(LOADERS)]
-    outcomes = [entry.ask(about) for entry in asked]
-    return [one for one in outcomes if isinstance(one, Finding)]
-
-
-def evaluation_offers(diagnosis: Diagnosis, found: list[Finding]) -> list[Offer]:
-    """Their remedies, with the speedup of training and evaluation together."""
-    return [_together(diagnosis, offer) for offer in (offers(subject_of(diagnosis), found) if found else [])]
-
-
 def _together(diagnosis: Diagnosis, offer: Offer) -> Offer:
+    """A remedy of the evaluation's loader, with the speedup of training and evaluation together."""
     proposal, told = offer.proposal, offer.told
     if promises_nothing(proposal):
         return offer._replace(proposal=replace(proposal, title=f"{proposal.title} ({OWN})", scope="run"))
@@ -94,20 +73,20 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
     """The report on a profile; a pure function, defined for every valid profile. ``diagnosis`` saves
     diagnosing it again."""
     diagnosis = diagnosis or diagnose(profile)
-    about = subject_of(diagnosis)
-    found, abstained = _examine(diagnosis)
-    others = examine_evaluation(diagnosis)
+    about = (diagnosis.evaluation if diagnosis.subject == "evaluation" else None) or diagnosis
+    asked = [entry for entry in entries() if is_asked(diagnosis, entry)]
+    found, abstained = _examine(diagnosis, asked)
+    on_loaders = [one for one in entries() if one.cause.startswith(LOADERS)]
+    others, unknown = _examine(about, on_loaders if about is not diagnosis and about.causes else [])
     every = offers(diagnosis, found)
     if others:  # of the same remedy for two loaders, the one that brings more
-        every = in_order(diagnosis, [*evaluation_offers(diagnosis, others), *every])
+        of_evaluation = [_together(diagnosis, offer) for offer in offers(about, others)]
+        every = in_order(diagnosis, [*of_evaluation, *every])
     ranked = without_trifles_first([offer for offer in every if worth_saying(diagnosis, offer)])
     told = remedies(diagnosis, ranked)
     kept = _kept([*others, *found], ranked)
-    failures = [
-        Gap(f"the finding {one.finding}", one.missing, "please report it")
-        for one in abstained
-        if one.missing.startswith(FAILED)
-    ]
+    failed = {one.finding: one.missing for one in [*unknown, *abstained] if one.missing.startswith(FAILED)}
+    failures = [Gap(f"the finding {name}", why, "please report it") for name, why in failed.items()]
     own_steps = about is not diagnosis or diagnosis.subject != "evaluation"  # else it lies within the loop
     return Report(
         run=_run(profile),
@@ -118,7 +97,7 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         phases=diagnosis.phases,
         findings=[_reported(diagnosis, finding, told, ranked) for finding in kept],
         remedies=told,
-        abstentions=abstained,
+        abstentions=abstained + [Abstention(one.id, FEW) for one in entries() if one not in asked],
         environment=environment(profile),
         functions=hot_functions(profile),
         operators=hot_operators(profile),
@@ -128,22 +107,17 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
     )
 
 
-def _examine(diagnosis: Diagnosis) -> tuple[list[Finding], list[Abstention]]:
-    """Evaluate the findings that ``is_asked`` selects; the others abstain, since there are too few steps for
-    them."""
-    asked = [entry for entry in entries() if is_asked(diagnosis, entry)]
-    outcomes = [_ask(entry, diagnosis) for entry in asked]
-    found = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
-    silent = [Abstention(one.id, FEW) for one in entries() if one not in asked]
-    return found, [*(one for one in outcomes if isinstance(one, Abstention)), *silent]
-
-
-def _ask(entry: Entry, diagnosis: Diagnosis) -> Finding | Abstention | None:
-    """An exception in a finding is a bug in bdoc; the report then lacks only that finding."""
-    try:
-        return entry.ask(diagnosis)
-    except Exception as mistake:
-        return Abstention(entry.id, f"{FAILED}: {type(mistake).__name__}: {mistake}")
+def _examine(diagnosis: Diagnosis, asked: list[Entry]) -> tuple[list[Finding], list[Abstention]]:
+    """Evaluate findings. An exception in one is a bug in bdoc; the report then lacks only that finding."""
+    outcomes: list[Finding | Abstention | None] = []
+    for entry in asked:
+        try:
+            outcomes.append(entry.ask(diagnosis))
+        except Exception as mistake:
+            why = f"{FAILED}: {type(mistake).__name__}: {mistake}"
+            outcomes.append(Abstention(entry.id, why))
+    found = [one for one in outcomes if isinstance(one, Finding)]
+    return found, [one for one in outcomes if isinstance(one, Abstention)]
 
 
 def _kept(found: list[Finding], ranked: list[Offer]) -> list[Finding]:

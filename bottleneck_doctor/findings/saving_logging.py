@@ -24,12 +24,20 @@ SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known
 CHECKPOINT_RARER = 0.1  # of the checkpoints are left: every tenth (assumed; the user chooses)
 COPIED = (0.5, 0.33, 0.07)  # of a save's time is the copy (measured: 0.47, 33 of 105 ms, 0.07)
 CHECKPOINT_HOOKS = "hooks on torch.save, fsync"
-LESS = "if step % (10 * every) == 0:             # ten times rarer; or by the clock, every 15 minutes"
+LESS = "if step % (10 * every) == 0:  # or by the clock, every 15 minutes"
 CHECKPOINT_WRITER = """\
-if writer is not None: writer.join()     # one at a time
-state = {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}
-writer = threading.Thread(target=save_and_rename, args=(state, path))
-writer.start()                           # writes to a temporary file, then renames it"""
+import os, threading
+def save(state, path):
+    torch.save(state, f"{path}.new")
+    os.replace(f"{path}.new", path)  # never half a file
+writer = None  # before the loop
+# in the loop, instead of torch.save(model.state_dict(), path)
+if writer is not None:
+    writer.join()  # one at a time
+state = {name: value.detach().to("cpu", copy=True)
+         for name, value in model.state_dict().items()}
+writer = threading.Thread(target=save, args=(state, path))
+writer.start()"""
 SAVE = "torch.save(model.state_dict(), path)"
 CHECKPOINT_SELDOM = Proposal(
     id="checkpoint-less",
@@ -92,7 +100,7 @@ LOG_HOOKS = "hooks on log handlers, tqdm, fsync"
 OFTEN = f"step % {EVERY} == 0"
 EXAMPLE = f"""\
 {rarely(OFTEN, 'log.info("loss %.4f", float(loss))')}
-bar = tqdm(loader, mininterval=2.0)      # and let the progress bar draw every two seconds"""
+bar = tqdm(loader, mininterval=2.0)  # draws every two seconds"""
 LOG_RARELY = Proposal(
     id="log-every-n",
     title=f"log every {EVERY}th step",
@@ -107,10 +115,12 @@ LOG_WRITER = Proposal(
     title="let another thread write the log",
     fix=Fix(
         "put records into a queue; a listener writes them",
+        "import logging.handlers, queue\n"
         "records = queue.SimpleQueue()\n"
-        "log.addHandler(logging.handlers.QueueHandler(records))           # in place of the slow handler\n"
+        "log.removeHandler(slow_handler)\n"
+        "log.addHandler(logging.handlers.QueueHandler(records))\n"
         "listener = logging.handlers.QueueListener(records, slow_handler)\n"
-        "listener.start()                                                 # and listener.stop() at the end",
+        "listener.start()  # and listener.stop() at the end",
     ),
     risk="the last records may be lost in a crash",
 )
@@ -184,8 +194,10 @@ ARGUMENTS = (BY_STEP[0], 'TrainingArguments(..., eval_strategy="steps", eval_ste
 HOW = {"lightning": TRAINER, "pytorch_lightning": TRAINER, "transformers": ARGUMENTS}
 EVALUATE = """\
 model.eval()
-with torch.inference_mode():             # nothing is kept for a backward pass: batches may be larger
-    for x, y in val_loader: meter.update(model(x), y)"""
+with torch.inference_mode():  # no graph is kept: batches may be larger
+    for x, y in val_loader:
+        meter.update(model(x), y)
+model.train()"""
 EVALUATION_SELDOM = Proposal(
     id="eval-less",
     title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
@@ -221,7 +233,11 @@ def evaluation_heavy(diagnosis: Diagnosis) -> Finding | str | None:
     if share <= PART:
         return None
     if not loops:
-        return _within_loop(whole, share) if whole.evaluated_at is not None else None
+        if (place := whole.evaluated_at) is None:
+            return None
+        text = "share of training and evaluation in forward passes that nothing is trained on"
+        evidence = [Evidence(text, "evaluation_fraction", share, "py-spy, training thread")]
+        return Finding("evaluation-heavy", CAUSE, evidence, [_rarer(whole, BY_STEP, place)], place)
     loader = next((one for one in diagnosis.profile.loaders if one.key == loops[0].loader), None)
     own = diagnosis.evaluation
     known = (
@@ -250,14 +266,6 @@ def evaluation_heavy(diagnosis: Diagnosis) -> Finding | str | None:
         if loader is not None and not loader.num_workers and waits(own):
             proposals.append(_workers(whole, own.scenario, loader))
     return Finding("evaluation-heavy", CAUSE, evidence, proposals, place)
-
-
-def _within_loop(whole: Whole, share: float) -> Finding:
-    """The training loop evaluates a function's batches."""
-    text = "share of training and evaluation in forward passes that nothing is trained on"
-    evidence = [Evidence(text, "evaluation_fraction", share, "py-spy, training thread")]
-    proposals = [_rarer(whole, BY_STEP, whole.evaluated_at)]
-    return Finding("evaluation-heavy", CAUSE, evidence, proposals, whole.evaluated_at)
 
 
 def _in_run(whole: Whole, speedups: Factor) -> Factor:

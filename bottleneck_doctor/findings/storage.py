@@ -90,13 +90,16 @@ HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 Ki
 # A small local read: from a busy cloud volume (chosen), from a local NVMe disk, from one at its best (data
 # sheets: 60 to 100 us, without the kernel)
 LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)
-NARROW = "mapped.madvise(mmap.MADV_RANDOM)                 # once: no readahead around single rows\n"
+NARROW = "mapped.madvise(mmap.MADV_RANDOM)  # once: no readahead around single rows\n"
 MAPPED_FIX = """\
-for i in indices:                                    # in __getitems__, before the batch is put together
+# in __getitems__, before the batch is put together
+for i in indices:
     start = offset(i) // mmap.PAGESIZE * mmap.PAGESIZE
-    mapped.madvise(mmap.MADV_WILLNEED, start, length(i) + offset(i) - start)"""
+    end = offset(i) + length(i)
+    mapped.madvise(mmap.MADV_WILLNEED, start, end - start)"""
 READ_FIX = """\
-for i in indices:                                    # in __getitems__, before the first read
+# in __getitems__, before the first read
+for i in indices:
     os.posix_fadvise(fd, offset(i), length(i), os.POSIX_FADV_WILLNEED)"""
 HINT = Proposal(
     id="readahead-hints",
@@ -181,8 +184,9 @@ LARGER = Proposal(
     title="ask for several samples in one request",
     fix=Fix(
         "fetch a batch, or a shard, at once",
-        "def __getitems__(self, indices):          # the loader calls this once per batch\n"
-        "    return decode_all(client.get_many(indices))   # one request, or byte ranges of 1 MB and more",
+        "def __getitems__(self, indices):  # the loader calls this once per batch\n"
+        "    # one request, or byte ranges of 1 MB and more\n"
+        "    return decode_all(client.get_many(indices))",
     ),
     effort="hours",
     risk="nothing is gained where the transfer, not the round trip, takes the time",
@@ -194,8 +198,11 @@ STREAM = Proposal(
     title="stream large shards ahead of the training, and keep them in a local cache",
     fix=Fix(
         "pack the samples into shards and stream those",
+        "import os, webdataset as wds\n"
+        'os.makedirs("/fast/cache", exist_ok=True)\n'
         'urls = "pipe:curl -sf https://host/train-{000000..000255}.tar"\n'
-        'data = wds.WebDataset(urls, shardshuffle=256, cache_dir="/fast/cache").shuffle(5000)',
+        'data = wds.WebDataset(urls, shardshuffle=256, cache_dir="/fast/cache")\n'
+        "data = data.shuffle(5000)",
     ),
     apply="convert",
     effort="days",
@@ -233,8 +240,11 @@ SAME_FILES = 4  # opened over and over: a container opened per sample, not many 
 # Of the sleep and of the kernel's CPU per sample: read at random, in order [measured], whole batches.
 PACKED_LEFT = (1.0, 0.4, 0.1)
 SHARDS = """\
-with tarfile.open("shard-000.tar", "w") as shard:         # some 100 MB each, samples already shuffled
-    for k, path in enumerate(paths): shard.add(path, f"{k:08d}{path.suffix}")"""
+import tarfile
+# some 100 MB each, samples already shuffled
+with tarfile.open("shard-000.tar", "w") as shard:
+    for k, path in enumerate(paths):
+        shard.add(path, f"{k:08d}{path.suffix}")"""
 PACK = Proposal(
     id="pack-shards",
     title="pack the samples into large files and read those from front to back",
@@ -287,7 +297,8 @@ SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat 
 CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it
 ONCE = """\
 def __getitem__(self, i):
-    if self.file is None: self.file = zipfile.ZipFile(self.path)      # in the worker, at its first sample
+    if self.file is None:  # set in __init__; each worker opens its own
+        self.file = zipfile.ZipFile(self.path)
     return decode(self.file.read(self.names[i]))"""
 OPEN_ONCE = Proposal(
     id="open-once-per-worker",
@@ -295,16 +306,25 @@ OPEN_ONCE = Proposal(
     fix=Fix("open at the first sample, not at every one", ONCE),
     risk="never hand an open HDF5 or zip file to a forked worker",
 )
+CHUNKS = """\
+with h5py.File("old.h5") as old, h5py.File("new.h5", "w") as new:
+    x = old["x"]
+    chunks = (1, *x.shape[1:])  # one sample each
+    y = new.create_dataset("x", x.shape, x.dtype, chunks=chunks)
+    for i in range(0, len(x), 1024):
+        y[i : i + 1024] = x[i : i + 1024]"""
 RECHUNK = Proposal(
     id="rechunk",
     title="store the data in chunks that fit the samples",
-    fix=Fix("rewrite the file once", "out.create_dataset('x', shape, dtype, chunks=(1, *shape[1:]))"),
+    fix=Fix("rewrite the file once", CHUNKS),
     apply="convert",
     effort="hours",
     risk="chunks of one sample compress less well",
     basis="bound",
 )
-UNPACK = "self.rows = h5py.File(path)['x'][:]     # once, before workers are forked; then self.rows[i]"
+UNPACK = """\
+# once, in __init__, before workers are forked; then self.rows[i]
+self.rows = h5py.File(path)["x"][:]"""
 
 
 @finding("input.preprocess", OPEN_ONCE, RECHUNK, IN_MEMORY, needs=(timed_fetches,))
@@ -364,8 +384,8 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
 
 # decompression-bound
 STORED = """\
-np.save(path.with_suffix(".npy"), unpack(path))     # once per file, before training
-sample = np.load(path.with_suffix(".npy"))          # in __getitem__"""
+np.save(path.with_suffix(".npy"), unpack(path))  # once per file
+sample = np.load(path.with_suffix(".npy"))  # in __getitem__"""
 STORE = Proposal(
     id="reencode-offline",
     title="store the samples so that they need no unpacking",

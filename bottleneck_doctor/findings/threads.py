@@ -19,7 +19,7 @@ from .registry import cpu_loop, dataloader_loop, finding, given
 from .remedies import PARTLY, Code, each, loader_call, loader_with, priced, spread
 
 # cpu-threads-misset
-THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # or first: torch.set_num_threads({count})"
+THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py  # or torch.set_num_threads({count})"
 SET_THREADS = Proposal(
     id="set-threads",
     title="let torch compute with another number of threads",
@@ -69,8 +69,8 @@ CHEAPER = Proposal(
     title="spend less CPU on each sample",
     fix=Fix(
         "work on fewer pixels and tokens, in whole arrays, or once instead of every epoch",
-        "x = whole_array_function(x)        # not a Python loop over its elements\n"
-        "x = colour(crop(x))                # the transform that shrinks a sample goes first",
+        "x = whole_array_function(x)  # not a Python loop over its elements\n"
+        "x = colour(crop(x))  # the transform that shrinks a sample goes first",
     ),
     effort="hours",
     risk="fewer pixels or tokens are another training",
@@ -178,7 +178,7 @@ def _cause(diagnosis: Diagnosis) -> str:
 
 # cgroup-cpu-throttled
 CPU_LEFT = (1.0, 0.4, 0.06)  # of an operator's CPU when its threads fit: none spared, 0.24 and 0.06 measured
-QUOTA_SNIPPET = "OMP_NUM_THREADS={count} python train.py      # and num_workers at most quota less threads"
+QUOTA_SNIPPET = "OMP_NUM_THREADS={count} python train.py  # num_workers <= quota - threads"
 FEWER_THREADS = Proposal(
     id="match-threads-to-quota",
     title="use as many threads as the quota grants cores",
@@ -226,10 +226,13 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | str | None:
 OVERSUBSCRIBED, CAUSE = "worker-thread-oversubscription", "input.oversubscribed"
 BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool (measured: NumPy products on two cores)
 ONE_THREAD = """\
-def one_thread(_):                                   # import threadpoolctl, cv2
-    threadpoolctl.threadpool_limits(1); cv2.setNumThreads(0)
+import threadpoolctl
+def one_thread(_):
+    threadpoolctl.threadpool_limits(1)
+    cv2.setNumThreads(0)  # where OpenCV is used
 {call}
-# or, where the model needs no CPU: OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python train.py"""
+# or, where the model needs no CPU:
+# OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python train.py"""
 LIMIT = Proposal(
     id="worker-threads-1",
     title="one thread for the libraries inside each worker",
@@ -239,7 +242,8 @@ LIMIT = Proposal(
     treatments=(Treatment("worker_threads"),),
 )
 OWN_POOL = """\
-def one_thread(): torch.set_num_threads(1)           # threadpoolctl and cv2 limit what else computes
+def one_thread():
+    torch.set_num_threads(1)  # threadpoolctl, cv2: for other libraries
 pool = multiprocessing.Pool({count}, initializer=one_thread)"""
 SHRINK_POOL = Proposal(
     id="worker-threads-1",

@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import TypeGuard
 
 from ..model.code import FunctionSource, Location
-from .files import INDENTED, parsed
+from .files import INDENTED, last_name, parsed
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
 ELEMENTWISE = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 BRANCHES = (*LOOPS, ast.If, ast.Try)
@@ -49,8 +50,7 @@ def tree_of(source: FunctionSource) -> ast.Module:
 
 def source_at(sources: Sequence[FunctionSource], place: Location) -> FunctionSource | None:
     """The kept source around a line, the innermost."""
-    name = place.function.rpartition(".")[2]
-    here = [one for one in sources if one.file == place.file]
+    name, here = last_name(place.function), [one for one in sources if one.file == place.file]
     found = [one for one in here if one.first <= place.line <= one.first + one.text.count("\n")]
     named = [one for one in found if one.function == name or name.startswith("<")]
     return max(named, key=lambda one: one.first, default=None)
@@ -158,6 +158,11 @@ def called(call: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
+def given_to(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call."""
+    return [*call.args, *(one.value for one in call.keywords)]
+
+
 def is_output(call: ast.Call) -> bool:
     """Whether a call writes for people to read: a file, a log, a terminal, a tracker or its server."""
     name = called(call)
@@ -185,19 +190,18 @@ def runs_backward(source: FunctionSource, also: Names = NO_NAMES) -> bool:
 
 def _sinks(tree: ast.AST, also: Names) -> Iterator[ast.stmt]:
     """Statements that run a backward pass."""
-    for statement in _statements(tree):
-        if any(called(call) in TRAINS or _is_one_of(call, also) for call in calls_in(statement)):
-            yield statement
-
-
-def _is_one_of(call: ast.Call, functions: Names) -> bool:
-    """Whether it calls one of these functions; a method counts only if its name is not in ``COMMON``."""
-    name = called(call)
-    return name in functions and (isinstance(call.func, ast.Name) or name not in COMMON)
+    for statement in statements(tree):
+        for call in calls_in(statement):
+            name = called(call)
+            known = name in also and (isinstance(call.func, ast.Name) or name not in COMMON)
+            if known or name in TRAINS:
+                yield statement
+                break
 
 
 @lru_cache(maxsize=64)
-def _statements(tree: ast.AST) -> tuple[ast.stmt, ...]:
+def statements(tree: ast.AST) -> tuple[ast.stmt, ...]:
+    """All statements below, at any depth."""
     return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt))
 
 
@@ -223,18 +227,18 @@ def needed_to_train(source: FunctionSource, also: Names = NO_NAMES, elsewhere: N
     tree = tree_of(source)
     sinks = list(_sinks(tree, also))
     if source.function in RETURNS_LOSS:
-        sinks += [one for one in _statements(tree) if isinstance(one, ast.Return)]
+        sinks += [one for one in statements(tree) if isinstance(one, ast.Return)]
     return _origins(tree, sinks, elsewhere)
 
 
 def _origins(tree: ast.AST, sinks: list[ast.stmt], elsewhere: Names = NO_NAMES) -> Names:
     """Everything that flows into some statements, through assignments, changes in place, and conditions."""
     needed = {name for sink in sinks for part in header(sink) for name in names_read(part)} | elsewhere
-    statements = [(names_bound(one), _reads(one, tree)) for one in _statements(tree)]
+    flows = [(names_bound(one), _reads(one, tree)) for one in statements(tree)]
     before = -1
     while len(needed) != before:
         before = len(needed)
-        for bound, read in statements:
+        for bound, read in flows:
             if bound & needed:
                 needed |= read
     return frozenset(needed)
@@ -268,7 +272,7 @@ def feeds_training(
 @lru_cache(maxsize=64)
 def _optimizers(tree: ast.AST) -> Names:
     """The objects whose ``zero_grad`` is called, as the source spells them."""
-    calls = (call.func for one in _statements(tree) for call in calls_in(one) if called(call) == "zero_grad")
+    calls = (call.func for one in statements(tree) for call in calls_in(one) if called(call) == "zero_grad")
     return frozenset(ast.unparse(one.value) for one in calls if isinstance(one, ast.Attribute))
 
 
@@ -279,14 +283,9 @@ def writes(statement: ast.stmt) -> bool:
 
 def hands_over(statement: ast.stmt, function: str) -> bool:
     """Whether a statement calls a function to write out what that returns: ``print(evaluate(model))``."""
-    given = [
-        node
-        for call in calls_in(statement)
-        if is_output(call)
-        for one in [*call.args, *(each.value for each in call.keywords)]
-        for node in ast.walk(one)
-    ]
-    return any(isinstance(one, ast.Call) and called(one) == function for one in given)
+    given = [one for call in calls_in(statement) if is_output(call) for one in given_to(call)]
+    nodes = (node for one in given for node in ast.walk(one))
+    return any(isinstance(one, ast.Call) and called(one) == function for one in nodes)
 
 
 def is_written(source: FunctionSource, statement: ast.stmt) -> bool:
@@ -295,7 +294,7 @@ def is_written(source: FunctionSource, statement: ast.stmt) -> bool:
         return True
     tree = tree_of(source)
     mine = set(_branches(tree, statement))
-    sinks = [one for one in _statements(tree) if writes(one) and set(_branches(tree, one)) <= mine]
+    sinks = [one for one in statements(tree) if writes(one) and set(_branches(tree, one)) <= mine]
     return bool(names_bound(statement) & _origins(tree, sinks))
 
 
@@ -337,16 +336,13 @@ def training_statement(source: FunctionSource, also: Names = NO_NAMES) -> ast.st
 
 def changes_arguments(source: FunctionSource) -> bool:
     """Whether a function changes what it is given: its caller's values are then not only read."""
-    functions = (
-        one for one in _statements(tree_of(source)) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
-    function = next(functions, None)
+    function = next((one for one in statements(tree_of(source)) if isinstance(one, Function)), None)
     if function is None:
         return True
     arguments = function.args
     named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     given = {one.arg for one in named} - {"self", "cls"}
-    return any(_changes(one, given) for one in _statements(function))
+    return any(_changes(one, given) for one in statements(function))
 
 
 def _changes(statement: ast.stmt, given: set[str]) -> bool:

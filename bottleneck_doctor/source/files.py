@@ -20,6 +20,11 @@ QUEUES = re.compile(r"(\w+\.)?(wait|get|put) \(.*/(threading|queue)\.py:")  # ev
 FRAMES = 1 << 14  # and call paths, that are kept taken apart: they are asked for dozens of times
 
 
+def last_name(function: str) -> str:
+    """``step`` of ``Pole.step``; ``<lambda>`` of ``main.<locals>.<lambda>``."""
+    return function.rpartition(".")[2]
+
+
 def is_queued(frames: Iterable[str]) -> bool:
     """Whether the path waits for another thread, in a queue or for a future."""
     return any(map(QUEUES.match, frames))

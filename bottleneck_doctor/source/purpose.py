@@ -12,7 +12,7 @@ from ..model.code import FunctionSource, Location
 from ..model.instruments import Stack
 from . import code
 from .code import Names
-from .files import parse_frame, users_path
+from .files import last_name, parse_frame, users_path
 
 READS_VALUES = frozenset("item tolist numpy argmax topk".split())
 MEASURES = re.compile(
@@ -81,7 +81,7 @@ def _forces(sources: list[FunctionSource], stack: Stack, path: tuple[Location, .
     if inner is None or not path:
         return False
     if inner != path[-1]:
-        return inner.function.rpartition(".")[2] in FORCES
+        return last_name(inner.function) in FORCES
     source = code.source_at(sources, inner)
     statement = code.statement_at(source, inner.line) if source is not None else None
     return statement is not None and any(code.called(call) in FORCES for call in code.calls_in(statement))
@@ -139,7 +139,7 @@ def _at_training(
     within = code.training_statement(source, training)
     repeats = code.is_repeated(source, place.line, within)
     seldom = within is not None and code.is_seldom(source, statement, within)
-    if (below is not None and _name(below) in training) or code.feeds_training(
+    if (below is not None and last_name(below.function) in training) or code.feeds_training(
         source, statement, training, shared
     ):
         what = TRAINING
@@ -154,15 +154,10 @@ def _at_training(
     return Purpose(what, repeats, seldom, place)
 
 
-def _name(place: Location) -> str:
-    """The last part of the name of the function that is called."""
-    return place.function.rpartition(".")[2]
-
-
 def _only_reports(sources: tuple[FunctionSource, ...], below: Location | None, statement: ast.stmt) -> bool:
     """Whether the function below evaluates and the statement only tells what it returned; one that turns what
     it is given into what is written is part of the writing."""
-    if below is None or not code.hands_over(statement, _name(below)):
+    if below is None or not code.hands_over(statement, last_name(below.function)):
         return False
     source = code.source_at(sources, below)
     return source is not None and code.GRADIENTS_OFF.search(source.text) is not None
@@ -173,13 +168,9 @@ def _may_change(
 ) -> bool:
     """Whether a call whose result is not needed may change an argument that the training needs."""
     needed = code.needed_to_train(source, trainers(sources), taken_from_module(sources, source))
-    given = [
-        name
-        for call in code.calls_in(statement)
-        for one in [*call.args, *(each.value for each in call.keywords)]
-        for name in code.names_read(one)
-    ]
-    if not needed & set(given):
+    if not needed & code.names_read(
+        *(one for call in code.calls_in(statement) for one in code.given_to(call))
+    ):
         return False
     if below is None:  # something that is not written in Python, or a library
         return isinstance(statement, ast.Expr) and not _measures(statement)
@@ -209,12 +200,10 @@ SHRINKS = re.compile(r"crop|resi[zs]e|shr[iu]nk|thumbnail|downs(?:ample|cale)", 
 
 def is_shrunk_later(source: FunctionSource, line: int) -> bool:
     """Whether a later statement of the function crops or resizes what the one at the line has made."""
-    tree, made = code.tree_of(source), code.statement_at(source, line)
+    made = code.statement_at(source, line)
     if made is None:
         return False
-    statements = sorted(
-        (one for one in ast.walk(tree) if isinstance(one, ast.stmt)), key=lambda one: one.lineno
-    )
+    statements = sorted(code.statements(code.tree_of(source)), key=lambda one: one.lineno)
     counters = code.NO_NAMES.union(*(code.names_bound(one) for one in statements if isinstance(one, ast.For)))
     carried = code.names_bound(made)
     for later in (one for one in statements if one.lineno > made.lineno):

@@ -17,13 +17,12 @@ from ..model.instruments import Operation, Stack
 from ..model.loops import Feed, LoopBody
 from . import code
 from .code import Names
-from .files import INDENTED, Mask, is_users, masked, parsed, tree_at, users_path
+from .files import INDENTED, Mask, is_users, last_name, masked, parsed, tree_at, users_path
 
 FUNCTIONS_AT_MOST = 24  # with the most samples
 LETTERS_AT_MOST = 20_000  # of one function: a longer one is kept around the line that was seen
 LETTERS_A_LINE = 40  # about
 KINDS = ("checkpoint", "logging", "flush")
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def read_sources(
@@ -58,7 +57,7 @@ def _places(stacks: list[Stack], operations: list[Operation]) -> list[Location]:
 def _is_kept(place: Location, found: dict[tuple[str, int], FunctionSource]) -> bool:
     return any(
         one.file == place.file and one.first <= place.line < one.first + one.text.count("\n") + 1
-        and one.function == _last(place.function)
+        and one.function == last_name(place.function)
         for one in found.values()
     )  # fmt: skip
 
@@ -74,7 +73,7 @@ def _read(place: Location, cwd: str, mask: Mask) -> FunctionSource | None:
     if kept is None or len(kept) > LETTERS_AT_MOST:
         return None
     hidden = _hidden(kept, mask)
-    name = node.name if isinstance(node, Function) else _last(place.function)  # never "<listcomp>"
+    name = node.name if isinstance(node, code.Function) else last_name(place.function)  # never "<listcomp>"
     return FunctionSource(place.file, name, first, hidden) if hidden else None
 
 
@@ -91,8 +90,8 @@ def _around(tree: ast.Module, place: Location) -> ast.stmt | None:
     """The function of that name around the line, or the module's statement; of a long one the outermost loop
     around the line."""
     holding = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _spans(node, place.line)]
-    functions = [node for node in holding if isinstance(node, Function)]
-    name = _last(place.function)
+    functions = [node for node in holding if isinstance(node, code.Function)]
+    name = last_name(place.function)
     chosen: ast.stmt | None = None
     if name == "<module>":
         chosen = next((node for node in tree.body if _spans(node, place.line)), None)
@@ -115,11 +114,6 @@ def _span(node: ast.stmt) -> tuple[int, int]:
     """First and last line, decorators included."""
     decorators = getattr(node, "decorator_list", [])
     return min([node.lineno, *(one.lineno for one in decorators)]), node.end_lineno or node.lineno
-
-
-def _last(function: str) -> str:
-    """``step`` of ``Pole.step``; ``main`` of ``main.<locals>.<lambda>`` stays what it is called there."""
-    return function.rpartition(".")[2]
 
 
 def _without_words(text: str) -> str | None:
@@ -156,25 +150,15 @@ def quote(node: ast.Call, source: str, mask: Mask) -> SourceCall | None:
     if text is None or len(text) > LONGEST_CALL:
         return None
     whole = masked(f"({text}\n)", mask)  # in brackets lines may begin anywhere
-    call = _only_call(parsed(whole))
-    return SourceCall(_text(call.func, whole), list(_arguments(call, whole))) if call else None
-
-
-def _only_call(tree: ast.Module | None) -> ast.Call | None:
+    tree = parsed(whole)
     statement = tree.body[0] if tree and tree.body else None
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return statement.value
-    return None
-
-
-def _arguments(call: ast.Call, whole: str) -> Iterator[Argument]:
-    for one in call.args:
-        if isinstance(one, ast.Starred):
-            yield Argument(_text(one.value, whole), "*")
-        else:
-            yield Argument(_text(one, whole))
-    for keyword in call.keywords:
-        yield Argument(_text(keyword.value, whole), keyword.arg or "**")
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return None
+    starred = [(one.value, "*") if isinstance(one, ast.Starred) else (one, "") for one in call.args]
+    named = [(one.value, one.arg or "**") for one in call.keywords]
+    arguments = [Argument(_text(value, whole), name) for value, name in [*starred, *named]]
+    return SourceCall(_text(call.func, whole), arguments)
 
 
 def _text(node: ast.expr, whole: str) -> str:
@@ -226,7 +210,7 @@ def _is_at(node: ast.Call, site: Site) -> bool:
 
 def _builds_loader(node: ast.Call, site: Site) -> bool:
     """Whether its keywords are among those that arrived, and its name one that a loader may have."""
-    named = ast.unparse(node.func).rpartition(".")[2]
+    named = last_name(ast.unparse(node.func))
     looks = named.endswith(LOADER) and named[0].isupper()
     given = {keyword.arg for keyword in node.keywords}
     if site.through:
@@ -349,7 +333,7 @@ def _statement(node: ast.stmt) -> _Statement:
     made = [one for one in nodes if isinstance(one, ast.Call)]
     filling = [node.value.func] if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else []
     fills = [one for one in filling if isinstance(one, ast.Attribute) and one.attr in FILLS]
-    named = {node.name} if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else set()
+    named = {node.name} if isinstance(node, code.Function | ast.ClassDef) else set()
     filled, assigned = code.roots(*(one.value for one in fills)), code.assigned(node)
     handed = [one for call in made for one in call.args if isinstance(one, ast.Name) or code.is_own(one)]
     return _Statement(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.findings import report
 from bottleneck_doctor.findings.ranking import offers, remedies, without_trifles_first, worth_saying
 from bottleneck_doctor.findings.registry import entries, given
@@ -13,6 +14,7 @@ from bottleneck_doctor.findings.report import FAILED, write_up
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
 from bottleneck_doctor.model.report import Evidence, Fix
 from tests.analyse.runs import run_of
+from tests.analyse.test_evaluated import slow_validation
 from tests.findings.builders import steady_run
 
 FIX = Fix("do it")
@@ -143,4 +145,21 @@ def test_a_finding_that_fails_costs_the_report_no_more_than_itself(monkeypatch: 
     assert why.startswith(FAILED)
     assert not any("finding" in gap.what for gap in before.quality.gaps)
     (gap,) = (one for one in after.quality.gaps if "finding" in one.what)
+    assert gap.what == "the finding loader-in-main"
+
+
+def test_a_finding_that_fails_on_the_evaluation_s_loader_costs_no_report_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry, profile = next(one for one in entries() if one.id == "loader-in-main"), slow_validation()
+    training = diagnose(profile).loader
+
+    def loader_in_main(diagnosis: Diagnosis) -> Finding | str | None:
+        if diagnosis.loader != training:
+            raise ZeroDivisionError("float division by zero")
+        return entry.examine(diagnosis)
+
+    shelf = [replace(one, examine=loader_in_main) if one is entry else one for one in entries()]
+    monkeypatch.setattr(report, "entries", lambda: shelf)
+    (gap,) = (one for one in write_up(profile).quality.gaps if "finding" in one.what)
     assert gap.what == "the finding loader-in-main"
