@@ -39,8 +39,6 @@ TABLE = [
      "busy_s": 11 * MS, "sync_s": 8 * MS, "host_s": 9 * MS}, "gpu", "host.sync"),
     ("copies for a third of the step", {"busy_s": 12 * MS, "transfer_s": 8 * MS, "host_s": 5 * MS}, "gpu",
      "device.transfer"),
-    ("copies for a tenth of it", {"busy_s": 18 * MS, "transfer_s": 2 * MS, "host_s": 5 * MS}, "gpu",
-     "device.compute"),
     ("hot, at two fifths of its clock", {**FULL, "nvml": HOT}, "gpu", "device.throttled"),
     ("a neighbour on the same device", {**FULL, "nvml": CROWD}, "gpu", "device.shared"),
     ("a fifth of its multiprocessors", {**FULL, "facts": HALF_EMPTY}, "gpu", "device.underfilled"),

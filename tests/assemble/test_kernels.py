@@ -21,9 +21,7 @@ from tests.assemble.traces import BACKWARD, REDUCED, Pen
 # name, kind, precision, on tensor cores
 PRODUCTS = [
     ("void gemmSN_TN_kernel<float, 128, 16, 2, 4, 4, 4, true>(float const*)", "matmul", "float32", False),
-    ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>(Params)", "matmul", "float32", False),
     ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x128_32x3_nn_align4>(P)", "matmul", "tf32", True),
-    ("ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn", "matmul", "bfloat16", True),
     ("nvjet_tst_192x192_64x4_1x1_h_bz_coopB_TNN", "matmul", "bfloat16", True),
     ("turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn", "matmul", "float16", True),
     ("nvjet_qqtst_128x128_128x6_2x1_v_bz_TNT", "matmul", "float8", True),
@@ -33,7 +31,6 @@ PRODUCTS = [
     ("void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816dgrad_optimized_bf16_128x64_32x6_nhwc>(P)",
      "convolution", "bfloat16", True),
     ("void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3>(int)", "convolution", "float32", False),
-    ("ampere_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1", "convolution", "float32", False),
     ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, cutlass::bfloat16_t>>(P)",
      "attention", "bfloat16", True),
     ("fmha_cutlassB_f32_aligned_64x64_k64_sm80(Params)", "attention", "float32", None),
@@ -45,15 +42,11 @@ OTHERS = [
     ("void at::native::elementwise_kernel<128, 4, at::native::direct_copy_kernel_cuda(TensorIterator&)>()",
      "copy"),
     ("triton_red_fused__log_softmax_5", "reduction"),
-    ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps>>(R)",
-     "reduction"),
-    ("void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, true>(float*)", "reduction"),
     ("void cudnn::bn_bw_1C11_singleread<float, 512, true, 1, 2, 0>(args)", "reduction"),
     ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<TensorListMetadata<4>>()",
      "optimizer"),
     ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>()", "copy"),
     ("void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel>()", "indexing"),
-    ("void fbgemm_gpu::permute_2D_data_kernel<false, int>(int)", "copy"),
     ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),
     ("my_own_kernel(float*, int)", "other"),
 ]  # fmt: skip

@@ -58,15 +58,14 @@ def many(kernels: int = 40) -> Pen:
     return pen
 
 
-def nested_call(pen: Pen, name: str, cat: str, kernels: bool) -> None:
-    """A second call inside of each launch; the ``kernels`` bear its number instead."""
+def nested_call(pen: Pen, name: str, cat: str) -> None:
+    """A second call inside of each launch; the kernels bear its number instead."""
     number = 10**6
     by_number = {one["args"]["correlation"]: one for one in pen.events if one["cat"] == "kernel"}
     for call in [one for one in pen.events if one["cat"] == "cuda_runtime"]:
         number += 1
         pen.on_host(name, call["ts"] - 4e12 + 1, 3, cat=cat, correlation=number)
-        if kernels:
-            by_number[call["args"]["correlation"]]["args"]["correlation"] = number
+        by_number[call["args"]["correlation"]]["args"]["correlation"] = number
 
 
 def without(pen: Pen, which: Callable[[int], bool]) -> Pen:
@@ -87,20 +86,7 @@ def earlier(pen: Pen, kernels: int) -> Pen:
 ODD = {
     "one kernel of 240 seems early": (lambda pen: earlier(pen, 1), 5),
     "five of 240 do": (lambda pen: earlier(pen, 5), None),
-    "the driver's launches are recorded, too": (
-        lambda pen: nested_call(pen, "cuLaunchKernel", "cuda_driver", False),
-        5,
-    ),
-    "kernels bear the driver's number": (
-        lambda pen: nested_call(pen, "cuLaunchKernel", "cuda_driver", True),
-        5,
-    ),
-    "functions of the host are launched": (
-        lambda pen: [
-            pen.call("cudaLaunchHostFunc", at + 900, correlation=10**6 + at) for at in range(0, 6000, 300)
-        ],
-        5,
-    ),
+    "kernels bear the driver's number": (lambda pen: nested_call(pen, "cuLaunchKernel", "cuda_driver"), 5),
     "some marks are another loop's": (lambda pen: [pen.step(at, loader=2) for at in (-5, 6005, 6010)], 5),
     "the third step's kernels were lost": (lambda pen: without(pen, lambda place: 80 <= place < 120), 2),
     "the last step's were not awaited": (lambda pen: without(pen, lambda place: place >= 210), 4),

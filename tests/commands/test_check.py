@@ -27,11 +27,8 @@ from tests.commands.conftest import Store
         ("typical", ["--baseline", "empty"], 2),
         ("typical", ["--baseline", "short.json"], 3),
         ("typical", ["--allow-different", "torch", "--max-data-wait", "0.7"], 2),
-        ("typical", ["profile.json", "profile.json", "--max-data-wait", "0.7"], 2),
         ("typical", ["--max-data-wait", "0.7", "--junit", "no/such/folder.xml"], 2),
         ("typical", ["--max-data-wait", "0.7", "--junit", "profile.json"], 2),
-        ("typical", ["--max-data-wait", "0.7", "--junit", "a", "--summary", "a"], 2),
-        ("typical", ["--max-data-wait", "0.7", "--annotations", "gitlab"], 2),
     ],
 )
 def test_the_status_says_it_all(

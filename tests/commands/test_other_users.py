@@ -39,15 +39,12 @@ OWNERS = {
     "another's file": ((NOBODY, 0o644, 0, 0o755), 0, 0, "it belongs to user 65534"),
     "another's folder": ((0, 0o644, NOBODY, 0o755), 0, 0, "its folder belongs to user 65534"),
     "root's": (ME, 0, NOBODY, ""),
-    "root's below another's folder": ((0, 0o644, DAEMON, 0o755), 0, NOBODY, "its folder belongs to user 1"),
     "a file for all": ((0, 0o666, 0, 0o755), 0, 0, "may write to it;"),
     "a folder for all": ((0, 0o644, 0, 0o777), 0, 0, "may write to its folder;"),
     "a folder for temporary files": ((0, 0o644, 0, 0o1777), 0, 0, "to its folder; if you trust it, move it"),
     "a shared group's": ((DAEMON, 0o664, DAEMON, 0o775), SHARED, DAEMON, "may write to it;"),
     "a shared group's folder": ((DAEMON, 0o644, DAEMON, 0o2775), SHARED, DAEMON, "may write to its folder;"),
     "umask 002, a group of one's own": ((DAEMON, 0o664, DAEMON, 0o775), DAEMON, DAEMON, ""),
-    "umask 002, users without names": ((12345, 0o664, 12345, 0o775), 12345, 12345, ""),
-    "a shared group, users without names": ((12345, 0o664, 12345, 0o775), SHARED, 12345, "may write to it;"),
 }
 
 

@@ -33,11 +33,8 @@ def story(text: str) -> list[Attempt]:
         ("B x y", 100, "cached-batches"),
         ("B x y C B", 100, "x"),
         ("B x y C B x y C B", 100, "y"),  # x is decided, the ceiling known well enough
-        ("B x y C B x y C B y", 100, "baseline"),
-        ("B x! y C", 100, "baseline"),
         ("B x! y C B", 100, "y"),  # what broke is not tried again
         ("B", 1.5, None),  # no arm without a baseline after it
-        ("", 2.5, None),
         ("B x", 1.5, "baseline"),  # what was begun is closed
         ("B!", 100, None),  # the script does not run twice
         ("B x y C B! ", 100, "baseline"),  # once may be bad luck

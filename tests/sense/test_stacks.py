@@ -221,10 +221,6 @@ MAIN = "<module> (/home/me/train.py:15);main (/home/me/train.py:13)"
             f'process 5:"bash run.sh";process 7:"python train.py";thread (7): MainThread;{MAIN} 3',
             Stack(7, "", "MainThread", MAIN.split(";"), 3),
         ),
-        (
-            f'process 7:"sh -c a;b process 9 4";process 8:"x";thread (0x7F): Thread-1 (_serve);{MAIN} 1',
-            Stack(8, "", "Thread-1 (_serve)", MAIN.split(";"), 1),
-        ),
         (f"thread (7);{MAIN} 2", Stack(1, "", "7", MAIN.split(";"), 2)),
         ("f (a b.py:1);g (c.py:2) 2", Stack(1, "", "", ["f (a b.py:1)", "g (c.py:2)"], 2)),
     ],

@@ -70,19 +70,6 @@ for step in range(100):  # loop
     if step:
         loss.backward()  # trains
 """
-JOINED = """\
-for step in range(100):  # loop
-    x = get_batch()
-    loss = model(x).mean(); optimizer.zero_grad(); loss.backward()  # trains
-"""
-METHOD = """\
-while self.step < self.steps:  # loop
-    self.step += 1
-    batch = self.draw(self.step)
-    self.loss = self.model(batch)
-    self.loss.backward()  # trains
-    self.seen.append(self.loss)
-"""
 HEADED = """\
 for x, y in batches():  # loop
     loss = criterion(model(x), y)
@@ -134,8 +121,6 @@ def told(body: LoopBody) -> dict[int, set[int]]:
         (CLOSURE, "outer", {2: set(), 4: {2}, 5: {4}}),
         (ACCUMULATED, "inner", {4: set(), 5: {4}, 6: {5}, 7: {6}}),
         (CHANGED, "inner", {2: set(), 3: set(), 4: {2, 3}, 6: {2, 4}, 8: {6}}),
-        (JOINED, "inner", {2: set(), 3: {2}}),
-        (METHOD, "inner", {2: set(), 3: {2}, 4: {3}, 5: {4}}),
         (HEADED, "inner", {1: set(), 2: {1}, 3: set(), 4: {2, 3}}),
         (REPLAYED, "inner", {2: {3}, 3: {2}, 4: {2, 3}, 5: set(), 6: {5}, 7: {6}}),
     ],
@@ -146,8 +131,6 @@ def told(body: LoopBody) -> dict[int, set[int]]:
         "a closure",
         "accumulation",
         "a list that is filled",
-        "semicolons",
-        "a method",
         "a pass in the head of a loop",
         "a store that is drawn from",
     ],
