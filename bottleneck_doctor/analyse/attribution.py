@@ -128,23 +128,16 @@ class Evaluated:
         usual, as evaluations are rare, and what is left of it off all alike."""
         if not self.share or not loop.table.t:
             return loop
-        walls, steps = loop.table.wall_s, loop.table.steps
-        longer, whole = _longer(walls, steps), sum(walls)
+        rows = list(zip(loop.table.wall_s, loop.table.steps, strict=True))
+        usual = median(wall / count for wall, count in rows)
+        chance = CHANCE * median(abs(wall / count - usual) for wall, count in rows)
+        longer = [wall - usual * count if wall / count > usual + chance else 0.0 for wall, count in rows]
+        walls, whole = loop.table.wall_s, sum(loop.table.wall_s)
         taken = self.share * whole
         off = min(1.0, taken / sum(longer)) if sum(longer) > 0 else 0.0
         over = max(0.0, taken - sum(longer)) / max(whole - sum(longer), 1e-12)
         evaluated = [off * more + over * (wall - more) for wall, more in zip(walls, longer, strict=True)]
         return replace(loop, table=_less(loop.table, evaluated))
-
-
-def _longer(walls: list[float], steps: list[int]) -> list[float]:
-    """By how much rows are longer than usual, beyond chance."""
-    usual = median(wall / count for wall, count in zip(walls, steps, strict=True))
-    spread = median(abs(wall / count - usual) for wall, count in zip(walls, steps, strict=True))
-    return [
-        wall - usual * count if wall / count > usual + CHANCE * spread else 0.0
-        for wall, count in zip(walls, steps, strict=True)
-    ]
 
 
 def _less(table: StepTable, seconds: list[float]) -> StepTable:

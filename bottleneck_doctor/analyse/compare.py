@@ -44,10 +44,13 @@ def parse_condition(text: str, known: Collection[str] = METRIC_NAMES, origin: st
         hint = f"did you mean {MEANT[sign]}" if sign in MEANT else f"use one of {' '.join(OPERATORS)}"
         raise UsageError(f"{origin} {_shown(text)}: no operator {sign}, {hint}")
     if metric not in known:
-        raise UsageError(f"{origin}: no metric {_shown(metric)}, {_nearest(metric, known)}")
-    condition = Condition(
-        metric, sign, _number(number, is_fraction(metric), f"{origin} {_shown(text)}"), origin
-    )
+        near = difflib.get_close_matches(metric, known, n=1, cutoff=0.5)
+        inside = [name for name in known if metric.strip("_") and metric.lower().strip("_") in name]
+        guess = near or inside[:1]
+        hint = f"did you mean {guess[0]}" if guess else f"known are {', '.join(sorted(known))}"
+        raise UsageError(f"{origin}: no metric {_shown(metric)}, {hint}")
+    threshold = _number(number, is_fraction(metric), f"{origin} {_shown(text)}")
+    condition = Condition(metric, sign, threshold, origin)
     if not any(holds(value, condition) for value in _candidates(metric, [condition])):
         raise UsageError(f"{origin} {_shown(text)} can never be true of {metric}, so it would always pass")
     return condition
@@ -108,13 +111,6 @@ def _candidates(metric: str, conditions: list[Condition]) -> list[float]:
     return edges + [(low + high) / 2 for low, high in itertools.pairwise(edges)]
 
 
-def _nearest(metric: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(metric, known, n=1, cutoff=0.5)
-    inside = [name for name in known if metric.strip("_") and metric.lower().strip("_") in name]
-    guess = near or inside[:1]
-    return f"did you mean {guess[0]}" if guess else f"known are {', '.join(sorted(known))}"
-
-
 def _shown(text: str) -> str:
     cut = text if len(text) <= LONGEST // 2 else text[: LONGEST // 2] + "..."
     return f"'{cut if cut.isprintable() else cut.encode('unicode_escape').decode()}'"
@@ -141,11 +137,6 @@ def _arguments(report: Report) -> Fact:
     command, script = report.run.command, report.run.script
     before = command.index(script) if script in command else 2 if command[1:2] == ["-m"] else 0
     return " ".join(command[before + 1 :]) or "none"
-
-
-def _python(report: Report) -> Fact:
-    found = re.match(r"\d+\.\d+", report.run.python)
-    return found[0] if found else None
 
 
 def _gpus(report: Report) -> Fact:
@@ -176,7 +167,7 @@ def samples_per_step(report: Report) -> float | None:
 REFUSES: dict[str, Callable[[Report], Fact]] = {
     "script": _script,
     "torch": lambda report: report.run.torch,
-    "python": _python,
+    "python": lambda report: (re.match(r"\d+\.\d+", report.run.python) or [None])[0],
     "cpu": _machine("cpu"),
     "cores": _machine("cores"),
     "gpus": _gpus,
@@ -319,6 +310,7 @@ BATCHES = {
     "other": OTHER_BATCHES,
 }  # fmt: skip
 WORSE = list(BATCHES).index
+ALIKE = ("same", "unknown")
 ONLY_LAST_DIGITS = "in the last digits only"
 NOT_A_NUMBER = "a loss is not a finite number in one of them only"
 
@@ -356,19 +348,14 @@ def _judged(own: list[_Apart], ours: list[_Apart], steps: int) -> Parity:
         if worst.largest <= CLEARLY_MORE * drift:
             return Parity("unknown", UNSTEADY, steps, largest)
     elif not worst.largest:
-        return Parity("identical", _although(worst, own), steps, 0.0)
+        # Equal losses may hide other batches: the loss may hardly change yet, and differ later.
+        hidden = own and worst.batches not in ALIKE and all(one.batches in ALIKE for one in own)
+        return Parity("identical", BATCHES[worst.batches] if hidden else "", steps, 0.0)
     elif not own:
         return Parity("unknown", ONCE, steps, largest)
     if worst.batches == "order":
         return Parity("order", OTHER_ORDER, steps, largest)
     return Parity("changed", _change(worst), steps, largest)
-
-
-def _although(worst: _Apart, own: list[_Apart]) -> str:
-    """Which other batches equal losses hide: the loss may hardly change yet, and differ later."""
-    alike = worst.batches in ("same", "unknown")
-    by_itself = any(one.batches not in ("same", "unknown") for one in own)
-    return "" if alike or by_itself or not own else BATCHES[worst.batches]
 
 
 def _change(apart: _Apart) -> str:
@@ -390,19 +377,12 @@ def _apart(one: list[Losses], other: list[Losses]) -> _Apart | None:
     if [process.rank for process in one] != [process.rank for process in other]:
         return None
     pairs = list(zip(one, other, strict=True))
-    return _Apart(
-        max(
-            (_difference(x, y) for a, b in pairs for x, y in zip(a.values, b.values, strict=False)),
-            default=0.0,
-        ),
-        min(_steps(process) for pair in pairs for process in pair),
-        max((_which_batches(a.batches, b.batches) for a, b in pairs), key=WORSE),
-    )
-
-
-def _steps(process: Losses) -> int:
-    """A step may take several backward passes, and has one batch where a loader gives any."""
-    return min(len(process.values), len(process.batches) or len(process.values))
+    losses = (_difference(x, y) for a, b in pairs for x, y in zip(a.values, b.values, strict=False))
+    # A step may take several backward passes, and has one batch where a loader gives any.
+    steps = min(len(each.batches or each.values) for pair in pairs for each in pair)
+    steps = min(steps, *(len(each.values) for pair in pairs for each in pair))
+    batches = max((_which_batches(a.batches, b.batches) for a, b in pairs), key=WORSE)
+    return _Apart(max(losses, default=0.0), steps, batches)
 
 
 def _difference(one: str, other: str) -> float:

@@ -37,7 +37,11 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, steady: list[Step])
     inside_s, blocked_s = mean(table.inside_s, heard), mean(table.blocked_s, heard)
     elsewhere_s = mean(table.host_wait_s) + mean(table.host_other_s) + inside_s + blocked_s
     share, low, high = _exposed(facts, rows, mean(table.fetched_s, heard), steady)
-    input_s, other_s = share * step_s, _other_s(table, rows, steady)
+    # While the loop saves and logs the device idles for the loop's time in them, times the idle share in
+    # sampled steps. Where none was sampled, for all of it: a rare one is long, and nothing hides it.
+    aside_s, idle_s = (sum(column[row] for row in rows) for column in (table.host_other_s, table.other_s))
+    other_s = mean_in(steady, "checkpoint") + mean_in(steady, "logging")
+    input_s, other_s = share * step_s, other_s * (min(1.0, idle_s / aside_s) if aside_s > 0 else 1.0)
     judged = sum(table.judged[row] for row in rows)
     return DeviceClockStep(
         looks=sum(table.looks[row] for row in rows),
@@ -82,20 +86,16 @@ def _exposed(
     return exposed, max(0.0, exposed - below), min(max(exposed, most), exposed + above)
 
 
-def _other_s(table: DeviceTable, rows: list[int], steady: list[Step]) -> float:
-    """The device's idle time while the loop saves and logs: the loop's time in them times the idle share in
-    sampled steps. Where none was sampled, all of it: a rare one is long, and nothing hides it."""
-    host, device = (sum(column[row] for row in rows) for column in (table.host_other_s, table.other_s))
-    other_s = mean_in(steady, "checkpoint") + mean_in(steady, "logging")
-    return other_s * (min(1.0, device / host) if host > 0 else 1.0)
-
-
 def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceWindow | None:
     """The mean step, divided; None without a window. Work that is left at a step's end does not prove a busy
     device: its queue may have been empty in the middle of the step."""
     if window is None or window.busy_s <= 0:
         return None
-    input_s = _input_s(clock, window)
+    # The kernels that `next` itself launches are no wait for data: the window's busy time beyond the rest of
+    # the step, where the window hardly saw the device idle for data.
+    beyond = window.busy_s - clock.rest_s
+    idle = window.input_s / window.wall_s < MOST * clock.input_s / clock.wall_s
+    input_s = max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
     busy_s = min(window.busy_s, clock.rest_s + clock.input_s - input_s)
     left = clock.rest_s + clock.input_s - input_s - busy_s
     names = DIVIDED if clock.transfer_s > 0 else (*DIVIDED, "transfer_s")  # copies on a stream of their own
@@ -119,14 +119,6 @@ def is_always_ahead(clock: DeviceClockStep) -> bool:
     """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
     waits = not clock.heard or clock.inside_s + clock.blocked_s >= TRACE * clock.wall_s
     return not waits and clock.caught_up is not None and clock.caught_up >= NEARLY_ALL
-
-
-def _input_s(clock: DeviceClockStep, window: DeviceWindow) -> float:
-    """The wait for data, without the kernels that ``next`` itself launches: these are the window's busy time
-    beyond the rest of the step, where the window hardly saw the device idle for data."""
-    beyond = window.busy_s - clock.rest_s
-    idle = window.input_s / window.wall_s < MOST * clock.input_s / clock.wall_s
-    return max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
 
 
 def _host_s(clock: DeviceClockStep, window: DeviceWindow, busy_s: float) -> float:
@@ -180,9 +172,11 @@ def view_device(
     if facts.driver is not None:
         driver = view_driver(profile.series, f"gpu{facts.driver}_", begin, end)
     clock = read_clock(facts, begin, end, steady)
-    beat = divide(clock, facts.window) if clock is not None else None
-    facts = replace(_settled(facts, beat), sm_active_share=_filled(facts, driver, beat))
-    return DeviceView(facts, driver, beat, clock)
+    beat, window = divide(clock, facts.window) if clock is not None else None, facts.window
+    if beat is not None and window is not None and facts.syncs is not None and window.sync_s > 0:
+        scale = beat.sync_s / window.sync_s  # under a profiler the loop is slower, the device idle for longer
+        facts = replace(facts, syncs=[replace(one, idle_s=scale * one.idle_s) for one in facts.syncs])
+    return DeviceView(replace(facts, sm_active_share=_filled(facts, driver, beat)), driver, beat, clock)
 
 
 def _filled(facts: DeviceFacts, driver: DriverView, beat: DeviceWindow | None) -> float | None:
@@ -193,16 +187,6 @@ def _filled(facts: DeviceFacts, driver: DriverView, beat: DeviceWindow | None) -
     if driver.sm_active_share is not None and busy:
         known.append(min(1.0, driver.sm_active_share / busy))
     return min(known, default=None)
-
-
-def _settled(facts: DeviceFacts, beat: DeviceWindow | None) -> DeviceFacts:
-    """Scales the window's idle time after each blocking call to the clock's: under a profiler the loop is
-    slower and leaves the device idle for longer."""
-    window = facts.window
-    if beat is None or window is None or facts.syncs is None or window.sync_s <= 0:
-        return facts
-    scale = beat.sync_s / window.sync_s
-    return replace(facts, syncs=[replace(one, idle_s=scale * one.idle_s) for one in facts.syncs])
 
 
 def find_gaps(view: DeviceView | None) -> list[Gap]:
@@ -227,6 +211,9 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
     busy = [one for one in busy if not one.get("clocks_idle")]
     once = {name: value for one in _readings(series, prefix, 0.0, end) for name, value in one.items()}
     gen, width = _usual(busy, "pcie_gen"), _usual(busy, "pcie_width")
+    lanes, gen_max, link = _ratio(width, once.get("pcie_width_max")), once.get("pcie_gen_max"), None
+    if gen is not None and lanes is not None and gen_max is not None:
+        link = min(1.0, lanes * 2.0 ** min(0.0, gen - gen_max))  # each generation doubles a lane's bandwidth
     return DriverView(
         readings=len(busy),
         kernel_share=_mean(readings, "busy_share"),
@@ -235,9 +222,9 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
         power_share=_ratio(_mean(busy, "power_w"), once.get("power_limit_w")),
         power_limit_w=once.get("power_limit_w"),
         power_default_w=once.get("power_default_w"),
-        link_share=_link(gen, width, once),
+        link_share=link,
         link_gen=gen,
-        link_gen_max=once.get("pcie_gen_max"),
+        link_gen_max=gen_max,
         link_width=width,
         link_width_max=once.get("pcie_width_max"),
         memory_bytes=once.get("memory_bytes"),
@@ -270,14 +257,6 @@ def _usual(readings: list[Reading], name: str) -> float | None:
 
 def _ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
-
-
-def _link(gen: float | None, width: float | None, once: Reading) -> float | None:
-    """The link's bandwidth over the widest it has: each generation doubles a lane."""
-    lanes, gen_max = _ratio(width, once.get("pcie_width_max")), once.get("pcie_gen_max")
-    if gen is None or lanes is None or gen_max is None:
-        return None
-    return float(min(1.0, lanes * 2.0 ** min(0.0, gen - gen_max)))
 
 
 def _shared(readings: list[Reading]) -> dict[str, float | None]:

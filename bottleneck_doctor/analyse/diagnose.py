@@ -78,7 +78,11 @@ SOURCE = "stack samples of the training thread"
 def by_samples(diagnosis: Diagnosis) -> Diagnosis:
     """The diagnosis with a verdict and a data wait from stack samples; as it was where there are too few."""
     profile = diagnosis.profile
-    trainer = _trainer(profile)
+    inside: Counter[int] = Counter()  # by process: samples in torch
+    for stack in profile.stacks:
+        if stack.role == "trainer" and any("/torch/" in frame for frame in stack.frames):
+            inside[stack.pid] += stack.count
+    trainer = max(inside, key=inside.__getitem__, default=None)
     seen: Counter[str] = Counter()
     for one in training_samples(profile, trainer, None) if trainer is not None else ():
         side = "waiting for data" if is_queued(one.stack.frames) else SIDES.get(one.part, "its own code")
@@ -89,24 +93,11 @@ def by_samples(diagnosis: Diagnosis) -> Diagnosis:
     if total < LIVE_SAMPLES:
         why = f"{total} stack samples of a training thread; at least {LIVE_SAMPLES} are needed"
         return replace(diagnosis, metrics=metrics, verdict=replace(diagnosis.verdict, summary=why))
-    wait = _sampled_share(seen["waiting for data"], total)
+    share = seen["waiting for data"] / total
+    wide = Z90 * sqrt(max(share * (1 - share), 1 / total) / total)
+    wait = Metric(share, "share", max(0.0, share - wide), min(1.0, share + wide), total, SOURCE)
     metrics |= {"data_wait_fraction": wait, "exposed_data_wait_fraction": wait}
     return replace(diagnosis, metrics=metrics, verdict=_verdict(profile, trainer, seen, total))
-
-
-def _trainer(profile: Profile) -> int | None:
-    """The process that was seen most in torch, and is no loader's worker."""
-    inside: Counter[int] = Counter()
-    for one in profile.stacks:
-        if one.role == "trainer" and any("/torch/" in frame for frame in one.frames):
-            inside[one.pid] += one.count
-    return inside.most_common(1)[0][0] if inside else None
-
-
-def _sampled_share(part: int, total: int) -> Metric:
-    value = part / total
-    wide = Z90 * sqrt(max(value * (1 - value), 1 / total) / total)
-    return Metric(value, "share", max(0.0, value - wide), min(1.0, value + wide), total, SOURCE)
 
 
 def _verdict(profile: Profile, trainer: int | None, seen: Counter[str], total: int) -> Verdict:
@@ -225,7 +216,10 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
         build_scenario(profile, loop, loader, steps, works, inputs, host, device, feeders) if steps else None
     )
     step_s = mean_in(steps)
-    error = _model_error(scenario, step_s)
+    error = 1.0  # how far the replay of the run as it was lies from what was measured
+    if scenario is not None and step_s > 0:
+        fitted = 0.5 * scenario.transport.transfer / step_s  # a fitted parameter always fits
+        error = max(fitted, abs(step_seconds(scenario) / step_s - 1))
     held = share_in(steps, "held")
     blind = loader is None or (workers > 0 and not works)  # workers that are older than the hooks, too
     trust = Trust(steps_in(steps), seconds_in(steps), error,
@@ -259,14 +253,6 @@ def _evaluation(profile: Profile, loop: Loop | None) -> Diagnosis | None:
             steps.append(replace(step, backward=0.0, optimizer=0.0, compute=rest))
     judged = _judge(profile, longest, loader_of(profile, longest), steps)
     return replace(judged, metrics=measure(judged, [steps]))
-
-
-def _model_error(scenario: Scenario | None, step_s: float) -> float:
-    """How far the replay of the run as it was lies from what was measured."""
-    if scenario is None or step_s <= 0:
-        return 1.0
-    fitted = 0.5 * scenario.transport.transfer / step_s  # a fitted parameter always fits
-    return max(fitted, abs(step_seconds(scenario) / step_s - 1))
 
 
 def _workers_part(profile: Profile, loop: Loop | None, scenario: Scenario | None) -> float:

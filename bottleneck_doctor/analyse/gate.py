@@ -32,18 +32,13 @@ def silence(name: str, report: Report) -> str:
     metric = report.metrics.get(name)
     if metric is None or metric.value is None or not math.isfinite(metric.value):
         return f"{name} was not measured{f': {metric.source}' if metric and metric.source else ''}"
-    if name not in NOT_PER_STEP and _saw_too_little(report):
-        return f"too few steps for {name}, {report.quality.steady_steps} steady ones"
+    # An inconclusive verdict has other reasons than few steps, too; then a metric may be well measured.
+    if name not in NOT_PER_STEP and report.verdict.bound == "inconclusive":
+        steps, step = report.quality.steady_steps, report.metrics.get("step_time_s")
+        seconds = steps * step.value if step and step.value is not None else math.inf
+        if steps < STEPS_AT_LEAST or seconds < SECONDS_AT_LEAST:
+            return f"too few steps for {name}, {steps} steady ones"
     return ""
-
-
-def _saw_too_little(report: Report) -> bool:
-    """Whether too few steps are why the verdict is inconclusive; otherwise a metric may be well measured."""
-    if report.verdict.bound != "inconclusive":
-        return False
-    step = report.metrics.get("step_time_s")
-    seconds = report.quality.steady_steps * step.value if step and step.value is not None else math.inf
-    return report.quality.steady_steps < STEPS_AT_LEAST or seconds < SECONDS_AT_LEAST
 
 
 # Of the standard deviation of log step times between runs: what unchanged jobs showed on a machine that had
@@ -184,9 +179,10 @@ def compare_runs(
     what = "step" if same_batches(before, after) else "sample"
     fair = all(report.quality.uncontended_step is not None for report in (*before, *after))
     sides = [[_measured(report, what, fair) for report in side] for side in (before, after)]
-    change = change_between(*sides)
-    contended = [statistics.fmean(1 - _fair(report) for report in side) for side in (before, after)]
-    wanted = max(WANTED, math.expm1(2 * math.log1p(limit)))
+    change, wanted = change_between(*sides), max(WANTED, math.expm1(2 * math.log1p(limit)))
+    contended = [
+        statistics.fmean(1 - _fair(report) for report in side) if fair else None for side in (before, after)
+    ]
     return Regression(
         EXCEEDED if change.low > limit else HOLDS,
         limit,
@@ -194,8 +190,8 @@ def compare_runs(
         what=what,
         base_s=change.base,
         new_s=change.new,
-        base_contended=contended[0] if fair else None,
-        new_contended=contended[1] if fair else None,
+        base_contended=contended[0],
+        new_contended=contended[1],
         change=change.change,
         low=change.low,
         high=change.high,

@@ -112,7 +112,10 @@ NO_FEEDERS = Feeders()
 
 def find_feeders(profile: Profile, pid: int) -> Feeders:
     """Of the training process ``pid``; none where thread states were not sampled."""
-    pools = _below(profile, pid)
+    pools, newest = set[int](), {pid}  # what it started, itself or through a fork server, no loader's workers
+    while newest:
+        newest = {one.pid for one in profile.processes if one.ppid in newest and not one.loader} - pools
+        pools |= newest
     main = [one for one in profile.stacks if one.pid == pid and "Main" in one.thread]
     looks = sum(one.count for one in main)
     if looks < SAMPLES_AT_LEAST:
@@ -127,11 +130,15 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
     if sum(one.count for one in main if is_queued(one.frames)) >= NOTICED * looks:
         others = [key for key in seen if key[0] == pid and key not in found]
         asleep = [key for key in others if _makes(seen[key], looks)]
+    # Pickling what was made, and waiting until the pipe has taken it; a pool that waits for work is idle.
+    pooled = [one for one in profile.stacks if one.pid in pools]
+    sends = sum(one.count for one in pooled if _is_sending(one))
+    works = sends + sum(one.count for one in pooled if _making(one))
     return Feeders(
         count=len(found),
         asleep=len(asleep),
         cores=sum(min(1.0, busy[key]) for key in found),
-        sending=_sending([one for one in profile.stacks if one.pid in pools]),
+        sending=sends / works if works >= SAMPLES_AT_LEAST else 0.0,
         stacks=tuple(
             replace(one, frames=path)
             for key in found + asleep
@@ -139,22 +146,6 @@ def find_feeders(profile: Profile, pid: int) -> Feeders:
             if (path := _making(one)) and not any(map(PUTS.match, path))
         ),
     )
-
-
-def _below(profile: Profile, pid: int) -> set[int]:
-    """Processes that ``pid`` started, itself or through a fork server, no loader's workers."""
-    found, newest = set[int](), {pid}
-    while newest:
-        newest = {one.pid for one in profile.processes if one.ppid in newest and not one.loader} - found
-        found |= newest
-    return found
-
-
-def _sending(stacks: list[Stack]) -> float:
-    """Pickling what was made, and waiting until the pipe has taken it; a pool that waits for work is idle."""
-    sends = sum(one.count for one in stacks if _is_sending(one))
-    makes = sum(one.count for one in stacks if _making(one))
-    return sends / (sends + makes) if sends + makes >= SAMPLES_AT_LEAST else 0.0
 
 
 def _feeds(stacks: list[Stack]) -> bool:

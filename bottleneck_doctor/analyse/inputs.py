@@ -132,6 +132,11 @@ def measure_inputs(
         return known(column) or 0.0
 
     costs = [table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows]
+    busy = None
+    span = table.t[rows[-1]] + table.wall_s[rows[-1]] - table.t[rows[0]]
+    if len(rows) > 1 and workers and span > 0:  # of the workers' time between the first and the last fetch
+        inside = table.seen / max(1, len(table.t)) * sum(table.wall_s[place] for place in rows)
+        busy = min(1.0, inside / (workers * span))
     return Inputs(
         batches=len(rows),
         wall=mean(table.wall_s),
@@ -157,7 +162,7 @@ def measure_inputs(
         container_cpu=mean(table.container_cpu_s),
         minor_faults=known(table.minor_faults),
         variation=pstdev(costs) / fmean(costs) if fmean(costs) > 0 else 0.0,
-        busy=_busy(table, rows, workers),
+        busy=busy,
         blocked_samples=split.samples,
     )
 
@@ -191,15 +196,6 @@ def _pooled(table: FetchTable, place: int, split: BlockedSplit) -> float:
     """
     waits = split.waits.get("lock", 0.0) + split.waits.get("other", 0.0) if split.samples else 1.0
     return max(0.0, min(_off_core(table, place) * waits, table.other_cpu_s[place]))
-
-
-def _busy(table: FetchTable, rows: list[int], workers: int) -> float | None:
-    """Share of the workers' time inside fetches, between the first and the last sampled fetch."""
-    if len(rows) < 2 or not workers:
-        return None
-    span = table.t[rows[-1]] + table.wall_s[rows[-1]] - table.t[rows[0]]
-    inside = table.seen / max(1, len(table.t)) * sum(table.wall_s[place] for place in rows)
-    return min(1.0, inside / (workers * span)) if span > 0 else None
 
 
 def works_of(table: FetchTable, split: BlockedSplit, rows: list[int]) -> tuple[BatchCost, ...]:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..model.diagnosis import Diagnosis
-from ..model.instruments import Stack
 from ..model.picture import LOOP_PIECES, CallPath, CallPaths, Excerpt, Fetches, Lanes, Picture, Pieces
 from ..model.profile import Profile
 from ..source.files import is_ours, parse_frame
@@ -61,13 +60,6 @@ def clipped(pieces: Iterable[LanePiece], begin: float, end: float) -> list[LaneP
     return _visible(list(cut))
 
 
-def one_at_a_time(pieces: Iterable[LanePiece]) -> list[LanePiece]:
-    """The pieces in order, each cut where the next begins: a process that ends may overlap its successor."""
-    ordered = sorted(pieces, key=lambda one: one.begin)
-    cut = [one._replace(end=min(one.end, later.begin)) for one, later in pairwise(ordered)]
-    return _visible([*cut, *ordered[-1:]])
-
-
 def _visible(pieces: list[LanePiece]) -> list[LanePiece]:
     return [one for one in pieces if one.end - one.begin > SHORTEST_S]
 
@@ -114,7 +106,11 @@ def worker_lanes(
             if until > begin and table.t[place] < end:
                 lane += fetch_pieces(table, place, split, table.batch[place])
             lane += clipped(_after(table, place, later, waits), max(begin, until), end)
-    return {worker: one_at_a_time(lane) for worker, lane in found.items()}
+        # A process that ends may overlap its successor: each piece is cut where the next begins.
+        lane.sort(key=lambda one: one.begin)
+        cut = [one._replace(end=min(one.end, later.begin)) for one, later in pairwise(lane)]
+        found[worker] = _visible([*cut, *lane[-1:]])
+    return found
 
 
 def _after(table: Fetches, place: int, later: int | None, waits: Waits) -> list[LanePiece]:
@@ -261,7 +257,12 @@ def call_paths(profile: Profile) -> list[CallPaths]:
     samples: Counter[str] = Counter()
     unknown = set()
     for stack in profile.stacks:
-        key = (role_of(profile, stack), _frames(stack))
+        # Without our own hooks, and without what is no frame.
+        frames = [frame for frame in stack.frames if parse_frame(frame) is not None and not is_ours(frame)]
+        if (cut := len(frames) - MOST_FRAMES) > 0:
+            half = MOST_FRAMES // 2
+            frames = [*frames[:half], f"{cut} frames left out (<recursion>:0)", *frames[-half:]]
+        key = (role_of(profile, stack), tuple(frames))
         samples[key[0]] += stack.count
         seen[key] += stack.count
         awake[key] += stack.running or 0
@@ -277,16 +278,6 @@ def call_paths(profile: Profile) -> list[CallPaths]:
         for role in ROLES
         if samples[role]
     ]
-
-
-def _frames(stack: Stack) -> Frames:
-    """Without our own hooks, and without what is no frame."""
-    frames = [frame for frame in stack.frames if parse_frame(frame) is not None and not is_ours(frame)]
-    cut = len(frames) - MOST_FRAMES
-    if cut > 0:
-        half = MOST_FRAMES // 2
-        frames = [*frames[:half], f"{cut} frames left out (<recursion>:0)", *frames[-half:]]
-    return tuple(frames)
 
 
 def picture_of(diagnosis: Diagnosis) -> Picture:

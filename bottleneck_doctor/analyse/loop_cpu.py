@@ -65,7 +65,12 @@ def split_of(
 def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     """The same of what lies within the steps, ``own`` seconds of CPU each."""
     anatomy, samples = anatomy_of(profile, loop), attribute(profile, loop).own
-    if anatomy is None or not _is_like(anatomy, own):
+    if anatomy is not None:  # like the steady steps, and rarely enough without a core to be divided?
+        least, most = ALIKE
+        alike = least * own <= anatomy.cpu_s <= most * (own + PROFILED_S * anatomy.operators)
+        divided_s = anatomy.own_s + anatomy.short_s + anatomy.long_s
+        anatomy = anatomy if alike and divided_s <= ADDS_UP * anatomy.cpu_s else None
+    if anatomy is None:
         return LoopCpuSplit(python=_in_python(profile, samples) or 0.0)
     priced, profiled_s = anatomy.own_s - anatomy.beyond_s, PROFILED_S * anatomy.operators
     pure = _pure_python(samples) * own
@@ -84,14 +89,6 @@ def _split_within(profile: Profile, loop: Loop, own: float) -> LoopCpuSplit:
     running, total = (sum(one.stack.running or 0 for one in some) for some in (apart, samples))
     measuring = min(max(0.0, launch), running / total * own) if total >= SAMPLES_AT_LEAST else 0.0
     return LoopCpuSplit((python + measuring) / own, max(0.0, launch - measuring) / own)
-
-
-def _is_like(anatomy: DispatchBreakdown, own: float) -> bool:
-    """Whether the profiled step was like the steady ones, and rarely enough without a core to be divided."""
-    least, most = ALIKE
-    if not least * own <= anatomy.cpu_s <= most * (own + PROFILED_S * anatomy.operators):
-        return False
-    return anatomy.own_s + anatomy.short_s + anatomy.long_s <= ADDS_UP * anatomy.cpu_s
 
 
 def anatomy_of(profile: Profile, loop: Loop | None) -> DispatchBreakdown | None:
@@ -295,7 +292,12 @@ def lock_wait(profile: Profile, loop: Loop | None) -> LockWait | None:
     if busy < LARGE_PART:
         return LockWait(0.0, 0.0, busy, None)
     waited, still = _waited(main), sum(max(0, one.count - (one.running or 0)) for one in main)
-    return LockWait(waited / total, min(1.0, waited / max(1, still)), busy, _busiest(others))
+    lines = Counter[Location]()
+    for one in others:
+        if (line := users_line(one)) is not None:
+            lines[line] += one.running or 0
+    busiest = max(lines, key=lines.__getitem__, default=None)
+    return LockWait(waited / total, min(1.0, waited / max(1, still)), busy, busiest)
 
 
 def background(profile: Profile, loop: Loop | None, workers: int) -> float:
@@ -349,12 +351,3 @@ def _waited(main: list[Stack]) -> int:
             ran[stack.frames[-1]] += stack.running or 0
     working = (line for line, count in seen.items() if ran[line] >= NOTICED * count or is_library(line))
     return sum(max(0, seen[line] - ran[line]) for line in working)
-
-
-def _busiest(others: list[Stack]) -> Location | None:
-    lines = Counter[Location]()
-    for stack in others:
-        line = users_line(stack)
-        if line is not None:
-            lines[line] += stack.running or 0
-    return max(lines, key=lambda line: lines[line], default=None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import sqrt
 
@@ -59,7 +58,9 @@ def judge_gap(profile: Profile, loop: Loop) -> InputGap:
     own = [one for one in samples if one.label != "evaluation"]
     if not timed or _is_elsewhere(table, samples, of_step, inside) or _measured_before(own, data):
         share, spread = _share(samples_in(data), samples_in(samples))  # only samples show it
-        return InputGap(share, *_interval(share, spread), _hottest(data), share, _running(data, samples))
+        ran, awake = (sum(one.stack.running or 0 for one in some) for some in (data, samples))
+        busy = ran / awake if awake else None
+        return InputGap(share, *_interval(share, spread), _hottest(data), share, busy)
     early = _before_model(profile, samples, got, (begin, end))
     later = samples_in(samples) - samples_in(early)
     outside, spread = _share(samples_in(data) - inside, later) if later else (0.0, 0.0)
@@ -214,19 +215,14 @@ def _waits(profile: Profile, loop: Loop, gap: InputGap) -> list[float]:
     that, in queues alone. Sampling a step lengthens its gap; queues are timed in every step."""
     rows = [(timed or 0.0, wall) for timed, wall in zip(loop.table.gap_s, loop.table.wall_s, strict=True)]
     by_gap = [gap.share * timed + gap.outside * max(0.0, wall - timed) for timed, wall in rows]
-    share = _queued_for_data(profile, loop)
-    queued = [share * (one or 0.0) for one in loop.table.queued_s]
-    return queued if sum(queued) > NEARLY_ALL * sum(by_gap) else by_gap
-
-
-def _queued_for_data(profile: Profile, loop: Loop) -> float:
-    """The batches' share of the loop's wait in queues, by stack samples; 1 where no sample is in a queue."""
     seen = attribute(profile, loop)
-    waiting, data = (
+    waiting, data = (  # in queues; all of it for batches where no sample is in a queue
         samples_in(one for one in some if is_queued(one.stack.frames[one.depth :]))
         for some in (seen.samples, seen.labelled("data"))
     )
-    return data / waiting if waiting else 1.0
+    share = data / waiting if waiting else 1.0
+    queued = [share * (one or 0.0) for one in loop.table.queued_s]
+    return queued if sum(queued) > NEARLY_ALL * sum(by_gap) else by_gap
 
 
 def _usual(samples: list[LoopSample]) -> set[int]:
@@ -244,12 +240,6 @@ def _usual(samples: list[LoopSample]) -> set[int]:
 
 def _total(column: list[float | None]) -> float:
     return sum(value for value in column if value is not None)
-
-
-def _running(part: Iterable[LoopSample], whole: Iterable[LoopSample]) -> float | None:
-    """The part's share of the samples that were running; None where none is known to be."""
-    one, all_of_it = (sum(sample.stack.running or 0 for sample in some) for some in (part, whole))
-    return one / all_of_it if all_of_it else None
 
 
 def _share(part: int, whole: int) -> tuple[float, float]:

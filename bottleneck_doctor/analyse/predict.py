@@ -136,11 +136,9 @@ def speedup_of(scenario: Scenario, change: Change) -> float:
     speedup = step_seconds(scenario) / max(step_after(scenario, change), 1e-12)
     same = all(getattr(change, name) is None for name in SETTINGS)
     works = change.straggler == 1.0  # waiting for a slower rank disturbs nothing
-    return relieved(speedup) if same and works and scenario.workers == 0 else speedup
-
-
-def relieved(speedup: float) -> float:
-    """The speedup with what the rest of the step gains where the loop no longer does what slowed it down."""
+    if not same or not works or scenario.workers:
+        return speedup
+    # The rest of the step gains, too, where the loop no longer does what slowed it down.
     return speedup / (1 - DISTURBED * max(0.0, 1 - 1 / max(speedup, 1e-9)))
 
 
@@ -243,7 +241,11 @@ def cause_gains(
         "host.logging": Change(logging=0),
         "host.gc": Change(collect=0),
     }
-    found = {cause: gain(base, change) for cause, change in changes.items()} | {"input.ipc": unmoved(base)}
+    found = {cause: gain(base, change) for cause, change in changes.items()}
+    # Moving less wakes less often, but the wait for a core at each wake-up is due to what keeps cores busy.
+    moved = apply(Change(ipc=0), base)
+    kept = replace(moved.transport, waking=base.transport.waking)
+    found["input.ipc"] = _gain_of(base, replace(moved, transport=kept))
     if host.accelerated:
         found |= device_gains(base, host, device)
     pools = gain(base, Change(cpu=1 / helper_threads(base, inputs, host)))
@@ -305,9 +307,11 @@ def device_gains(base: Scenario, host: HostLoad, view: DeviceView | None) -> dic
     found = {cause: value for cause, value in odd.items() if value >= ODD}
     whole = gain(base, Change(idle=0, device=0))
     if is_clocked(base):
+        # Running ahead also hides the allocator's part: it gains more than removing that part alone.
+        waiting = view is None or view.beat is None or view.beat.sync_s >= view.beat.memory_s
         waits = {
             "device.transfer": gain(base, Change(copying=0)),
-            "host.sync": gain(base, Change(ahead=1.0)) if _is_after_waits(view) else 1.0,
+            "host.sync": gain(base, Change(ahead=1.0)) if waiting else 1.0,
         }
         kept_idle = max(waits.values()) >= max(ODD, MOST * whole)
         plain = {} if kept_idle or odd.keys() & found.keys() else {"device.compute": whole}
@@ -351,19 +355,6 @@ def troubles(base: Scenario, host: HostLoad, view: DeviceView | None) -> dict[st
     if view.beat is not None and view.beat.memory_s > 0:
         found["device.memory"] = Change(allocating=0.0)
     return found
-
-
-def _is_after_waits(view: DeviceView | None) -> bool:
-    """Whether waits are what lets the device idle. Running ahead also hides the allocator's part, so
-    it gains more than removing the allocator's part alone."""
-    return view is None or view.beat is None or view.beat.sync_s >= view.beat.memory_s
-
-
-def unmoved(base: Scenario) -> float:
-    """What free moving of batches would gain. The wait for a core at each wake-up is kept: moving less wakes
-    less often, but the cause of that wait is the processes that keep the cores busy."""
-    moved = apply(Change(ipc=0), base)
-    return _gain_of(base, replace(moved, transport=replace(moved.transport, waking=base.transport.waking)))
 
 
 def uncrowded(base: Scenario, held: float) -> float:

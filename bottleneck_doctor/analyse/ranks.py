@@ -86,14 +86,20 @@ def compare(profile: Profile) -> Balance | None:
     sums = {one.pid: sums_of(one, edges, keep) for one in ranks}
     waits = {pid: one["exchange_s"] for pid, one in sums.items()}
     busy = {pid: without(one, "exchange_s", "runq_s") for pid, one in sums.items()}
-    least = [min(each) for each in zip(*waits.values(), strict=True)]
-    most = [max(each) for each in zip(*busy.values(), strict=True)]
+    least: list[float] = [min(each) for each in zip(*waits.values(), strict=True)]
+    most: list[float] = [max(each) for each in zip(*busy.values(), strict=True)]
     last = Counter(min(waits, key=lambda pid: waits[pid][place]) for place in range(len(keep)))
+
+    def behind(pid: int) -> float:
+        """Seconds that a rank slept beyond the least, at most what another had more to do in the stretch."""
+        columns = zip(waits[pid], busy[pid], least, most, strict=True)
+        return sum(min(mine - fewest, longest - own) for mine, own, fewest, longest in columns)
+
     slept, worked = ({pid: sum(one) / steps for pid, one in parts.items()} for parts in (waits, busy))
     return Balance(
         exchange=sum(least) / steps,
         slept=slept,
-        behind={pid: _behind(waits[pid], busy[pid], least, most) / steps for pid in slept},
+        behind={pid: behind(pid) / steps for pid in slept},
         busy=worked,
         uneven=sum(most) / steps / max(fmean(worked.values()), 1e-12),
         slowest=last.most_common(1)[0][1] / len(keep),
@@ -209,14 +215,6 @@ def exchange_shares(profile: Profile, pid: int | None) -> tuple[float, float]:
     return balance.shares(pid) if balance is not None and pid is not None else (1.0, 0.0)
 
 
-def _behind(waits: list[float], busy: list[float], least: list[float], most: list[float]) -> float:
-    """Seconds that a rank slept beyond the least, at most what another had more to do in the stretch."""
-    return sum(
-        min(slept - fewest, longest - own)
-        for slept, own, fewest, longest in zip(waits, busy, least, most, strict=True)
-    )
-
-
 def _column(one: Loop, name: str) -> list[float]:
     column = getattr(one.table, name)
     return [value or 0.0 for value in column] + [0.0] * (len(one.table.t) - len(column))
@@ -325,17 +323,13 @@ def rank_map(profile: Profile) -> RankMap | None:
     shown = sorted(far, key=lambda place: ranks[place].rank or 0)
     several = len({one.host for one in ranks}) > 1
     names = [_name(ranks[place], several) for place in shown]
-    ends_s = _ends_s(profile, ranks, edges)
-    return RankMap(names, edges, ends_s, [ratios[place] for place in shown], len(ranks) - len(shown))
-
-
-def _ends_s(profile: Profile, ranks: list[RankSteps], edges: list[int]) -> list[float]:
-    """When those steps ended, by a rank of this machine, in seconds since the run began."""
+    # A rank of this machine tells when those steps ended.
     here = longest_loops(profile).values() if profile.elsewhere else exchanging(profile)  # as all_ranks
     pids = {rank.pid for rank in ranks}
     table = next(loop.table for loop in here if loop.pid in pids)
     ends = dict(zip(accumulate(table.steps), table.t, strict=True))
-    return [ends[edge] for edge in edges]
+    ends_s, drawn = [ends[edge] for edge in edges], [ratios[place] for place in shown]
+    return RankMap(names, edges, ends_s, drawn, len(ranks) - len(shown))
 
 
 def _name(one: RankSteps, several_hosts: bool) -> str:
@@ -352,11 +346,21 @@ ROWS_AT_MOST = 256  # of each rank: a thousand ranks stay a profile of some ten 
 def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
     """One profile of all ranks in ``files``. Each is read by itself and dropped again: of a thousand only
     their steps are kept. Raises ``UsageError`` where they are not of one training."""
-    by_file = {file: _ranks(file, read(file)) for file in files}
+    by_file: dict[str, list[RankSteps]] = {}
+    for file in files:
+        profile = read(file)
+        if profile.elsewhere:
+            raise UsageError(f"{file}: it is merged already; name the profiles that it was made of")
+        by_file[file] = [replace(one, file=file) for one in watched_ranks(profile)]
     ranks = _of_one_training([one for found in by_file.values() for one in found])
     together = {one.rank for one in ranks}
     short = [one for found in by_file.values() for one in found if one.rank not in together]
-    file = _reported(ranks).file
+    # The report is about a rank that is late for what its own machine shows, its input or its cores; else
+    # about the one that waits most.
+    slowest = next(iter(slow_ranks(ranks) or ()), None)
+    own = slowest is not None and slowest.cause != "work"
+    waits_most = ranks[pick_place(ranks, [sum(one.wait_s) for one in ranks])]
+    file = slowest.rank.file if slowest is not None and own else waits_most.file
     base = read(file)
     edges = shared_edges(ranks, ROWS_AT_MOST)
     others = [_between(one, edges) for one in ranks if one.file != file]
@@ -375,22 +379,6 @@ def merge(files: Sequence[str], read: Callable[[str], Profile]) -> Profile:
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
     return ", ".join(names[:NAMED_AT_MOST]) + more
-
-
-def _reported(ranks: list[RankSteps]) -> RankSteps:
-    """The rank that the report is about: one that is late for what its own machine shows, its input or its
-    cores; else the one that waits most."""
-    slowest = next(iter(slow_ranks(ranks) or ()), None)
-    if slowest is not None and slowest.cause != "work":
-        return slowest.rank
-    return ranks[pick_place(ranks, [sum(one.wait_s) for one in ranks])]
-
-
-def _ranks(file: str, profile: Profile) -> list[RankSteps]:
-    """The ranks of one of the profiles."""
-    if profile.elsewhere:
-        raise UsageError(f"{file}: it is merged already; name the profiles that it was made of")
-    return [replace(one, file=file) for one in watched_ranks(profile)]
 
 
 def _of_one_training(ranks: list[RankSteps]) -> list[RankSteps]:

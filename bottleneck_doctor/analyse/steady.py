@@ -194,18 +194,11 @@ def _broken(levels: list[float], cut: int) -> float:
 
 
 def _is_line(blocks: Blocks, cut: int) -> bool:
-    return _misfit(blocks) <= _broken(blocks.levels, cut)
-
-
-def _misfit(blocks: Blocks) -> float:
-    """What the line with the median of all slopes leaves unexplained."""
-    levels, middles = blocks.levels, blocks.middles
-    pairs = list(combinations(range(len(levels)), 2))
-    if not pairs:
-        return 0.0
-    slope = median((levels[b] - levels[a]) / (middles[b] - middles[a]) for a, b in pairs)
-    start = median(level - slope * middle for level, middle in zip(levels, middles, strict=True))
-    return sum(abs(level - start - slope * middle) for level, middle in zip(levels, middles, strict=True))
+    """Whether the line with the median of all slopes leaves no more unexplained than two levels do."""
+    rows = list(zip(blocks.levels, blocks.middles, strict=True))
+    slope = median((other[0] - one[0]) / (other[1] - one[1]) for one, other in combinations(rows, 2))
+    start = median(level - slope * middle for level, middle in rows)
+    return sum(abs(level - start - slope * middle) for level, middle in rows) <= _broken(blocks.levels, cut)
 
 
 def _warmup_of(steps: list[Step], slots: int) -> int:
@@ -262,7 +255,8 @@ def tell_apart(
 ) -> tuple[Diagnosis, list[Phase]]:
     """The diagnosis of the phase that stands for the rest of the training, and all phases.
 
-    Neighbours with the same bottleneck are one phase at two paces; a beginning stays apart in any case.
+    Neighbours with the same bottleneck, as far as both are known, are one phase at two paces; a beginning
+    stays apart in any case.
     """
     if not window.stretches:
         return judge([]), []
@@ -270,7 +264,8 @@ def tell_apart(
     first = 1 if window.beginning else 0
     place = first
     while place + 1 < len(judged):
-        if _same(judged[place], judged[place + 1]):
+        pair = [(one.verdict.bound, one.verdict.cause) for one in judged[place : place + 2]]
+        if pair[0] == pair[1] or "inconclusive" in (pair[0][0], pair[1][0]):
             judged[place : place + 2] = [judge(judged[place].steps + judged[place + 1].steps)]
         else:
             place += 1
@@ -286,12 +281,6 @@ def tell_apart(
         holds = f"this holds for steps {phase.from_step} to {phase.to_step}, not all others"
         verdict = replace(verdict, summary=f"{verdict.summary}; {holds}")
     return replace(judged[main], verdict=verdict), phases
-
-
-def _same(one: Diagnosis, other: Diagnosis) -> bool:
-    """Whether two stretches have one bottleneck, as far as both are known."""
-    bounds, causes = zip(*((each.verdict.bound, each.verdict.cause) for each in (one, other)), strict=True)
-    return "inconclusive" in bounds or (bounds[0] == bounds[1] and causes[0] == causes[1])
 
 
 def _label(judged: list[Diagnosis], place: int, main: int, beginning: bool) -> str:

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from ..model.diagnosis import Diagnosis, Step
 from ..model.instruments import Series
-from ..model.loops import FetchTable, Loop
+from ..model.loops import Loop
 from ..model.picture import Curve, Mark, Timeline
 from .inputs import fetches_of
 from .steady import steps_of
@@ -24,9 +24,11 @@ PIXELS = 1000  # marks of one kind that are no further apart than one of these a
 def marks_of(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
     """All marks, by kind and then by time. ``steps`` are all rows of the loop."""
     pixel = diagnosis.profile.run.duration_s / PIXELS
+    seen = accumulate(step.steps for step in steps)
+    before = [step for step, n in zip(steps, seen, strict=True) if n <= diagnosis.quality.warmup_steps]
     evaluations = evaluations_of(diagnosis.profile, diagnosis.loop)
     return [
-        *_warmup(diagnosis, steps),
+        *([Mark("warm-up", _begin(before[0]), before[-1].t)] if before else []),
         *_phases(diagnosis, steps),
         *_joined([mark for loop in evaluations for mark in _passes(loop)], pixel),
         *_joined(_checkpoints(diagnosis), pixel),
@@ -40,16 +42,6 @@ def marks_of(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
 def _begin(step: Step) -> float:
     """When a row begins, evaluation in its midst apart."""
     return max(0.0, step.t - step.wall * step.steps)
-
-
-def _warmup(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
-    """The steps before the steady window; they end with the last row that is not in it."""
-    before = [
-        step
-        for step, seen in zip(steps, accumulate(step.steps for step in steps), strict=True)
-        if seen <= diagnosis.quality.warmup_steps
-    ]
-    return [Mark("warm-up", _begin(before[0]), before[-1].t)] if before else []
 
 
 def _phases(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
@@ -185,7 +177,10 @@ def _worker_curve(diagnosis: Diagnosis, steps: list[Step]) -> list[Curve]:
         return []
     curve = Curve("worker_busy_share", "cpu")
     width = max(diagnosis.profile.run.duration_s, steps[-1].t) / STRETCHES
-    means = _mean_walls(table, width)
+    found: dict[int, list[float]] = {}
+    for t, wall in zip(table.t, table.wall_s, strict=True):
+        found.setdefault(int(t // width) if width > 0 else 0, []).append(wall)
+    means = {at: fmean(walls) for at, walls in found.items() if len(walls) >= FETCHES_AT_LEAST}
     ended, paused = None, 0.0
     for group in _buckets(steps, width):
         begin = group[0].t - group[0].wall * group[0].steps
@@ -201,13 +196,6 @@ def _worker_curve(diagnosis: Diagnosis, steps: list[Step]) -> list[Curve]:
             paused = 0.0
         ended = group[-1].t
     return [curve]
-
-
-def _mean_walls(table: FetchTable, width: float) -> dict[int, float]:
-    found: dict[int, list[float]] = {}
-    for t, wall in zip(table.t, table.wall_s, strict=True):
-        found.setdefault(int(t // width) if width > 0 else 0, []).append(wall)
-    return {place: fmean(walls) for place, walls in found.items() if len(walls) >= FETCHES_AT_LEAST}
 
 
 def _machine_curves(diagnosis: Diagnosis) -> list[Curve]:

@@ -88,22 +88,17 @@ def judge_whole(main: Diagnosis, whole: Whole, evaluation: Diagnosis | None) -> 
     saved = whole.training_s * (1 - 1 / max(best, 1.0)) if known else whole.steps_s
     others = {STARTING: whole.starting_s, SAVING: whole.checkpoint_s}
     cause = max(others, key=others.__getitem__)
-    everywhere = main.causes.get(THREADS, 1.0)
-    if whole.evaluation_s > others[cause] and _is_evaluation(whole, best if known else None, everywhere):
+    if known:  # all of evaluation must bring more than the best for training, and than what speeds up both
+        otherwise = max(with_evaluation(whole, best), main.causes.get(THREADS, 1.0), BALANCED)
+        most = evaluation_share(whole) >= PART and with_faster_evaluation(whole, math.inf) >= otherwise
+    else:
+        most = whole.evaluation_s >= max(SECONDS_AT_LEAST, whole.steps_s)
+    if whole.evaluation_s > others[cause] and most:
         return replace(main, subject="evaluation", verdict=_of_evaluation(main, evaluation))
     least = max(SECONDS_AT_LEAST, whole.steps_s, saved)
     if others[cause] > least and main.verdict.cause != cause:
         return replace(main, subject="run", verdict=_of_run(main, whole, cause, others[cause]))
     return main
-
-
-def _is_evaluation(whole: Whole, best: float | None, everywhere: float) -> bool:
-    """Whether saving all of it would bring more than the best for training (None = that is unknown), and than
-    what would speed up both."""
-    if best is None:
-        return whole.evaluation_s >= max(SECONDS_AT_LEAST, whole.steps_s)
-    otherwise = max(with_evaluation(whole, best), everywhere, BALANCED)
-    return evaluation_share(whole) >= PART and with_faster_evaluation(whole, math.inf) >= otherwise
 
 
 def _of_evaluation(main: Diagnosis, evaluation: Diagnosis | None) -> Verdict:

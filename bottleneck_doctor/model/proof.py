@@ -7,10 +7,6 @@ from dataclasses import dataclass, field
 from .report import Fix, RunSummary, Speedup
 from .run import Treatment, Trial
 
-SCHEMA = "bottleneck-doctor/proof"
-PLAN_SCHEMA = "bottleneck-doctor/plan"
-SCHEMA_VERSION = 1
-
 BASELINE = "baseline"
 CEILING = "cached-batches"  # the loop is fed the same batches from memory: what no remedy for input exceeds
 
@@ -144,8 +140,8 @@ class Plan:
     run_s: float
     least_s: float
     most_s: float
-    schema: str = PLAN_SCHEMA
-    schema_version: int = SCHEMA_VERSION
+    schema: str = "bottleneck-doctor/plan"
+    schema_version: int = 1
 
 
 @dataclass(frozen=True)
@@ -182,5 +178,5 @@ class Proof:
     notes: list[str] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
-    schema: str = SCHEMA
-    schema_version: int = SCHEMA_VERSION
+    schema: str = "bottleneck-doctor/proof"
+    schema_version: int = 1

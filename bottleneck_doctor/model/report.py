@@ -394,10 +394,6 @@ class Gate:
     regression: Regression | None = None
 
 
-FLEET_SCHEMA = "bottleneck-doctor/fleet"
-FLEET_SCHEMA_VERSION = 2
-
-
 @dataclass(frozen=True)
 class Hours:
     """Core-hours are hours times the cores that a job was given, GPU-hours times its GPUs."""
@@ -488,5 +484,5 @@ class Fleet:
     slowed: list[Slowed] = field(default_factory=list)
     refused_files: int = 0
     refused: list[RefusedFile] = field(default_factory=list)
-    schema: str = FLEET_SCHEMA
-    schema_version: int = FLEET_SCHEMA_VERSION
+    schema: str = "bottleneck-doctor/fleet"
+    schema_version: int = 2
