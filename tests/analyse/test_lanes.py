@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,51 +14,7 @@ from bottleneck_doctor.analyse.timeline import course_of
 from bottleneck_doctor.model.instruments import Series
 from bottleneck_doctor.model.picture import LOOP_PIECES, WORKER_PIECES, Curve, Excerpt, Fetches, Lanes, Spans
 from bottleneck_doctor.model.profile import Profile
-from tests.agent.watching import PRELUDE, Told, profile_of, watched
 from tests.analyse.runs import run_of
-
-# A loop whose first value of each batch says which batch it is, and workers that keep a diary of their own.
-TRUTH = (
-    PRELUDE
-    + """
-from torch.utils.data import get_worker_info
-
-WORKERS, PERSISTENT, EPOCHS, BATCHES, SIZE = {workers}, {persistent}, {epochs}, 30, 4
-
-class Kept(Dataset):
-    def __len__(self):
-        return BATCHES * SIZE
-
-    def __getitems__(self, places):
-        begin = time.monotonic_ns()
-        time.sleep(0.03 if places[0] // SIZE % 5 == 0 else 0.012)
-        info = get_worker_info()
-        with open(f"fetched.{{os.getpid()}}", "a") as file:
-            said = [info.id if info else -1, places[0] // SIZE, begin, time.monotonic_ns()]
-            file.write(json.dumps(said) + "\\n")
-        return [torch.full((4,), float(place)) for place in places]
-
-loader = DataLoader(Kept(), batch_size=SIZE, num_workers=WORKERS, persistent_workers=PERSISTENT)
-steps = []
-for epoch in range(EPOCHS):
-    asked = time.monotonic_ns()
-    for batch in loader:
-        steps.append((epoch * BATCHES + int(batch[0, 0]) // SIZE, asked, time.monotonic_ns()))
-        train_on(batch)
-        time.sleep(0.008)
-        asked = time.monotonic_ns()
-say(steps=steps)
-"""
-)
-MAKING = ("cpu", "storage", "network", "blocked", "queue", "collate")
-A_TICK_S = 1e-6  # what rounding may do
-
-
-def followed(folder: Path, workers: int, persistent: bool, epochs: int) -> tuple[Profile, Told]:
-    script = TRUTH.format(workers=workers, persistent=persistent, epochs=epochs)
-    told = watched(folder, script)
-    assert told.status == 0, told.stderr
-    return profile_of(told), told
 
 
 def lanes(profile: Profile) -> Lanes:
@@ -74,59 +28,6 @@ def rows(found: Lanes, lane: int) -> list[tuple[float, float, str, int | None]]:
     pieces = found.pieces
     columns = zip(pieces.lane, pieces.begin_s, pieces.length_s, pieces.what, pieces.batch, strict=True)
     return [(begin, begin + length, what, batch) for at, begin, length, what, batch in columns if at == lane]
-
-
-def fetched(told: Told) -> list[tuple[int, int, float, float]]:
-    """(worker, batch of its epoch, begin, end) as the workers noted it."""
-    files = told.folder.parent.glob("fetched.*")
-    said = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    return [
-        (worker, batch, (begin - told.origin_ns) * 1e-9, (end - told.origin_ns) * 1e-9)
-        for worker, batch, begin, end in said
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (3, True)])
-def test_waits_and_fetches_are_drawn_where_the_loop_and_its_workers_say_they_were(
-    tmp_path: Path, workers: int, persistent: bool
-) -> None:
-    profile, told = followed(tmp_path, workers, persistent, epochs=2)
-    found = lanes(profile)
-    assert found.workers == list(range(workers))
-    assert waits_as_told(found, told) >= 5, "how many are looked at closely depends on how busy the cores are"
-    making = [fetches_as_told(rows(found, lane), told, lane - 1) for lane in range(1, workers + 1)]
-    assert not workers or sum(making) >= 5
-    slept = sum(end - begin for begin, end, what, _ in rows(found, 0) if what == "blocked")
-    assert (slept > 0.05) == (workers == 0)
-
-
-def waits_as_told(found: Lanes, told: Told) -> int:
-    """How many waits the loop said it had, each where it says that it asked and got."""
-    (steps,) = [json.loads(line)["steps"] for line in told.stdout.splitlines()]
-    truth = {batch: (ask - told.origin_ns, got - told.origin_ns) for batch, ask, got in steps}
-    waits: dict[int, list[tuple[float, float]]] = {}
-    for begin, end, what, batch in rows(found, 0):
-        if what in ("wait", *WORKER_PIECES) and batch is not None:
-            waits.setdefault(batch, []).append((begin, end))
-    for batch, pieces in waits.items():
-        asked, got = (1e-9 * instant for instant in truth[batch])
-        assert asked - A_TICK_S <= pieces[0][0] < pieces[-1][1] <= got + A_TICK_S
-    return len(waits)
-
-
-def fetches_as_told(lane: list[tuple[float, float, str, int | None]], told: Told, worker: int) -> int:
-    """How many fetches of a worker are numbered: each holds the one that it says it made, and no other."""
-    truth = [one for one in fetched(told) if one[0] == worker]
-    making = [row for row in lane if row[2] in MAKING]
-    batches = sorted({row[3] for row in making if row[3] is not None})
-    for batch in batches:
-        begin = min(row[0] for row in making if row[3] == batch) - A_TICK_S
-        end = max(row[1] for row in making if row[3] == batch) + A_TICK_S
-        (own,) = [one for one in truth if one[2] < end and one[3] > begin]
-        assert own[1] == batch % 30
-        assert begin <= own[2] <= own[3] <= end
-    return len(batches)
 
 
 def excerpt(spans: list[tuple[Any, ...]], fetches: list[tuple[Any, ...]] = (), **more: Any) -> Excerpt:

@@ -16,7 +16,7 @@ from tests.fleet.made_up import Plan, put
 
 @pytest.fixture
 def fleet(folder: Path) -> Path:
-    put(folder / "runs", Plan(200, 8, 6))
+    put(folder / "runs", Plan(60, 8, 6))
     (folder / "runs" / "broken.json").write_text("{")
     return folder
 
@@ -25,7 +25,7 @@ def test_every_question_is_answered_on_a_terminal(fleet: Path, capsys: pytest.Ca
     assert main(["fleet", "runs"]) == 0
     told = capsys.readouterr()
     assert told.err == ""
-    assert told.out.startswith("bdoc fleet · 200 runs · 8 jobs · 6 nodes · 2026-10-22 to 2026-11-2")
+    assert told.out.startswith("bdoc fleet · 60 runs · 8 jobs · 6 nodes · 2026-10-2")
     heads = [line for line in told.out.splitlines() if line and not line.startswith(" ")]
     assert [line.partition("  ")[0].partition(" 2026")[0] for line in heads[1:]] == [
         "wasted, by cause",
@@ -43,7 +43,7 @@ def test_json_goes_to_a_file(fleet: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (told["schema"], told["schema_version"], told["totals"]["runs"]) == (
         "bottleneck-doctor/fleet",
         2,
-        200,
+        60,
     )
 
 

@@ -217,21 +217,6 @@ def test_the_line_says_what_runs_what_is_left_and_what_is_known(
     assert capsys.readouterr().err == "\r\x1b[2K"
 
 
-@pytest.mark.parametrize(
-    ("quiet", "shown"), [(False, "\r\x1b[2Kbdoc: profile in profile.json\n"), (True, "")]
-)
-def test_what_stays_is_written_on_a_clean_line_and_a_quiet_one_writes_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quiet: bool, shown: str
-) -> None:
-    look_at_stderr(monkeypatch)
-    line = ProvingLine(quiet)
-    line.show("the first run")
-    line.tell(measured("baseline", 0.2))
-    line.note("profile in profile.json")
-    told = capsys.readouterr().err
-    assert told == shown if quiet else told.endswith(shown)
-
-
 SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
 AFTER = SCRIPT.replace("(data)", "(data, num_workers=2)")
 PROOF = replace(TYPICAL, rows=[WORKERS, BROKEN])

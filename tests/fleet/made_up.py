@@ -19,7 +19,7 @@ from tests.lab.golden import GOLDEN, read
 RECORDED = GOLDEN / "accuracy"
 # Of each kind of judgement some: savings of several causes, only bounds, healthy, too short.
 KINDS = (
-    "logging-blocking embedding-dense checkpoint-each-epoch spawned-workers estimate-loss functional-augment"
+    "logging-blocking embedding-dense checkpoint-each-epoch spawned-workers estimate-loss augment-bound"
     " healthy-balanced too-short"
 ).split()
 ENDED = datetime(2026, 11, 26, tzinfo=timezone.utc)

@@ -117,21 +117,6 @@ def test_pages_that_processes_share_count_once() -> None:
     assert together.peak_bytes < alone.peak_bytes + size // 2
 
 
-def test_looks_that_are_dear_become_rare() -> None:
-    watched, asked = MemoryWatch(), []
-
-    def family() -> list[psutil.Process]:
-        asked.append(None)
-        busy_until = time.thread_time() + 0.02
-        while time.thread_time() < busy_until:
-            pass
-        return []
-
-    for tick in range(30):
-        watched.look(family, tick / 10)
-    assert len(asked) <= 2
-
-
 def test_a_group_with_less_room_than_the_machine_counts(tmp_path: Path, machine: dict[str, int]) -> None:
     for name, text in {
         "memory.max": str(4 * GIB),

@@ -61,9 +61,3 @@ def test_somebody_elses_gpu_is_not_the_trainings(tmp_path: Path, stage: Stage) -
     about = {one.id for one in report.findings} | {one.finding for one in report.abstentions}
     assert not [name for name in about if name.startswith("gpu-")]
     assert [gap for gap in done.profile["gaps"] if "gpu" in gap["what"]] == []
-
-
-def test_a_driver_that_hangs_changes_nothing_for_the_training(tmp_path: Path, stage: Stage) -> None:
-    done = run(tmp_path, stage, *BUSY, "slow nvmlDeviceGetUtilizationRates 60000")
-    assert write_up(read_profile(tmp_path / "profile.json")).verdict.bound == "cpu"
-    assert "gpu0_busy_share" not in done.profile["series"]["values"]
