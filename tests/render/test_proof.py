@@ -70,27 +70,28 @@ def test_a_changed_loss_is_said_beside_every_speedup() -> None:
     assert " ".join(drawn.split()).count("losses changed over 20 steps, by up to 3.1 %") == 2
 
 
-@pytest.mark.parametrize(
-    ("expected", "said"),
-    [
-        (
-            Expected("workers-auto", ">", 1.5, 0, Gain(1.95, 1.88, 2.02, 3)),
-            "expected workers-auto > 1.5: holds, ×1.95 (1.88–2.02)",
-        ),
-        (
-            Expected("workers-auto", ">", 1.93, 1, Gain(1.92, 1.88, 2.02, 3), close=True),
-            "expected workers-auto > 1.93: fails, ×1.92 (1.88–2.02), and its interval crosses the threshold",
-        ),
-        (
-            Expected("gc-freeze", ">", 1.1, 3, None, "it broke"),
-            "expected gc-freeze > 1.1: cannot say: it broke",
-        ),
-    ],
-)
-def test_an_expectation_is_said_with_what_was_measured(expected: Expected, said: str) -> None:
-    proof = replace(TYPICAL, expected=[expected])
-    assert f"• {said}" in " ".join(render_proof(proof, "terminal", width=100).split())
-    assert f"- {said}" in re.sub(r"\\|&#\d+;", "", render_proof(proof, "markdown")).replace("&gt;", ">")
+EXPECTED = [
+    Expected("workers-auto", ">", 1.5, 0, Gain(1.95, 1.88, 2.02, 3)),
+    Expected("workers-auto", ">", 1.93, 1, Gain(1.92, 1.88, 2.02, 3), close=True),
+    Expected("gc-freeze", ">", 1.1, 3, None, "it broke"),
+]
+KNOWN = [("workers-auto", Gain(1.95, 1.88, 2.02, 2)), ("gc-freeze", Gain(1.01, 0.99, 1.03, 2))]
+FINISHED = [
+    Attempt("baseline", "measured", step_s=0.0217, steps=120, run_s=9.3),
+    Attempt("gc-freeze", "hung", "no step in 30 s", run_s=30.2),
+    Attempt("a\x1b[2J", "out-of-memory"),
+]
+
+
+def test_expectations_finished_runs_and_the_line_of_progress_are_as_accepted() -> None:
+    """What matters least goes first on a narrow terminal."""
+    proof = replace(TYPICAL, expected=EXPECTED)
+    said = [line for line in render_proof(proof, "terminal", width=100).splitlines() if "expected " in line]
+    said += [line for line in render_proof(proof, "markdown").splitlines() if "expected " in line]
+    said += map(attempt_line, FINISHED)
+    said += [proving_line("baseline", 0.4, 100.3, KNOWN, width) for width in (100, 62, 40, 11)]
+    said.append(proving_line("cached-batches", 0.5, None, [], 80, "ascii"))
+    require_golden("prove-lines.txt", "\n".join(said) + "\n")
 
 
 def test_json_holds_every_number_and_its_schema_first() -> None:
@@ -167,43 +168,6 @@ not tried
     )
 
 
-KNOWN = [("workers-auto", Gain(1.95, 1.88, 2.02, 2)), ("gc-freeze", Gain(1.01, 0.99, 1.03, 2))]
-
-
-@pytest.mark.parametrize(
-    ("width", "line"),
-    [
-        (
-            100,
-            "bdoc ████████░░░░░░░░░░░░ 100 s left · without a remedy · workers-auto ×1.95 · gc-freeze ×1.01",
-        ),
-        (62, "bdoc ██░░░ 100 s left · without a remedy · workers-auto ×1.95"),
-        (40, "bdoc ████████░░░░░░░░░░░░ 100 s left"),
-        (11, "100 s left"),
-    ],
-)
-def test_what_matters_least_goes_first_on_a_narrow_terminal(width: int, line: str) -> None:
-    assert proving_line("baseline", 0.4, 100.3, KNOWN, width) == line
-
-
 def test_the_line_never_wraps() -> None:
     for width in range(100):
         assert cell_len(proving_line("漢字" * 9, 1.7, 4e5, KNOWN, width)) <= max(0, width - 1)
-
-
-@pytest.mark.parametrize(
-    ("attempt", "line"),
-    [
-        (
-            Attempt("baseline", "measured", step_s=0.0217, steps=120, run_s=9.3),
-            "without a remedy: 21.7 ms a step over 120 steps (run of 9.3 s)",
-        ),
-        (
-            Attempt("gc-freeze", "hung", "no step in 30 s", run_s=30.2),
-            "gc-freeze: hung: no step in 30 s (run of 30.2 s)",
-        ),
-        (Attempt("a\x1b[2J", "out-of-memory"), "a\\x1b[2J: out of memory (run of 0 s)"),
-    ],
-)
-def test_a_finished_run_is_one_line_of_a_log(attempt: Attempt, line: str) -> None:
-    assert attempt_line(attempt) == line
