@@ -8,12 +8,10 @@ from pathlib import Path
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def require_golden(name: str, drawn: str) -> None:
+def require_golden(name: str, drawn: str, folder: Path = GOLDEN) -> None:
     """The whole output, as drawn."""
-    file = GOLDEN / name
+    file = folder / name
     if os.environ.get("ACCEPT_GOLDENS"):
         file.write_text(drawn, encoding="utf-8")
-    assert file.exists(), (
-        f"no golden {file}: run `ACCEPT_GOLDENS=1 pytest {Path(__file__).parent}`, read the diff"
-    )
+    assert file.exists(), f"no golden {file}: run `ACCEPT_GOLDENS=1 pytest` of this test, read the diff"
     assert drawn == file.read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ import pytest
 
 from bottleneck_doctor.model.report import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
 from bottleneck_doctor.render.fleet import render_fleet, render_rows
+from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
 
 FLEET = Fleet(
@@ -19,38 +20,10 @@ FLEET = Fleet(
     2,
     [RefusedFile("runs/a.json", "not readable as JSON")],
 )  # fmt: skip
-DRAWN = """\
-bdoc fleet · 1 200 runs · 40 jobs · 12 nodes · 2026-10-22 to 2026-11-26
-  5 000 core-hours and 800 GPU-hours, of which the best remedy of each run would save 1 250
-  core-hours and 200 GPU-hours
-  runs: 700 with a predicted saving, 300 healthy, 150 of which no more than a bound is known, 50
-  inconclusive
-  3 reports of runs that another file holds too, left out
-
-wasted, by cause
-  core-hours  GPU-hours  share  runs  cause
-       1 000        180   36 %   500  input.preprocess
-
-wasted, by job
-  core-hours  GPU-hours  share  runs  cause             job
-         300          0   33 %    60  input.preprocess  train.py --lr 0.1
-
-the one remedy that would save most
-  core-hours  GPU-hours  runs  bounds  remedy        cures
-         900        150   400      20  workers-auto  workers-too-few
-
-slower since 2026-11-19  30 jobs compared
-  step time  at least  before   after    runs  job
-      +15 %      +8 %  100 ms  115 ms  12 + 5  train.py --lr 0.1
-
-2 files could not be read
-  why                   file
-  not readable as JSON  runs/a.json
-"""
 
 
 def test_all_answers_stand_on_one_screen() -> None:
-    assert render_fleet(FLEET, "terminal", width=100) == DRAWN
+    require_golden("fleet-100.txt", render_fleet(FLEET, "terminal", width=100))
 
 
 def test_without_gpus_nothing_is_said_of_them() -> None:

@@ -6,8 +6,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from bottleneck_doctor import launch
 from bottleneck_doctor.analyse.compare import METRIC_NAMES
 from bottleneck_doctor.findings.ranking import EASE, EFFORT
@@ -39,38 +37,25 @@ FINDINGS = {
 }
 
 
-def test_the_list_shows_each_id_with_its_first_sentence() -> None:
-    assert list_pages({"findings": FINDINGS, "none": {}}) == (
-        "findings\n"
-        "  decode-bound     Decoding takes the time\n"
-        "  loader-in-main   Every batch is made by the training process itself\n"
-        "  workers-too-few  Too few workers\n"
-        "\n"
-        "none\n"
-    )
-
-
 REMEDY = Proposal(
     "workers-auto", "make batches in 2 processes", Fix("give it workers", "DataLoader(ds, num_workers=2)"),
     apply="env", risk="memory",
 )  # fmt: skip
 
 
-def test_a_remedy_says_what_it_takes_and_shows_each_way_once() -> None:
+def test_lists_pages_of_remedies_and_the_line_of_progress_are_as_accepted() -> None:
+    """Each id with its first sentence; each way once; what matters least goes first on a narrow terminal."""
     again = replace(REMEDY, fix=Fix("give it workers", "DataLoader(ds, num_workers=5)"))
     other = replace(REMEDY, fix=Fix("give it a thread", "Ahead(loader)"), risk="none")
-    shown = remedy_page("workers-auto", {"a-b": REMEDY, "c-d": again, "e-f": other})
-    assert shown == (
-        "workers-auto\n\n"
-        "offered by  a-b, c-d, e-f\n"
-        "for example make batches in 2 processes\n"
-        "apply       env: an environment variable, set before the start; results stay what they are\n"
-        "effort      minutes: an argument, a variable, a few lines\n"
-        "risk        memory\n\n"
-        "Give it workers:\n\n    DataLoader(ds, num_workers=2)\n\n"
-        "Give it a thread:\n\n    Ahead(loader)\n\n"
-        "When the advice is wrong: `bdoc explain a-b`\n"
-    )
+    said = [list_pages({"findings": FINDINGS, "none": {}})]
+    said.append(remedy_page("workers-auto", {"a-b": REMEDY, "c-d": again, "e-f": other}))
+    for width in (80, 62, 30, 5, 0):
+        line = progress_line(402, 0.0241, 0.62, 38.0, width)
+        assert len(line) <= max(0, width - 1), "it never wraps"
+        assert progress_line(402, 0.0241, 0.62, 38.0, width, "ascii").isascii()
+        said.append(line + "\n")
+    said += [progress_line(1, None, None, 0.5, 80), "\n", progress_line(0, None, None, 3.0, 80), "\n"]
+    require_golden("pages.txt", "".join(said))
 
 
 def test_levels_efforts_and_bounds_are_all_explained() -> None:
@@ -120,21 +105,3 @@ def test_what_can_be_measured_is_drawn_as_accepted_and_harmless() -> None:
         drawn = capabilities_text(attacked(TABLE, attack), 80, False, "ascii")
         assert "\x1b" not in drawn
         assert drawn.isascii()
-
-
-@pytest.mark.parametrize(
-    ("steps", "step_s", "wait", "elapsed", "width", "line"),
-    [
-        (402, 0.0241, 0.62, 38.0, 80, "bdoc · 402 steps · 24.1 ms each · 62 % waiting for data · 38 s"),
-        (402, 0.0241, 0.62, 38.0, 62, "402 steps · 24.1 ms each · 62 % waiting for data · 38 s"),
-        (402, 0.0241, 0.62, 38.0, 30, "402 steps · 24.1 ms each"),
-        (1, None, None, 0.5, 80, "bdoc · 1 step · 500 ms"),
-        (0, None, None, 3.0, 80, "bdoc · waiting for the first step · 3 s"),
-    ],
-)  # fmt: skip
-def test_what_matters_least_goes_first_on_a_narrow_terminal(
-    steps: int, step_s: float | None, wait: float | None, elapsed: float, width: int, line: str
-) -> None:
-    assert progress_line(steps, step_s, wait, elapsed, width) == line
-    assert len(line) <= max(0, width - 1), "it never wraps"
-    assert progress_line(steps, step_s, wait, elapsed, width, "ascii").isascii()
