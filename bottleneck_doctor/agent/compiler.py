@@ -70,11 +70,7 @@ def patch_rules(module: Any) -> None:
     undo.append(back)
 
 
-def _never() -> bool:
-    return False
-
-
-tracing: Callable[[], bool] = _never
+tracing: Callable[[], bool] = bool  # False until torch is there
 
 
 def know(torch: Any) -> None:

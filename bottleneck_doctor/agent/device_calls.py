@@ -43,6 +43,7 @@ class Own:
     kind: str = ""
     tensor: type = object
     dtype: type = object
+    dtypes: dict[Any, int] = {}  # noqa: RUF012  (place in ``wire.DTYPES``)
     device: type = object
     channels_last: Any = None
     types: tuple[type, ...] = ()
@@ -56,6 +57,7 @@ def patch(torch: Any) -> None:
     Own.kind = state.accelerator.kind  # a wrapper that a script has kept is called when that is gone
     Own.tensor, Own.types = torch.Tensor, (torch.Tensor, torch.nn.Parameter)
     Own.dtype, Own.device, Own.channels_last = torch.dtype, torch.device, torch.channels_last
+    Own.dtypes = {getattr(torch, name): place for place, name in enumerate(wire.DTYPES) if name}
     Own.modes, Own.mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
     Own.dispatching = torch._C._len_torch_dispatch_stack
     patches.warns = getattr(torch._C, "_cuda_get_sync_debug_mode", int)
@@ -304,7 +306,7 @@ def _describe(
     if look is not None and state.inside is not None and state.inside.thread == look.thread:
         bits |= IN_NEXT
         look.copies += 1
-    return source.numel() * crossing.itemsize, bits, _type(crossing)
+    return source.numel() * crossing.itemsize, bits, Own.dtypes.get(crossing, 0)
 
 
 def _made(site: int, frame: FrameType) -> bool:
@@ -314,14 +316,3 @@ def _made(site: int, frame: FrameType) -> bool:
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
         known = patches.makers[site] = MADE.search(text) is not None
     return known
-
-
-_types: dict[Any, int] = {}
-
-
-def _type(dtype: Any) -> int:
-    place = _types.get(dtype)
-    if place is None:
-        name = str(dtype).rpartition(".")[2]
-        place = _types[dtype] = wire.DTYPES.index(name) if name in wire.DTYPES else 0
-    return place

@@ -15,11 +15,8 @@ from zlib import crc32
 from . import clocks, input_ops, wire
 from .batch_contents import padding, sizes, views
 from .guard import attributes, dispatching, from_signal, quiet, replace, without_overrides
-from .hints import TYPE_CHECKING, Any, Callable, Iterator
+from .hints import Any, Callable, Iterator
 from .state import state
-
-if TYPE_CHECKING:
-    Readings = tuple[int, tuple[int, int, int], tuple[int, int, int]]
 
 TRANSFORMS_EVERY = 4  # sampled fetches for each one whose transforms are timed
 FIRST_BATCHES = 8  # of an iterable data set in each worker, to see whether two workers give the same
@@ -78,7 +75,7 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     begin = now()
-    before = _readings()
+    before = clocks.run_queue(), clocks.faults(), clocks.io_books(counting_itself=True)
     input_ops.reset()
     dataset, collate = fetcher.dataset, fetcher.collate_fn
     close_watch()  # a fetch that failed has left it open
@@ -121,13 +118,13 @@ def _thing() -> int:
     return state.inside.loader if state.inside is not None else 0
 
 
-def _readings() -> Readings:
-    """Run-queue delay, page faults and I/O counts; I/O last, since reading it is I/O that it counts."""
-    return clocks.run_queue(), clocks.faults(), clocks.io_books(counting_itself=True)
-
-
 @quiet
-def _write(before: Readings, timing: tuple[int, int, int, int], index: Any, data: Any) -> None:
+def _write(
+    before: tuple[int, tuple[int, int, int], tuple[int, int, int]],
+    timing: tuple[int, int, int, int],
+    index: Any,
+    data: Any,
+) -> None:
     start, taken, cpu, process = timing
     books, faults, queue = clocks.io_books(), clocks.faults(), clocks.run_queue()
     queue = queue - before[0] if queue != wire.NOTHING != before[0] else wire.NOTHING
@@ -215,20 +212,18 @@ def _watched(fetcher: Any, index: Any) -> Watched | None:
 
 
 def _stride(fetcher: Any) -> int:
+    """One in so many indices is followed; 0, none, unless it is sure that torch asks the data set for single
+    samples, and not by ``__getitems__``."""
     stride: int | None = fetcher.__dict__.get("_bdoc_stride")
     if stride is None:
         stride = fetcher._bdoc_stride = 0
+        kind: Any = type(fetcher.dataset)
+        plain = kind.__getattribute__ is object.__getattribute__ and not hasattr(kind, "__getattr__")
+        batched = hasattr(kind, "__getitems__") or "__getitems__" in attributes(fetcher.dataset)
         map_style = fetcher.auto_collation and not hasattr(fetcher, "dataset_iter")
-        if map_style and _asked_one_by_one(fetcher.dataset):
+        if plain and map_style and not batched:
             stride = fetcher._bdoc_stride = max(1, -(-len(fetcher.dataset) // WATCHED))
     return stride
-
-
-def _asked_one_by_one(dataset: Any) -> bool:
-    """Whether torch asks it for single samples for sure, and not by ``__getitems__``."""
-    kind: Any = type(dataset)
-    plain = kind.__getattribute__ is object.__getattribute__ and not hasattr(kind, "__getattr__")
-    return plain and not hasattr(kind, "__getitems__") and "__getitems__" not in attributes(dataset)
 
 
 def watch_opens() -> None:

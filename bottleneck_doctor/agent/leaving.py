@@ -48,9 +48,14 @@ def _hand_back() -> None:
 def _fall_silent() -> None:
     """Hooks that the script has wrapped cannot be taken off: from now on they write no rows."""
     writer, control = state.writer, state.control
-    state.close, state.resting, state.row = False, True, _nothing
+    state.close, state.resting, state.row = False, True, lambda *_, **__: None
     state.accelerator = state.look = state.control = None
-    opened = _open_files()
+    opened = set()
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            opened.add(os.readlink("/proc/self/fd/" + number))
+        except OSError:  # that of this very list
+            pass
     for holder, path in ((writer, writer.path + ".rows"), (control, os.path.join(state.folder, "control"))):
         mapped = getattr(holder, "map", None)
         if mapped is not None and path in opened:  # else its descriptor's number is the script's by now
@@ -58,17 +63,3 @@ def _fall_silent() -> None:
                 writer.map, writer.limit, writer.facts_left = None, 0, 0
             guard.kept.remove(mapped)
             mapped.close()
-
-
-def _open_files() -> set[str]:
-    found = set()
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            found.add(os.readlink("/proc/self/fd/" + number))
-        except OSError:  # that of this very list
-            pass
-    return found
-
-
-def _nothing(*_: object, **__: object) -> None:
-    """Stands for ``EventWriter.row``."""

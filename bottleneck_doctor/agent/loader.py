@@ -12,11 +12,12 @@ import sys
 import weakref
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
+from types import SimpleNamespace
 
 from . import clocks, compiler, device_clock, wire
 from .fetch import close_fetch, open_fetch, stops
 from .guard import postponed, put, quiet, raise_postponed, replace, undo, when_built
-from .hints import Any, Callable, FrameType, ModuleType
+from .hints import Any, Callable, FrameType
 from .loader_facts import OlderLoader, await_forward, loader_facts
 from .loop_without_loader import tell_place
 from .profiler import end_window
@@ -323,13 +324,9 @@ def _write(
     )  # fmt: skip
     state.row(wire.CLOCKS, start, account.number, cpu, process, queue, ready, queued, account.loader, thread)
     state.row(wire.USAGE, start, 0, *clocks.usage(), thing=account.loader, thread=thread)
-    if thread == state.trainer:
-        _post(start + taken)
-
-
-def _post(end: int) -> None:
-    """Update the board; not called in a thread that prefetches for the loop."""
-    post = state.writer.post
+    if thread != state.trainer:  # it prefetches for the loop
+        return
+    post, end = state.writer.post, start + taken
     if not state.last_ns:
         state.begun(end)
     state.last_ns = end
@@ -388,21 +385,16 @@ def mark_functions(text: str) -> None:
 @quiet
 def wrap_functions() -> None:
     """Wrap each function whose module holds it by now; called when the training begins to move."""
+    main = sys.modules.get("__main__")
+    script = os.path.splitext(os.path.basename(getattr(main, "__file__", None) or ""))[0]
     for wish in list(_wanted):
         number, name, attribute = wish
-        module = sys.modules.get(name) or _script(name)
+        module = sys.modules.get(name) or (main if name == script else None)
         function = getattr(module, attribute, None)
         if callable(function):
             _wanted.remove(wish)
             account = _introduce_function(number, attribute, function)
             put(module, attribute, _timed_function(function, account), function)
-
-
-def _script(name: str) -> ModuleType | None:
-    """The script itself, when it is named by its file."""
-    main = sys.modules.get("__main__")
-    file = getattr(main, "__file__", None) or ""
-    return main if os.path.splitext(os.path.basename(file))[0] == name else None
 
 
 def _introduce_function(number: int, name: str, function: Callable[..., Any]) -> IteratorCounts:
@@ -418,18 +410,11 @@ def _introduce_function(number: int, name: str, function: Callable[..., Any]) ->
     return account
 
 
-class _Call:
-    """One call of the function, in the shape of an iterator that is asked once."""
-
-    def __init__(self, account: IteratorCounts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._bdoc, self.args, self.kwargs = account, args, kwargs
-
-
 def _timed_function(function: Callable[..., Any], account: IteratorCounts) -> Callable[..., Any]:
     taken = _arrival(lambda call: function(*call.args, **call.kwargs))
 
     @functools.wraps(function)
     def fetch(*args: Any, **kwargs: Any) -> Any:
-        return taken(_Call(account, args, kwargs))
+        return taken(SimpleNamespace(_bdoc=account, args=args, kwargs=kwargs))  # an iterator asked once
 
     return fetch

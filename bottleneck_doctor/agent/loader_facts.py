@@ -47,7 +47,8 @@ def loader_facts(loader: Any, frame: FrameType | None, kwargs: dict[str, Any]) -
     return {
         "dataset": _name(type(dataset)),
         "dataset_kind": "iterable" if loader._dataset_kind else "map",
-        "length": _length(dataset, loader),
+        # An iterable data set may compute it by reading everything.
+        "length": None if loader._dataset_kind else quiet(len)(dataset),
         "batch_size": loader.batch_size,
         "num_workers": loader.num_workers,
         "prefetch_factor": loader.prefetch_factor,
@@ -87,13 +88,6 @@ def _libraries(frame: FrameType | None, users: FrameType | None) -> list[str]:
             names.append(name)
         frame = frame.f_back
     return names
-
-
-def _length(dataset: Any, loader: Any) -> int | None:
-    if loader._dataset_kind:
-        return None  # len() of an iterable data set may be computed by reading it
-    length: int | None = quiet(len)(dataset)
-    return length
 
 
 def _inner(dataset: Any) -> str:

@@ -119,7 +119,12 @@ def _step_ended() -> None:
     step = state.trained, _Loop.cpu, process_time_ns(), _Loop.queue
     state.row(wire.STEP, end, 0, *step, thread=state.thread())
     state.row(wire.USAGE, end, 0, *clocks.usage(), thread=state.thread())
-    _time_queues()
+    # From now on each wait of this thread in what `queue.Queue`, `Event` and futures wait in is timed. Each,
+    # since the other thread fills the queue during a sample, which shortens the wait after it.
+    if _Loop.ident != get_ident():
+        _Loop.ident, _Loop.queued_ns = get_ident(), 0
+        replace(Condition, "wait", _queued)
+        replace(Condition, "notify", _waking)
     if _Loop.queued_ns:
         state.row(wire.QUEUE_WAIT, end, _Loop.queued_ns, thread=state.thread())
         _Loop.queued_ns = 0
@@ -184,15 +189,6 @@ def returned() -> None:
         state.row(wire.FORWARD_END, now(), 0, state.trained, thread=state.thread())
 
 
-def _time_queues() -> None:
-    """From now on time each wait of this thread in what `queue.Queue`, `Event` and futures wait in. Each,
-    since the other thread fills the queue during a sample, which shortens the wait after it."""
-    if _Loop.ident != get_ident():
-        _Loop.ident, _Loop.queued_ns = get_ident(), 0
-        replace(Condition, "wait", _queued)
-        replace(Condition, "notify", _waking)
-
-
 def _queued(original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(*args: Any, **kwargs: Any) -> Any:
         if get_ident() != _Loop.ident:
@@ -212,16 +208,11 @@ def _waking(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def notify(*args: Any, **kwargs: Any) -> Any:
         if _Loop.awaits is not None and _Loop.awaits in args:
-            _tell_feeder()
+            # Quiet, since the board may be gone when a thread notifies as the process ends.
+            quiet(state.writer.post)(wire.FEEDER, get_native_id())
         return original(*args, **kwargs)
 
     return notify
-
-
-@quiet
-def _tell_feeder() -> None:
-    """A thread may notify while the process ends, and the board with it."""
-    state.writer.post(wire.FEEDER, get_native_id())
 
 
 def _zeroing(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -69,8 +69,9 @@ def dissect(records: Any, table: dict[str, list[Any]]) -> OperatorTimes:
         kind = record.kind()
         if kind == "push":
             name = record.name()
-            if name not in kinds:
-                kinds[name] = is_operator(name), name.startswith("Optimizer.")
+            if name not in kinds:  # ``aten::mm``, ``MulBackward0``; other spans only group these
+                is_operator = "::" in name or name.rstrip("0123456789").endswith("Backward")
+                kinds[name] = is_operator, name.startswith("Optimizer.")
             operator, optimizer = kinds[name]
             optimizing += optimizer
             if operator and not operating:
@@ -99,11 +100,6 @@ def dissect(records: Any, table: dict[str, list[Any]]) -> OperatorTimes:
         first, cut, end = records[0], records[RECORDS_AT_MOST - 1], records[-1]
         anatomy.seen = first.cpu_elapsed_us(cut) / max(first.cpu_elapsed_us(end), 1e-9)
     return anatomy
-
-
-def is_operator(name: str) -> bool:
-    """Whether a span computes by itself: ``aten::mm``, ``MulBackward0``; else it only groups others."""
-    return "::" in name or name.rstrip("0123456789").endswith("Backward")
 
 
 OPERATORS_AT_MOST = 40
@@ -237,7 +233,7 @@ def attach(control: Control) -> None:
         state.writer.post(wire.WINDOW_OPEN, 1)
         atexit.register(leave)
         state.window.open()
-        _sets_no_pace(now() - begun)
+        state.cost_before += now() - begun  # as at its end: no sampled step's cost
 
     control.on_profile = wish
     at_fork(lambda: leave(True), "before")
@@ -261,7 +257,7 @@ def end_window(loader: int = 0) -> None:
     window, begun = state.window, now()
     if window is not None and window.over(loader):
         _closed()
-        _sets_no_pace(now() - begun)
+        state.cost_before += now() - begun
 
 
 @quiet
@@ -272,11 +268,6 @@ def leave(goes_on: bool = False) -> None:
     if window is not None and window.thread == state.thread():
         window.leave(goes_on)
         _closed()
-
-
-def _sets_no_pace(taken_ns: int) -> None:
-    """A window opens and closes once: the seconds that takes are no sampled step's cost."""
-    state.cost_before += taken_ns
 
 
 def _closed() -> None:

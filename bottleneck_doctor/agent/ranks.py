@@ -15,7 +15,7 @@ from time import thread_time_ns
 from . import wire
 from .clocks import run_queue
 from .compiler import outside_of_graphs
-from .guard import quiet, replace, when_built, without_overrides
+from .guard import quiet, replace, replace_each, when_built, without_overrides
 from .hints import Any, Callable, FrameType
 from .state import _users_frame, state
 
@@ -77,13 +77,10 @@ def watch(tensors: Any) -> SampledBackward | None:
     inside = sys.modules["torch"]._C._current_graph_task_id() != -1  # such a pass belongs to the outer one
     if node is None or inside or getattr(compiled, "compiled_autograd_enabled", False):
         return None
-    return SampledBackward(node, _is_shared())
-
-
-def _is_shared() -> bool:
-    """Whether the last forward pass of any model has announced an exchange; ``no_sync`` announces none."""
+    # Has the last forward pass of a model announced an exchange? Under ``no_sync`` it announces none.
     found = (model() for model in models)
-    return any(getattr(one, "require_forward_param_sync", True) for one in found if one is not None)
+    shared = any(getattr(one, "require_forward_param_sync", True) for one in found if one is not None)
+    return SampledBackward(node, shared)
 
 
 @quiet
@@ -130,25 +127,10 @@ def patch_collectives(module: Any) -> None:
         _describe_group()
 
 
-def patch_functional(module: Any) -> None:
-    """``module`` is torch.distributed._functional_collectives, by which tensor parallelism exchanges."""
-    replace(module, "wait_tensor", outside_of_graphs(_timed("wait")))
-
-
-def patch_package(module: Any) -> None:
-    """``module`` is torch.distributed; DistributedDataParallel looks its broadcast of buffers up there."""
-    replace(module, "_broadcast_coalesced", _timed("broadcast"))
-
-
-def patch_sharded(module: Any) -> None:
-    """``module`` is torch.distributed.fsdp._fully_shard._fsdp_param_group: of FSDP2, by ``fully_shard``."""
-    replace(module.FSDPParamGroup, "__init__", _grouped)
-
-
-def patch_models(module: Any) -> None:
-    """Describe each model that is given to a class of this module, by the table MODELS."""
-    name, describe = MODELS[module.__name__]
-    replace(getattr(module, name), "__init__", when_built(describe))
+def patch(module: Any) -> None:
+    """Put on the hook that HOOKS has for this module."""
+    name, build = HOOKS[module.__name__]
+    replace_each(module, (name,), build)
 
 
 def _timed(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -266,27 +248,17 @@ def _describe_zero(engine: Any, frame: FrameType | None, _: object) -> None:
     _fact("zero", whole, stage, frame, **_group())
 
 
-MODELS: dict[str, tuple[str, Callable[..., None]]] = {
-    "torch.nn.parallel.data_parallel": ("DataParallel", _describe_wrapped),
-    "torch.nn.parallel.distributed": ("DistributedDataParallel", _describe_wrapped),
-    "torch.distributed.fsdp.fully_sharded_data_parallel": ("FullyShardedDataParallel", _describe_flat),
-    "deepspeed.runtime.engine": ("DeepSpeedEngine", _describe_zero),
-}
-
-
 def _grouped(original: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, params: Any, *args: Any, **kwargs: Any) -> None:
         size = quiet(_bytes)(params)  # afterwards each rank has its own part
         original(self, params, *args, **kwargs)
-        _describe_group_of(self, size, sys._getframe().f_back)
+        quiet(describe)(self, size, sys._getframe().f_back)
+
+    def describe(group: Any, size: int, frame: FrameType) -> None:
+        arguments = _sharding(group.post_forward_mesh_info is not None, group.mp_policy)
+        _fact("fsdp", size, arguments, frame, **_group())
 
     return __init__
-
-
-@quiet
-def _describe_group_of(group: Any, size: int, frame: FrameType) -> None:
-    arguments = _sharding(group.post_forward_mesh_info is not None, group.mp_policy)
-    _fact("fsdp", size, arguments, frame, **_group())
 
 
 def _bytes(params: Any) -> int:
@@ -308,3 +280,18 @@ def _fact(
         file=found.f_code.co_filename if found else "", line=found.f_lineno if found else 0,
         function=found.f_code.co_name if found else "", **more,
     )  # fmt: skip
+
+
+# Module -> what is replaced in it, and by which hook.
+HOOKS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "torch.distributed": ("_broadcast_coalesced", _timed("broadcast")),  # as DDP looks it up, for buffers
+    # By this tensor parallelism exchanges.
+    "torch.distributed._functional_collectives": ("wait_tensor", outside_of_graphs(_timed("wait"))),
+    "torch.distributed.fsdp._fully_shard._fsdp_param_group": ("FSDPParamGroup.__init__", _grouped),  # FSDP2
+    "torch.distributed.fsdp.fully_sharded_data_parallel": (
+        "FullyShardedDataParallel.__init__", when_built(_describe_flat),
+    ),
+    "torch.nn.parallel.data_parallel": ("DataParallel.__init__", when_built(_describe_wrapped)),
+    "torch.nn.parallel.distributed": ("DistributedDataParallel.__init__", when_built(_describe_wrapped)),
+    "deepspeed.runtime.engine": ("DeepSpeedEngine.__init__", when_built(_describe_zero)),
+}  # fmt: skip

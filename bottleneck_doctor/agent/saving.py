@@ -102,21 +102,17 @@ SAVES = {
     "lightning.fabric.utilities.cloud_io": ("_atomic_save",),
     "lightning_fabric.utilities.cloud_io": ("_atomic_save",),
 }
+FLUSHES = {"os": ("fsync", "fdatasync")}
 
 
 def patch(module: Any) -> None:
     """Time what the tables name of this module."""
     torch: Any = sys.modules.get("torch")
     before = getattr(module, "save", None)
-    replace_each(module, SAVES.get(module.__name__, ()), _timed(CHECKPOINT))
-    replace_each(module, LOGS.get(module.__name__, ()), _timed(LOGGING))
+    for table, build in ((SAVES, _timed(CHECKPOINT)), (LOGS, _timed(LOGGING)), (FLUSHES, _flush)):
+        replace_each(module, table.get(module.__name__, ()), build)
     if before is not None and getattr(torch, "save", None) is before:  # the same function by another name
         put(torch, "save", module.save, before)
-
-
-def patch_os(module: Any) -> None:
-    """``module`` is os."""
-    replace_each(module, ("fsync", "fdatasync"), _synced)
 
 
 _operation = local()  # ``inside`` while this thread is in one: what that calls belongs to it
@@ -139,7 +135,7 @@ def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return build
 
 
-def _synced(original: Callable[..., Any]) -> Callable[..., Any]:
+def _flush(original: Callable[..., Any]) -> Callable[..., Any]:
     """What is forced to the disk belongs to the file."""
 
     def operation(*args: Any, **kwargs: Any) -> Any:

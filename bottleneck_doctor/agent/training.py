@@ -217,8 +217,13 @@ def _listener() -> Generator[int, Any, None]:
 
 
 def _collected(phase: str, generation: int) -> None:
-    if state.window is not None:
-        _name_collection(phase, generation)
+    window = state.window
+    if window is not None:  # in its trace, collections of every object have their name
+        span, _named[0] = _named[0], None
+        if span is not None:
+            span()
+        if phase == "start" and generation >= FULL:
+            _named[0] = window.name("gc", None)
     if phase == "start":
         _collecting_since[0] = now()
         return
@@ -226,12 +231,3 @@ def _collected(phase: str, generation: int) -> None:
     taken = now() - since
     if taken >= NOTED_NS and since:
         state.row(wire.COLLECTION, since, taken, generation, thread=state.thread())
-
-
-def _name_collection(phase: str, generation: int) -> None:
-    """In a profiler's window: collections of every object have their name in the trace."""
-    span, _named[0] = _named[0], None
-    if span is not None:
-        span()
-    if phase == "start" and generation >= FULL and state.window is not None:
-        _named[0] = state.window.name("gc", None)
