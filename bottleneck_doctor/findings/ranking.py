@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 from typing import NamedTuple
 
@@ -94,23 +95,21 @@ def _offer(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> Offer:
     if proposal.scope != "run" or diagnosis.subject != "run":  # there, no replay of steps is in these numbers
         told = widened(diagnosis, low, likely, high, proposal.basis)
         low = told.low if proposal.basis != "bound" else low
+    if proposal.most is not None:
+        told = replace(told, high=max(likely, min(told.high, proposal.most)))
     if proposal.basis == "bound":
         told = Speedup(1.0, None, _most(diagnosis, finding, proposal), proposal.basis)
     return Offer(finding, proposal, low, likely, told, (proposal.factor or (1.0,))[0])
 
 
 def _most(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> float:
-    """The upper bound, widened by the prediction error, since a remedy often speeds up the rest as well; no
-    more than an infinitely fast resource, or no data wait at all, would gain."""
-    most, fastest = proposal.most, [gain for gain in diagnosis.verdict.gain.values() if gain is not None]
+    """The upper bound: what the proposal says or, of a cure for the input, no data wait at all."""
+    most = proposal.most
     if most is None:
         most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
         if finding.cause == "input.network":  # whose batches cost the same CPU from anywhere else
             most = diagnosis.causes.get(finding.cause, most)
-        fastest = []
-    most = max(1.0, most)
-    wide = widened(diagnosis, 1.0, most, most, proposal.basis).high
-    return max(most, min(wide, max(fastest, default=wide)))
+    return max(1.0, most)
 
 
 def in_order(diagnosis: Diagnosis, some: list[Offer]) -> list[Offer]:

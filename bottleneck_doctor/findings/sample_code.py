@@ -50,7 +50,6 @@ from .remedies import (
 )
 
 # python-sample-code-hot
-IMAGES = ("PIL", "cv2", "torchvision", "albumentations", "imageio", "skimage", "kornia")
 ROWS = """\
 marks = ",".join("?" * len(indices))                                # once per batch, not per row
 rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
@@ -108,9 +107,7 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | str | None:
     if line is None:
         return "stack samples of the code that makes the batches (py-spy, and some seconds of training)"
     share = least_cpu_share(line, inputs)
-    # Decoding is another finding's, where fetches are timed.
-    pictures = lines.library in IMAGES and inputs.batches > 0 and loader is not None
-    if share < LARGE_PART or pictures or _spoken_for(diagnosis, share) or crowded(diagnosis):
+    if share < LARGE_PART or _spoken_for(diagnosis, share) or crowded(diagnosis):
         return None
     evidence = [
         *crowd_evidence(diagnosis),
@@ -182,7 +179,7 @@ def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: floa
     lefts = PARTLY if remedy in (SHRINK, LESS) else WHOLLY if does == PARSES else MOSTLY
     part = 1.0 if lefts is MOSTLY and share >= MOST else share
     remedy = replace(remedy.at(line.location), basis="replay" if lefts is WHOLLY else "bound")
-    return priced(remedy, scenario, *each(cpu=left_of(part, lefts)))
+    return priced(remedy, scenario, *each(cpu=left_of(part, lefts)), most=Change(cpu=1 - min(1.0, part)))
 
 
 # per-sample-indexing

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import fsum
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ CAUSES_RIGHT, REMEDIES_RIGHT, INSIDE, BOUNDED = 0.97, 0.94, 0.80, 0.75
 WAIT_MEDIAN, WAITS_RIGHT, SPEEDUP_MEDIAN, SPEEDUP_P90 = 0.005, 0.97, 0.11, 0.60
 OTHERS_FIRST_RIGHT = 21  # of 22; the other begins with `keep-freed-memory`
 OTHERS_SPEEDUP, OTHERS_BEST_FIRST = 0.15, 0.9
+ROUNDING = 0.02
 ENOUGH, HALF = 50, 0.5  # samples of the loop's thread; of what the verdict's share of the step predicts
 
 
@@ -48,9 +50,29 @@ class Seen:
     alone: bool
     wait: float
     ledger: tuple[float, float]
+    promised: dict[str, float]
 
 
-def seen_in(one: Diagnosis) -> Seen:
+# Findings about a place in the step, and what their evidence calls its share.
+PLACES = {"host-python-hot": "hottest_share", "optimizer-step-slow": "optimizer_share"}
+
+
+def of_their_place(report: dict[str, Any]) -> dict[str, float]:
+    """What remedies for a place promise at most, over the speedup of a step without that place."""
+    shares = {
+        found["id"]: each["value"]
+        for found in report["findings"]
+        for each in found["evidence"]
+        if each["metric"] == PLACES.get(found["id"])
+    }
+    return {
+        one["id"]: one["predicted_speedup"]["high"] * (1 - shares[one["finding"]])
+        for one in report["remedies"]
+        if one["finding"] in shares
+    }
+
+
+def seen_in(one: Diagnosis, report: dict[str, Any]) -> Seen:
     loop, every, own = one.loop, [], 0
     if loop is not None and loop.thread == 0:
         found = attribute(one.profile, loop)
@@ -68,6 +90,7 @@ def seen_in(one: Diagnosis) -> Seen:
         one.loader is None or not one.loader.num_workers,
         one.wait_s / one.step_s if one.step_s else 0.0,
         (fsum(part.share for part in parts), fsum(part.share for part in parts if part.part == UNEXPLAINED)),
+        of_their_place(report),
     )
 
 
@@ -76,7 +99,7 @@ def own_trainings() -> dict[str, tuple[Judgement, Seen]]:
     found = {}
     for patient in OWN:
         report, diagnosis = report_and_diagnosis(RECORDED, patient.name)
-        found[patient.name] = judge(patient, report, taken_of(RECORDED, patient)), seen_in(diagnosis)
+        found[patient.name] = judge(patient, report, taken_of(RECORDED, patient)), seen_in(diagnosis, report)
     return found
 
 
@@ -85,7 +108,7 @@ def by_others() -> dict[str, tuple[Judgement, Seen]]:
     found = {}
     for name in NAMES:
         report, diagnosis = report_and_diagnosis(KEPT, name)
-        found[name] = judged(read(name), report, trained_of(name)), seen_in(diagnosis)
+        found[name] = judged(read(name), report, trained_of(name)), seen_in(diagnosis, report)
     return found
 
 
@@ -151,6 +174,13 @@ def test_remedies_for_others_bring_what_is_promised_and_the_first_brings_most() 
     best = [one.best_first for one in others() if one.best_first is not None]
     assert sum(best) >= OTHERS_BEST_FIRST * len(best)
     assert [one.remedy for one in tried if one.harmful] == []
+
+
+def test_no_remedy_promises_more_than_a_step_without_its_place() -> None:
+    runs = own_trainings() | by_others()
+    promised = {(name, cure): most for name, (_, one) in runs.items() for cure, most in one.promised.items()}
+    assert len(promised) >= 5
+    assert {place: most for place, most in promised.items() if most > 1 + ROUNDING} == {}
 
 
 def test_every_cure_fits_its_script() -> None:

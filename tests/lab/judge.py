@@ -93,8 +93,8 @@ class Judgement:
 
     @property
     def bounded(self) -> bool | None:
-        """Whether the upper bound holds."""
-        return None if self.most is None or not self.measured else self.measured <= self.most
+        """Whether the upper bound holds, within the error that a promise is allowed."""
+        return None if self.most is None or not self.measured else self.measured <= self.most * (1 + NEAR)
 
     @property
     def speedup_error(self) -> float | None:
