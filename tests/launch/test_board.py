@@ -53,15 +53,6 @@ def test_ranks_that_train_nothing_are_here_and_those_of_other_runs_are_not(tmp_p
     assert [one.elsewhere for one in board.progress()] == [2]
 
 
-def test_the_furthest_process_comes_first_and_one_without_a_batch_not_at_all(tmp_path: Path) -> None:
-    for trained in (3, 9, 6):
-        writer(tmp_path, STEPS=trained + 1, TRAINED=trained)
-    writer(tmp_path)
-    board = Board(tmp_path)
-    board.refresh()
-    assert [one.trained for one in board.progress()] == [9, 6, 3]
-
-
 @pytest.mark.parametrize("text", [b"", b"half a header", b"\0" * wire.HEADER_BYTES])
 def test_a_file_that_is_not_whole_yet_is_taken_up_later(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "7-1.rows").write_bytes(text)
@@ -71,15 +62,6 @@ def test_a_file_that_is_not_whole_yet_is_taken_up_later(text: bytes, tmp_path: P
     header(tmp_path, "7-1.rows")
     board.refresh()
     assert [one.pid for one in board.progress()] == [7]
-
-
-def test_foreign_files_and_other_versions_are_left_alone(tmp_path: Path) -> None:
-    header(tmp_path, "7-1.rows", magic=b"SOMEBODY")
-    header(tmp_path, "7-2.rows", version=wire.VERSION + 1)
-    header(tmp_path, "7-3.txt")
-    board = Board(tmp_path)
-    board.refresh()
-    assert board.progress() == []
 
 
 def test_an_order_stands_where_the_agents_look(tmp_path: Path) -> None:
@@ -106,14 +88,6 @@ def test_a_folder_that_is_gone_raises_nothing(tmp_path: Path) -> None:
     board.refresh()
     board.stop_at(3)
     assert (board.progress(), board.fetching(), board.stopped()) == ([], [], False)
-
-
-def test_a_board_that_only_watches_leaves_the_orders_alone(tmp_path: Path) -> None:
-    in_command = Board(tmp_path)
-    in_command.stop_at(40)
-    onlooker = Board(tmp_path, in_command=False)
-    onlooker.stop_at(1)
-    assert wire.WORD.unpack_from((tmp_path / "control").read_bytes(), wire.STOP_AT)[0] == 40
 
 
 def test_of_processes_that_ended_the_first_and_the_last_are_kept(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -103,12 +102,6 @@ def test_an_interpreter_asked_for_that_is_not_there_is_refused_before_the_start(
     assert caught.value.status == 2
 
 
-def test_our_own_interpreter_runs_it_when_it_has_torch(torch_here, on_path):
-    on_path("python")
-    torch_here(ModuleSpec("torch", None, origin="/site-packages/torch/__init__.py"))
-    assert start.choose() == sys.executable
-
-
 @pytest.mark.parametrize("found", [None, ModuleSpec("torch", None, origin=None), ValueError("no __spec__")])
 def test_without_torch_the_python_on_path_comes_before_python3_and_our_own_is_last(
     found, torch_here, on_path
@@ -121,14 +114,6 @@ def test_without_torch_the_python_on_path_comes_before_python3_and_our_own_is_la
     assert start.choose() == str(folder / "python3")
     on_path("python")
     assert start.choose() == str(folder / "python")
-
-
-def test_no_python_anywhere_is_refused(torch_here, monkeypatch):
-    torch_here(None)
-    monkeypatch.setattr(sys, "executable", "")
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(CannotStart, match="--python PATH"):
-        start.choose()
 
 
 INJECT, AGENT, RUN = "/pkg/inject", "/pkg/agent", "/tmp/run"
@@ -149,21 +134,6 @@ def test_the_users_python_path_stays_behind_with_its_empty_entries(before, after
     assert made(environ)["PYTHONPATH"] == after
     assert made(environ)["BDOC_CACHE"] == "1", "a variable of the user's own: no run is around us"
     assert environ["PYTHONPATH"] == before
-
-
-def test_settings_become_strings_and_absent_ones_stay_away():
-    result = made({}, {"tracer": 9, "trial": "/tmp/order.json", "data_fn": None})
-    assert result == {**made({}), "BDOC_TRACER": "9", "BDOC_TRIAL": "/tmp/order.json"}
-
-
-def test_paths_hold_when_the_training_changes_its_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = instrumented({}, "run", "inject", "agent", {})
-    assert (result["BDOC_RUN"], result["PYTHONPATH"], result["BDOC_AGENT"]) == (
-        str(tmp_path / "run"),
-        str(tmp_path / "inject"),
-        str(tmp_path / "agent"),
-    )
 
 
 def test_a_run_inside_a_run_takes_over_and_is_injected_once():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import stat
 import subprocess
@@ -25,13 +24,6 @@ def test_the_folder_is_private_and_gone_after_the_block(tmp_path):
         assert list(path.iterdir()) == []
         (path / "rows").touch()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tmpdir_comes_first_and_here_comes_last(monkeypatch):
-    monkeypatch.setenv("TMPDIR", "/scratch")
-    places = start.usual_places()
-    assert (places[0], places[-1]) == ("/scratch", os.curdir)
-    assert "/dev/shm" in places
 
 
 def test_a_place_that_gives_files_to_others_is_passed_over(tmp_path, monkeypatch):

@@ -182,9 +182,7 @@ def test_everything_else_stays() -> None:
     assert [line for line in lines if mask(shlex.split(line)) != shlex.split(line)] == []
 
 
-@pytest.mark.parametrize(
-    "piece", ["x", "a ", "key:", "x.", " ", '"', "a'", "eyJ-", "a://", "://a:", "-", "a="]
-)
+@pytest.mark.parametrize("piece", ["x", "key:", "eyJ-", "a://", "a="])
 def test_a_long_word_is_read_once(piece: str) -> None:
     """Ten times the length takes about ten times the CPU time; a search from each letter takes a hundred."""
     short, long = (

@@ -66,14 +66,6 @@ def test_another_users_folder_is_not_believed(tmp_path: Path) -> None:
     assert run_registry.read_announcement(tmp_path) is None
 
 
-def test_nothing_raises_where_the_folder_is_gone(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    run_registry.announce(gone, ANNOUNCED)
-    run_registry.announce_end(gone, Ending(0))
-    assert run_registry.read_announcement(gone) is None
-    assert run_registry.hold_ending(gone) is None
-
-
 def test_a_process_is_told_from_its_successor_and_from_its_remains() -> None:
     ourselves = run_registry.lifetime(os.getpid())
     assert ourselves is not None
@@ -138,15 +130,6 @@ def test_a_run_is_meant_by_pid_folder_or_a_part_of_its_command(tmp_path: Path, s
     assert run_registry.matching(all_runs, "nothing.py") == []
 
 
-def test_a_process_that_lost_its_parents_is_known_by_its_environment(tmp_path: Path) -> None:
-    folder = run(tmp_path, "a", supervisor=DEAD)
-    with subprocess.Popen(["sleep", "60"], env={**os.environ, "BDOC_RUN": str(folder)}) as process:
-        announced = [replace(one, announcement=replace(one.announcement, supervisor=Lifetime(1 << 30, 1)))
-                     for one in run_registry.find_runs([str(tmp_path)])]  # fmt: skip
-        assert [one.folder for one in run_registry.matching(announced, str(process.pid))] == [folder]
-        process.kill()
-
-
 def test_what_a_killed_supervisor_left_is_swept(tmp_path: Path) -> None:
     """It is known by its start, not by its pid."""
     dead, alive = run(tmp_path, "dead", supervisor=DEAD), run(tmp_path, "alive")
@@ -169,14 +152,6 @@ def test_it_stays_while_a_process_has_its_rows_mapped(tmp_path: Path) -> None:
     assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
     rows.close()
     assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == [dead]
-
-
-def test_a_folder_that_says_nothing_is_left_alone(tmp_path: Path) -> None:
-    """It may belong to a run that begins in this very moment, or to an older bdoc."""
-    silent = tmp_path / f"{FOLDER_PREFIX}silent"
-    silent.mkdir()
-    assert run_registry.sweep(run_registry.find_runs([str(tmp_path)])) == []
-    assert silent.exists()
 
 
 S = 1_000_000_000
@@ -226,12 +201,6 @@ def test_the_more_it_costs_the_rarer_it_is(
         ask(tmp_path, 1 + look)
         writer.look(look * S // 4, take)
     assert take.taken == taken
-
-
-def test_a_link_in_place_of_the_request_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "asked").symlink_to(tmp_path / "precious")
-    ask_for_snapshot(tmp_path)
-    assert not (tmp_path / "precious").exists()
 
 
 def test_a_snapshot_that_cannot_be_taken_is_not_tried_again(tmp_path: Path) -> None:

@@ -62,17 +62,6 @@ mark("counts", dict(counts))
     assert fence(stage, process) == {str(int(signal.SIGRTMIN)): 1}
 
 
-def test_each_of_several_signals_is_told_apart(stage):
-    process = stage.start_script(COUNTER)
-    for times in range(1, 4):
-        os.killpg(process.pid, signal.SIGINT)
-        assert until_count(stage, signal.SIGINT, 2 * times - 1)
-        await_taken(process.pid, signal.SIGINT)  # two of a kind that wait at the same time are one
-        process.send_signal(signal.SIGINT)
-        assert until_count(stage, signal.SIGINT, 2 * times)
-    assert fence(stage, process) == {str(int(signal.SIGINT)): 6}
-
-
 def await_taken(pid: int, number: int) -> None:
     """Wait until no signal of that number waits for the process."""
     deadline = time.monotonic() + PATIENCE_S
@@ -81,15 +70,6 @@ def await_taken(pid: int, number: int) -> None:
         if not (int(status["ShdPnd"], 16) >> (number - 1)) & 1:
             return
         time.sleep(0.01)
-
-
-def until_count(stage, number: int, times: int) -> bool:
-    """Wait until the training has counted that many, and no more, of a signal."""
-    path = stage.folder / f"count-{int(number)}"
-    deadline = time.monotonic() + PATIENCE_S
-    while int(stage.await_mark(path.name)) < times and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return int(path.read_text()) == times
 
 
 def test_a_second_interrupt_is_passed_on_too(stage):
@@ -108,12 +88,6 @@ except KeyboardInterrupt:
     stage.await_mark("saving")
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE_S) == 5
-
-
-def test_a_training_that_dies_of_what_was_passed_on_is_128_and_its_number(stage):
-    process = stage.start_script("wait_for_ever()")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
 def test_loader_workers_do_not_get_what_was_sent_to_the_supervisor_alone(stage):

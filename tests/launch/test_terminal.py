@@ -51,16 +51,6 @@ def test_a_key_reaches_the_training_exactly_once(stage, key, number):
     assert stage.await_mark("counts") == str({int(number): 1})
 
 
-def test_a_training_that_ignores_ctrl_c_survives_it(stage):
-    source = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nleave_on(signal.SIGTERM, 6)\nwait_for_ever()\n"
-    terminal, process = stage.on_terminal(stage.line(sys.executable, stage.script(source)))
-    stage.await_mark("ready")
-    terminal.type(INTERRUPT)
-    terminal.await_text("^C")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE_S) == 6
-
-
 def test_ctrl_c_ends_an_ordinary_training_with_130(stage):
     terminal, process = stage.on_terminal(stage.line(sys.executable, stage.script("wait_for_ever()")))
     stage.await_mark("ready")
