@@ -191,19 +191,6 @@ def test_a_module_that_fails_fails_as_without_us(tmp_path: Path) -> None:
     assert (seen, "broken_one" in sys.modules) == ([], False)
 
 
-@pytest.mark.usefixtures("_nothing_stays")
-def test_two_tables_may_watch_one_module(tmp_path: Path) -> None:
-    module(tmp_path, "wanted_four", "value = 4\n")
-    seen: list[ModuleType] = []
-
-    def mistaken(module: ModuleType) -> None:
-        raise RuntimeError("ours")
-
-    Finder().add({"wanted_four": mistaken, "json": seen.append}, {"wanted_four": seen.append})
-    assert seen == [sys.modules["json"]]
-    assert importlib.import_module("wanted_four") is seen[-1]
-
-
 def warns() -> None:
     warnings.warn("this is the caller's", stacklevel=2)
 
@@ -257,12 +244,6 @@ def test_a_process_and_its_forked_children_name_the_supervisor() -> None:
     assert second == [child, 0x59616D61, 4711, 0, 0, 0]
 
 
-def test_where_nobody_asked_nothing_is_loaded_and_nothing_is_called() -> None:
-    own, child = told()
-    assert own != child
-    assert len(told(BDOC_TRACER="4711; rm -rf")) == 2
-
-
 @pytest.fixture
 def _fresh() -> None:
     clocks._forget()
@@ -292,11 +273,3 @@ def test_bytes_read_are_counted_without_our_own_reading(tmp_path: Path) -> None:
     finally:
         os.close(handle)
     assert (after[1] - before[1], after[2] - before[2]) == (5000, 1)
-
-
-@pytest.mark.usefixtures("_fresh")
-@pytest.mark.parametrize("text", [b"", b"1", b"a b c", b" "])
-def test_books_that_make_no_sense_mean_not_known(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clocks, "_read", lambda name: text)
-    assert clocks.run_queue() == NOTHING
-    assert clocks.io_books() == (NOTHING,) * 3

@@ -83,22 +83,6 @@ def test_only_a_copy_from_pinned_memory_goes_on(
     assert bits_of(row) == bits
 
 
-@pytest.mark.parametrize(
-    ("goes_on", "crossing"), [(True, (10, "float16", {"pinned"})), (False, (40, "float64", {"blocking"}))]
-)
-def test_a_type_is_changed_before_a_copy_that_blocks_and_after_one_that_goes_on(
-    goes_on: bool, crossing: Any, device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: True, raising=False)
-    with look():
-        HOST.to("meta", torch.float64, goes_on)
-        HOST.to(device="meta", dtype=torch.float64, non_blocking=goes_on)
-        HOST.to(torch.zeros(1, dtype=torch.float64, device="meta"), goes_on)
-        torch.zeros(5, dtype=torch.float64, device="meta").copy_(HOST, goes_on)
-    rows = rows_of(tmp_path, wire.DEVICE_COPY)
-    assert [(row.bytes, wire.DTYPES[row.dtype], bits_of(row)) for row in rows] == [crossing] * 4
-
-
 def test_what_is_not_contiguous_goes_through_pageable_memory(
     device: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,30 +201,6 @@ def test_a_mask_is_noted_in_windows_only(device: Driver, tmp_path: Path) -> None
     assert waits(tmp_path).count("mask") == 1
 
 
-def test_a_loop_that_indexes_much_is_left_alone_in_windows(device: Driver) -> None:
-    state.window = SimpleNamespace(name=lambda kind, frame: None, trace=True)  # type: ignore[assignment]
-    hooked = []
-    for _ in range(3):
-        with look():
-            hooked.append(type(vars(torch.Tensor).get("__getitem__")) is tensor_hooks.HookedMethod)
-            list(map(torch.ones(600).__getitem__, range(600)))
-    assert hooked == [True, False, False]
-
-
-def test_in_a_window_a_wait_has_its_name_in_the_trace(device: Driver, tmp_path: Path) -> None:
-    named: list[str] = []
-
-    def name(kind: str, frame: Any) -> Any:
-        named.append("%s#%d" % (kind, state.site(kind, frame)))
-        return lambda: named.append("end")
-
-    state.window = SimpleNamespace(name=name, trace=True)  # type: ignore[assignment]
-    with look(), suppress(RuntimeError):
-        torch.zeros((), device="meta").item()
-    (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
-    assert named == [f"wait#{row.site}", "end"]
-
-
 class Stream:
     def synchronize(self) -> str:
         return "waited"
@@ -292,16 +252,6 @@ def test_emptying_is_counted_outside_of_looks_too_and_is_a_wait_inside(
         torch._C._cuda_emptyCache()
     assert state.emptied == 2
     assert [wire.WAITS[row.call] for row in rows_of(tmp_path, wire.DEVICE_WAIT)] == ["empty_cache"]
-
-
-def test_once_graphs_are_compiled_nobody_counts(device_allocator: Driver, tmp_path: Path) -> None:
-    emptying = torch._C._cuda_emptyCache
-    tensor_hooks._compiles()
-    assert torch._C._cuda_emptyCache is not emptying
-    with look():
-        pass
-    assert [row.emptied for row in rows_of(tmp_path, wire.ALLOCATOR)] == [wire.NOTHING]
-    assert torch._C._cuda_emptyCache is not emptying
 
 
 def test_a_device_without_books_goes_on(device_allocator: Driver, tmp_path: Path) -> None:

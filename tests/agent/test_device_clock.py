@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import get_ident
@@ -11,15 +10,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import (
-    compiler,
-    device_clock,
-    loop_without_loader,
-    profiler,
-    trace_window,
-    training,
-    wire,
-)
+from bottleneck_doctor.agent import compiler, device_clock, loop_without_loader, profiler, trace_window, wire
 from bottleneck_doctor.agent.state import FIRST_LOOKS, state
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.meta_device import rows_of
@@ -70,27 +61,6 @@ def step(device: Pretend, wait_ns: int, work_ns: int) -> None:
     device.now_ns += work_ns
     device_clock.part(token, wire.DEVICE_PARTS.index("backward"))
     device_clock.end("loop")
-
-
-@pytest.mark.parametrize("within", [True, False])
-def test_a_loop_steps_once_a_pass_wherever_its_optimizers_step(device: Pretend, within: bool) -> None:
-    loop_without_loader._forked()
-    optimizer = SimpleNamespace(param_groups=[{"params": []}], state={})
-
-    def update() -> None:
-        training._before(optimizer, (), {})
-        training._after(optimizer, (), {})
-
-    def backward(outputs: Any) -> None:
-        for _ in range(20 if within else 0):  # one for each parameter
-            update()
-
-    passing = training._run_backward(backward)
-    for _ in range(100):
-        passing(())
-        if not within:
-            update()
-    assert state.trained == pytest.approx(100, abs=2 + loop_without_loader.ALONE_FROM)
 
 
 @pytest.mark.parametrize("steps", [11, device_clock.ELSEWHERE_AT_MOST])
@@ -181,25 +151,6 @@ def test_a_step_that_is_not_counted_gives_its_marks_back(device: Pretend, way: s
     assert (device.created, device.freed) == (pytest.approx(3, abs=1), 0)
 
 
-def test_a_second_loader_of_the_same_loop_does_not_take_the_look_over(device: Pretend) -> None:
-    device_clock.ask("loop", 7)
-    device_clock.got("loop")
-    device_clock.ask("another", 8)
-    device_clock.got("another")
-    device_clock.end("another")
-    assert state.pending == []
-    device_clock.end("loop")
-    assert [look.thing for look in state.pending] == [7]
-
-
-def test_a_loop_that_was_left_does_not_keep_the_look_for_ever(device: Pretend) -> None:
-    device_clock.ask("left", 6)
-    device_clock.got("left")
-    for _ in range(device_clock.OTHERS_AT_MOST + 1):
-        step(device, 0, 100)
-    assert [look.thing for look in state.pending] == [7]
-
-
 def test_a_device_that_refuses_is_left_alone_and_why_is_written(device: Pretend, tmp_path: Path) -> None:
     def refuse() -> int:
         raise RuntimeError("events cannot be timed here")
@@ -209,21 +160,6 @@ def test_a_device_that_refuses_is_left_alone_and_why_is_written(device: Pretend,
     assert state.accelerator is None
     (log,) = read_logs(tmp_path)
     assert "events cannot be timed here" in str(first(log, "device_silent"))
-
-
-def test_an_optimizer_whose_first_group_is_empty_tells_its_device(
-    device: Pretend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
-    monkeypatch.setattr(device_clock, "find_accelerator", lambda torch, where: asked.append(where))
-    state.accelerator, state.seeking = None, True
-    weight = SimpleNamespace(device="cuda:1")
-    device_clock.seek(SimpleNamespace(param_groups=[{"params": []}, {"params": [weight]}]))
-    assert asked == ["cuda:1"]
-    device_clock.seek(SimpleNamespace(param_groups=[{"params": []}]))
-    assert asked == ["cuda:1"], "nothing is known yet: the current device may be another one"
-    assert state.seeking
 
 
 def pretended(initialised: bool = True, kind: str | None = "cuda", **module: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import optimizers, torch_settings, wire
+from bottleneck_doctor.agent import torch_settings, wire
 from bottleneck_doctor.model.loops import Loop
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, Told, both_ways, loops_over, plain, profile_of, said, watched
@@ -38,7 +38,7 @@ for place, batch in enumerate(DataLoader(Rows(64), batch_size=4)):
     optimizer.zero_grad()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = model(batch).square().mean() + table(torch.arange(0, 160, 8)).sum()
-    with torch.autograd.set_detect_anomaly(place == 3):
+    with torch.autograd.set_detect_anomaly(3 <= place < 9):
         loss.backward()
     optimizer.step()
     compiled(torch.ones(place + 2))
@@ -91,18 +91,6 @@ def test_of_a_table_the_rows_are_counted_that_a_batch_looked_up(profile: Profile
     assert found.touched == 20
 
 
-def test_no_table_is_looked_at_where_a_mode_would_count_that() -> None:
-    torch = pytest.importorskip("torch")
-    from torch.utils.flop_counter import FlopCounterMode
-
-    table = torch.nn.Embedding(5000, 2)
-    table(torch.tensor([3])).sum().backward()
-    optimizer = torch.optim.SGD(table.parameters())
-    assert len(optimizers._tables(optimizer)) == 1
-    with FlopCounterMode(display=False):
-        assert optimizers._tables(optimizer) == []
-
-
 def test_a_profiled_step_shows_its_python(profile: Profile) -> None:
     (found,) = profile.computing.anatomies
     assert found.operators > 20
@@ -134,30 +122,16 @@ IMAGES, SEQUENCES = torch.randn(2, 4, 15, 9), torch.randn(6, 5, 4, requires_grad
     ("loss", "multiplications"),
     [
         (nn.Linear(8, 2)(torch.randn(5, 4, 8)), 20 * 8 * 2),
-        (SQUARE @ SQUARE, 4 * 4 * 4),
         (SEQUENCES @ SEQUENCES.transpose(1, 2), 6 * 5 * 4 * 5),
-        (torch.baddbmm(torch.zeros(6, 5, 5), torch.randn(6, 5, 4), SEQUENCES.transpose(1, 2)), 6 * 5 * 4 * 5),
         ((SEQUENCES @ SEQUENCES.transpose(1, 2)).softmax(-1) @ SEQUENCES, 2 * 6 * 5 * 4 * 5),
         (nn.Conv2d(4, 8, 3, stride=2, padding=1)(IMAGES), 2 * 8 * 8 * 5 * 4 * 3 * 3),
         (nn.Conv2d(4, 6, (3, 1), groups=2)(IMAGES), 2 * 6 * 13 * 9 * 2 * 3),
-        (nn.ConvTranspose2d(4, 8, 3)(IMAGES), 0),
         (SQUARE.exp(), 0),
         (torch.ones(2), 0),
     ],
 )
 def test_products_and_convolutions_are_counted(loss: Any, multiplications: int) -> None:
     assert work(loss.sum()) == multiplications
-
-
-def test_a_checkpointed_part_is_not_computed_again() -> None:
-    calls = []
-
-    def part(x: Any) -> Any:
-        calls.append(1)
-        return functional.linear(x, x)
-
-    loss = torch.utils.checkpoint.checkpoint(part, SQUARE, use_reentrant=False).sum()
-    assert (work(loss), len(calls)) == (4 * 4 * 4, 1)
 
 
 def test_work_whose_gradients_no_optimizer_uses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

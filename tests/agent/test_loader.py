@@ -166,23 +166,6 @@ def test_the_board_says_how_much_was_trained_before_the_newest_epoch(log: Proces
     assert 5 + 4 + 4 - 1 <= log.board["epoch_at"] <= 5 + 4 + 4
 
 
-def test_a_loader_may_be_asked_and_a_loss_differentiated_by_a_thread_without_a_caller(tmp_path: Path) -> None:
-    """No frame is above ours where C begins the thread with our own wrapper."""
-    script = (
-        PRELUDE
-        + """
-import _thread, threading
-failed, train = [], iter(DataLoader(Rows(4), batch_size=2))
-sys.unraisablehook = lambda seen: failed.append(repr(seen.exc_value))
-for call, given in ((train.__next__, ()), (torch.autograd.backward, (model(torch.ones(1, 4)),))):
-    _thread.start_new_thread(call, given)
-    time.sleep(0.5)
-say(failed=failed, moved=model.weight.grad is not None)
-"""
-    )
-    assert said(watched(tmp_path, script)) == {"failed": [], "moved": True}
-
-
 ELSEWHERE = (
     PRELUDE
     + """

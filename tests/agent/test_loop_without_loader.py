@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.agent.loop_without_loader import ALONE_FROM
-from bottleneck_doctor.agent.profiler import CALL_US, RECORDS_AT_MOST, dissect
+from bottleneck_doctor.agent.profiler import CALL_US, dissect
 from bottleneck_doctor.assemble.rows import read_logs
 from bottleneck_doctor.launch.board import Board
 from bottleneck_doctor.model.loops import Loop
@@ -269,41 +269,6 @@ def test_no_window_opens_in_an_evaluation_between_two_epochs(tmp_path: Path) -> 
     assert watched(tmp_path, SCRIPT).stdout == "evaluating False\ntraining True\n"
 
 
-AHEAD_PROFILER = (
-    PRELUDE
-    + """
-agent = sys.modules["_bdoc_agent.state"].state
-loader = DataLoader(Rows(40), batch_size=1)
-large = torch.ones(1_000_000)
-asked, look = [], agent.control.look
-
-def look_and_ask():
-    look()
-    if epoch == 1 and not asked:
-        asked.append(agent.control.on_profile())
-
-agent.control.look = look_and_ask
-for epoch in range(3):
-    with torch.no_grad():
-        for batch in loader:
-            model(batch)
-    iterator = iter(loader)
-    for step in range(20):
-        for batch in [next(iterator), next(iterator)]:
-            (model(batch) * large).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-"""
-)
-
-
-def test_a_window_without_a_backward_pass_is_taken_again(tmp_path: Path) -> None:
-    """Micro-batches are fetched ahead: nothing is computed between one arrival and the next."""
-    (anatomy,) = profile_of(watched(tmp_path, AHEAD_PROFILER)).computing.anatomies
-    assert (anatomy.backwards, anatomy.batches) == (2, 2)
-    assert anatomy.operators > 5
-
-
 ASIDE = (
     PRELUDE
     + """
@@ -376,19 +341,3 @@ def test_short_and_long_pauses_are_told_apart_up_to_the_end_of_the_step() -> Non
     spans = [("my part", 0, 1200), ("aten::mm", 20, 30), ("MulBackward0", 45, 50), ("aten::mm", 250, 260)]
     found = dissect(step(*spans, end=1260), {})
     assert (found.short, found.long) == (20 + 15, 200 + 1000)
-
-
-def test_pauses_inside_an_optimizers_step_are_the_price_of_calling() -> None:
-    found = dissect(
-        step(("Optimizer.step#Adam.step", 0, 900), ("aten::add_", 400, 410), ("aten::add_", 890, 895)), {}
-    )
-    assert (found.short, found.long) == (400 + 480 + 5, 0)
-    assert (found.longest_calls, found.longest_pauses) == ([480, 400], [])
-
-
-def test_of_a_step_with_too_many_operators_the_share_is_told_that_was_looked_at() -> None:
-    spans = [("aten::mm", 10.0 * place, 10.0 * place + 5) for place in range(RECORDS_AT_MOST)]
-    found = dissect(step(*spans), {})
-    assert found.operators == pytest.approx(RECORDS_AT_MOST / 2, rel=0.01)
-    assert found.seen == pytest.approx(0.5, rel=0.01)
-    assert dissect(step(*spans[:100]), {}).seen == 1.0

@@ -27,7 +27,7 @@ if "RANK" not in os.environ:
                          "MEETING": "file://" + meeting})
         for rank in (1, 0)
     ]
-    raise SystemExit(max(one.wait(60) for one in ranks))
+    raise SystemExit(max(one.wait(140) for one in ranks))
 """
     + PRELUDE
     + """

@@ -203,18 +203,14 @@ def exported() -> str:
 
 TRACERS: dict[str, Callable[[], Any]] = {
     "symbolic trace": lambda: torch.fx.symbolic_trace(moves).code,
-    "proxy tensors": lambda: make_fx(moves)(ONE).code,
     "proxy tensors, symbolic": lambda: make_fx(moves, tracing_mode="symbolic")(ONE).code,
     "export": exported,
     "torchscript": scripted,
     "fake tensors": faked,
     "dispatch modes": dispatched,
     "vmap": lambda: torch.vmap(lambda one: one.to(torch.float64).cpu() * 2)(ONE).tolist(),
-    "grad": lambda: torch.func.grad(lambda one: moves(one).sum())(ONE).tolist(),
     "pickling": lambda: pickle.loads(pickle.dumps(torch.Tensor.item))(ONE[1]),
     "copying": lambda: copy.deepcopy([ONE, torch.nn.Parameter(ONE)])[1].tolist(),
-    "names": lambda: [torch.overrides.resolve_name(torch.Tensor.to), torch.Tensor.to.__name__],
-    "printing": lambda: f"{ONE} {ONE[1]:.2f} {ONE!r} {ONE > 1}",
     "tables of overrides": lambda: len(torch.overrides.get_overridable_functions.__wrapped__()[torch.Tensor]),
 }
 
@@ -250,11 +246,8 @@ def whole(batch, target):
     target.copy_(moved)
     if moved.sum() > 1e9:
         moved = moved + 1
-    rows = moved[moved > 0]
-    number = moved.max().item() + float(moved.min()) + int(moved[0, 0]) + len(moved.nonzero())
-    named = torch.Tensor.item(moved.mean()) + sum(map(torch.Tensor.item, moved[0]))
-    print(f"{moved[0, 0]} {moved[0]}", file=sys.stderr)
-    return (moved * number).sum() + rows.sum() + named + [1, 2, 3][int(batch[0, 0]) % 3]
+    number = moved.max().item() + len(moved.nonzero()) + torch.Tensor.item(moved.mean())
+    return (moved * number).sum() + [1, 2, 3][int(batch[0, 0]) % 3]
 
 clock = torch_api.adopt(torch_api.Driver())
 if clock is not None:
@@ -264,7 +257,7 @@ class Window:  # pretended: hooks that are for windows only are on, too
     def over(self, loader): return False
     def name(self, kind, frame): return None
 
-losses, sizes = [], (4, 4, 6, 2)
+losses, sizes = [], (4, 4, 2)
 for epoch, size in enumerate(sizes):  # new sizes are compiled for in the midst of looks
     if clock is not None and epoch in (1, 2):
         sys.modules["_bdoc_agent.state"].state.window = Window() if epoch == 1 else None

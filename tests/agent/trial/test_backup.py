@@ -79,17 +79,6 @@ def test_what_the_script_opens_anew_has_the_mode_that_it_had(hear: Callable[...,
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"", 0o666)
 
 
-def test_an_empty_file_stays_itself_since_others_may_have_locked_it(
-    trial: Path, hear: Callable[..., None]
-) -> None:
-    path = old("cache.lock", b"")
-    inode = path.stat().st_ino
-    hear("open", (str(path), "w", WRITE))
-    assert path.stat().st_ino == inode
-    assert Backups().put_back(trial)
-    assert path.stat().st_ino == inode
-
-
 def test_a_file_that_goes_on_under_another_name_is_not_written_through_it(
     trial: Path, hear: Callable[..., None]
 ) -> None:
@@ -104,28 +93,6 @@ def test_a_file_that_goes_on_under_another_name_is_not_written_through_it(
         assert (seen(path), Path("previous.pt").read_bytes()) == (before, b"worthless")
         os.unlink("previous.pt")
         hear = _Keeper(str(trial)).hook()
-
-
-def test_a_file_that_was_only_renamed_has_its_one_name_again(trial: Path, hear: Callable[..., None]) -> None:
-    path = old("last.pt")
-    hear("os.rename", ("last.pt", "previous.pt", -1, -1))
-    os.rename("last.pt", "previous.pt")
-    assert Backups().put_back(trial)
-    assert (path.stat().st_nlink, os.listdir()) == (1, ["last.pt"])
-
-
-def test_what_the_trials_made_themselves_is_not_kept(trial: Path) -> None:
-    backups = Backups()
-    for _ in range(2):
-        backups.prepare(trial)
-        hear = _Keeper(str(trial)).hook()
-        hear("open", ("new.pt", "wb", WRITE))
-        Path("new.pt").write_bytes(b"new")
-        hear("open", ("new.pt", "wb", WRITE))
-        hear("os.remove", ("new.pt", -1))
-        assert listed(trial) == ["made"]
-        assert backups.put_back(trial)
-    assert (backups.back, os.listdir()) == ({}, ["new.pt"])
 
 
 def test_a_folder_that_is_removed_and_made_anew_is_still_the_users_in_the_next_trial(trial: Path) -> None:
@@ -168,9 +135,8 @@ def test_a_file_too_large_to_copy_is_left_and_told(
     assert backups.failures() == ["not put back: train.log; it is changed in place, and has more than 64 MiB"]
 
 
-@pytest.mark.parametrize("refused", [["link"], ["link", "rename"]])
-def test_where_a_file_system_has_no_second_names_files_are_moved_or_copied(
-    trial: Path, monkeypatch: pytest.MonkeyPatch, refused: list[str]
+def test_where_a_file_system_has_no_second_names_and_no_renames_files_are_copied(
+    trial: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = old("best.pt"), old("last.pt"), old("doomed.pt")
     before = [seen(path) for path in paths]
@@ -187,8 +153,7 @@ def test_where_a_file_system_has_no_second_names_files_are_moved_or_copied(
     hear = _Keeper(str(trial)).hook()
     with monkeypatch.context() as patched:
         patched.setattr(os, "link", no_link)
-        if "rename" in refused:
-            patched.setattr(os, "rename", no_rename)
+        patched.setattr(os, "rename", no_rename)
         hear("os.rename", ("last.pt", "best.pt", -1, -1))
         hear("os.remove", ("doomed.pt", -1))
     os.rename("last.pt", "best.pt")

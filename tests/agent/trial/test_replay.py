@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from bottleneck_doctor.agent.trial.from_memory import BATCHES, NO_LENGTH, Tape, copied, repacked
+from bottleneck_doctor.agent.trial.from_memory import BATCHES, NO_LENGTH, copied
 from tests.agent.trying import treated
 from tests.agent.watching import PRELUDE
 
@@ -139,17 +139,3 @@ def test_a_copy_is_of_the_same_kind_and_shares_no_memory(batch: Any) -> None:
     assert type(copy) is type(batch)
     assert torch.equal(first(copy), X)
     assert first(copy).data_ptr() != X.data_ptr()
-
-
-@pytest.mark.parametrize("batch", KINDS[2:5], ids=lambda batch: type(batch).__name__)
-def test_keys_that_the_script_takes_out_are_there_again_the_next_time(batch: Any) -> None:
-    again = repacked(batch)
-    assert first(again) is X
-    del again["x" if not isinstance(again, list) else 0]
-    assert first(batch) is X
-
-
-def test_bytes_are_those_of_tensors_and_arrays() -> None:
-    tape = Tape()
-    tape.record((X, {"y": X.numpy()}), print)
-    assert tape.bytes == 2 * 24
