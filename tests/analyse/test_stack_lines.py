@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.analyse.hot_lines import LineShare, hot_functions, hot_lines, least_cpu_share
+from bottleneck_doctor.analyse.hot_lines import LineShare, hot_functions, hot_lines
 from bottleneck_doctor.analyse.lanes import MOST_FRAMES, call_paths
 from bottleneck_doctor.analyse.loop_cpu import held_by_lock, lock_wait
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Feed, Loader, LoopBody
 from bottleneck_doctor.model.picture import CallPath
@@ -37,21 +37,6 @@ def test_library_code_counts_for_the_users_function_that_called_it() -> None:
     assert [(one.function, one.own_share, one.total_share, one.users) for one in found] == [
         ("Photos.__getitem__", 0.9, 0.9, True), ("main", 0.1, 1.0, True), ("load", 0.6, 0.6, False),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("role", "pid", "thread", "counted"),
-    [
-        ("trainer", 10, "MainThread", True),
-        ("trainer", 10, "QueueFeederThread", False),
-        ("trainer", 77, "MainThread", False),  # a launcher, or a server of the user's
-        ("worker", 78, "MainThread", True),
-    ],
-)
-def test_only_the_threads_that_train_or_make_batches_count(
-    role: str, pid: int, thread: str, counted: bool
-) -> None:
-    assert bool(hot_functions(seen((10, [MAIN]), role=role, pid=pid, thread=thread))) is counted
 
 
 FETCH = "fetch (/x/lib/python3.11/site-packages/torch/utils/data/_utils/fetch.py:54)"
@@ -113,19 +98,6 @@ def test_what_lies_between_forward_and_backward_makes_no_batch() -> None:
     loop = own_loop(1, BODY, gap_s=1.0, gap_cpu_s=0.99, wall_s=2.0)
     found = hot_lines(profile(*stacks), None, loop).lines
     assert [line.location.function for line in found] == ["main", "get_batch"]
-
-
-@pytest.mark.parametrize(
-    ("line", "inputs", "least"),
-    [
-        (LineShare(Location("a", 1), 0.9, 0.8), Inputs(cpu=1.0), 0.8),
-        (LineShare(Location("a", 1), 0.9), Inputs(cpu=1.0), 0.9),
-        (LineShare(Location("a", 1), 0.9), Inputs(cpu=0.1, wait=0.9), 0.0),  # it may be the line that slept
-        (LineShare(Location("a", 1), 0.9), Inputs(cpu=0.5, storage=0.5), 0.8),
-    ],
-)
-def test_sleep_of_unknown_place_is_charged_to_the_line(line: LineShare, inputs: Inputs, least: float) -> None:
-    assert least_cpu_share(line, inputs) == pytest.approx(least)
 
 
 def test_equal_paths_of_several_workers_are_joined_and_who_slept_is_known_only_if_it_is_of_all() -> None:

@@ -10,7 +10,7 @@ import pytest
 from bottleneck_doctor.agent import wire
 from bottleneck_doctor.assemble.computing import hold_up
 from bottleneck_doctor.assemble.device import HIDDEN, find_hidden, read_drivers
-from bottleneck_doctor.assemble.steps import read_marks, thin
+from bottleneck_doctor.assemble.steps import read_marks
 from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.instruments import Operator, Sample
 from bottleneck_doctor.model.loops import Epochs, Loop, StepTable
@@ -159,16 +159,6 @@ def table(rows: int) -> StepTable:
     )
     made.set_aside[:] = [""] * rows
     return made
-
-
-@pytest.mark.parametrize("rows", [0, 7, 64, 1000])
-def test_a_thinned_table_is_short_and_its_sums_are_exact(rows: int) -> None:
-    before, after = table(rows), thin(table(rows), 64)
-    assert len(after.t) <= 64
-    for name in SUMMED:
-        assert len(getattr(after, name)) == len(after.t)
-        assert sum(getattr(after, name)) == sum(getattr(before, name))
-    assert after.t[-1:] == before.t[-1:], "a row ends where its last step ended"
 
 
 @pytest.mark.parametrize(("passes", "expected"), [([], 20), ([(12, 5)], 13), ([(11, 2), (14, 8)], 8)])

@@ -95,21 +95,6 @@ def test_evaluation_is_not_in_the_wall_time(script: Script) -> None:
     assert loops["100:1"].table.set_aside == ["", "evaluation"]
 
 
-def test_the_training_between_two_evaluations_is_not_evaluation(script: Script) -> None:
-    for epoch in range(2):
-        opens(script, 1 + 2 * epoch, 1000 * epoch)
-        asks(script, 1 + 2 * epoch, 1000 * epoch + 10)
-        trains(script, 1000 * epoch + 20)
-        ends(script, 1 + 2 * epoch, 1000 * epoch + 900)
-        opens(script, 2 + 2 * epoch, 1000 * epoch + 910, loader=2)
-        for place in range(2):
-            asks(script, 2 + 2 * epoch, 1000 * epoch + 920 + 20 * place, loader=2)
-        ends(script, 2 + 2 * epoch, 1000 * epoch + 960, loader=2)
-    evaluation = read(script)["100:2"]
-    assert evaluation.role == "evaluation"
-    assert evaluation.wall_s == pytest.approx(0.07, abs=0.012), "20 ms, 30 ms across the gap, 20 ms"
-
-
 def test_an_evaluation_iterator_kept_open_takes_only_its_own_time(script: Script) -> None:
     opens(script, 2, 0, loader=2)
     opens(script, 1, 1)

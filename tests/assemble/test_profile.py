@@ -182,20 +182,6 @@ def test_facts_that_are_no_facts_are_left_out(file: Path) -> None:
     assert log.first(ProcessFact) == ProcessFact(world_size=2), "a truth value is no number"
 
 
-def test_who_trains_is_read_among_however_many_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows, "FILES_AT_MOST", 5)
-    for place in range(9):
-        writer = EventWriter(str(tmp_path))
-        if place == 8:
-            writer.post(wire.FIRST, 1)
-            last = writer.start_ns
-    found = read_logs(tmp_path)
-    assert len(found) == 5
-    assert found[-1].start_ns == last
-
-
 def test_of_many_workers_instants_are_left_out_and_none_of_who_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

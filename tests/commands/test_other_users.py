@@ -88,15 +88,6 @@ def test_what_is_opened_is_what_is_asked(folder: Path, capsys: pytest.CaptureFix
     assert "it belongs to user 65534" in capsys.readouterr().err
 
 
-@needs_root
-def test_files_about_other_tools_are_passed_in_silence(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    os.chown(lay(folder / "a", "[tool.black]\nbroken = [\n"), NOBODY, NOBODY)
-    assert read_settings(str(folder / "a")).table == {}
-    assert capsys.readouterr().err == ""
-
-
 # Where the script is, seen from the folder that has the settings; what ends the search; whether they count.
 ENDS = {
     "beside": (".", "", True),

@@ -24,7 +24,6 @@ from bottleneck_doctor.commands.options import (
     PYTHON,
     QUIET,
     VARIABLES,
-    Settings,
     read_settings,
 )
 from bottleneck_doctor.commands.run_options import PROVE, RUN, Form, Options, conditions, quickly
@@ -211,9 +210,3 @@ def test_a_bad_value_is_named_by_file_and_key(text: str, said: str, folder: Path
         read_settings(str(folder))
     assert said in str(caught.value)
     assert str(file) in str(caught.value)
-
-
-def test_a_file_about_other_tools_does_no_harm(folder: Path) -> None:
-    for text in ("tool = 3\n", "[tool.black\n"):
-        write(folder, text)
-        assert read_settings(str(folder)) == Settings()

@@ -180,18 +180,6 @@ def test_a_killed_bdoc_is_named_and_what_it_left_goes_once_nobody_needs_it(place
     assert list(place.tmp.glob(f"{FOLDER_PREFIX}*")) == []
 
 
-def test_a_stopped_job_is_said_to_be_stopped(place: Place) -> None:
-    _, folder = place.job(WAITING)
-    said = run_registry.read_announcement(folder)
-    assert said is not None
-    assert said.training is not None
-    os.kill(said.training.pid, signal.SIGSTOP)
-    watch = place.bdoc("watch", str(folder), "--json", "--every", "0.2")
-    first_that(watch, lambda look: bool(look["state"] == "stopped"))
-    os.kill(said.training.pid, signal.SIGCONT)
-    first_that(watch, lambda look: bool(look["state"] == "starting"))
-
-
 @pytest.mark.parametrize(
     ("term", "wait_for"), [("xterm", "Ctrl-C leaves"), ("dumb", "waiting for the first")]
 )

@@ -105,13 +105,6 @@ def test_one_that_hangs_or_dies_is_left_behind(monkeypatch: pytest.MonkeyPatch, 
     assert told(DATA, "prometheus", "a.prom")[1].endswith("its process ended with -6")
 
 
-def test_targets_are_told_in_their_order_and_one_does_not_keep_another_from_its_data(tmp_path: Path) -> None:
-    pytest.importorskip("prometheus_client", reason="needs the extra `prometheus`")
-    to = [Destination("prometheus", f"{tmp_path}/{name}.prom") for name in ("absent/a", "b")]
-    assert [sent for sent, _ in send.send(DATA, to)] == [False, True]
-    assert (tmp_path / "b.prom").exists()
-
-
 def test_what_lies_in_the_users_folder_takes_no_librarys_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -38,15 +38,6 @@ def test_before_an_arm_and_a_baseline_were_measured_there_is_no_gain() -> None:
     assert gain_of("x", readings(broken)) is None
 
 
-def test_of_the_whole_run_what_lies_between_steps_counts() -> None:
-    runs = [
-        Attempt(BASELINE, "measured", "", 0.1, 0.4, 0.0, 100, 1.0),
-        Attempt("x", "measured", "", 0.1, 0.2, 0.0, 100, 1.0),
-    ]
-    assert gain_of("x", readings(runs, "run")).likely == pytest.approx(2.0)  # type: ignore[union-attr]
-    assert gained(runs).likely == pytest.approx(1.0)
-
-
 def test_repeats_narrow_the_interval_and_disagreement_widens_it() -> None:
     once = gained(series((BASELINE, 0.2), ("x", 0.1), (BASELINE, 0.2)))
     twice = gained(series((BASELINE, 0.2), ("x", 0.1), (BASELINE, 0.2), ("x", 0.1), (BASELINE, 0.2)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,13 +106,6 @@ def test_a_remedy_that_the_report_does_not_offer_is_missed_with_the_reason(of: R
     tried, missed = chosen(of, "a")
     assert tried == ["baseline"]
     assert why in missed["a"]
-
-
-def test_what_was_predicted_and_its_scope_go_with_the_arm() -> None:
-    arms, _ = choose_arms(report(replace(remedy("a"), scope="run")), (), (), False, OFFERED)
-    assert (arms[1].title, arms[1].scope) == ("do a", "run")
-    assert arms[1].predicted is not None
-    assert arms[1].predicted.likely == 1.5
 
 
 def loader(where: dict[str, object] | None = WHERE, **arguments: object) -> Treatment:

@@ -157,10 +157,3 @@ def test_the_likely_value_decides_unless_all_is_open(
 ) -> None:
     (found,) = judge([parse_expectation(asked, KNOWN)], [of], {})
     assert (found.status, found.close) == (status, close)
-
-
-def test_what_was_not_measured_says_why_nothing_can_be_said() -> None:
-    wanted = [parse_expectation("workers-auto>1.5", KNOWN)]
-    assert judge(wanted, [row("workers-auto", None, "broke", why="no fork")], {})[0].why == "no fork"
-    assert judge(wanted, [], {"workers-auto": "nothing calls for it"})[0].why == "nothing calls for it"
-    assert judge(wanted, [], {})[0].status == 3

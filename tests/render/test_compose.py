@@ -12,7 +12,7 @@ from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose, is_alternative, place, staircase
 from bottleneck_doctor.render.document import WHOLE
-from tests.render.reports import FINDINGS, REMEDIES, TYPICAL
+from tests.render.reports import REMEDIES, TYPICAL
 
 
 def test_a_bound_that_can_be_measured_says_how() -> None:
@@ -34,19 +34,6 @@ def test_a_bound_that_can_be_measured_says_how() -> None:
 def test_the_command_is_what_the_user_typed(command: list[str], script: str | None, said: str) -> None:
     run = replace(TYPICAL.run, command=command, script=script)
     assert compose(replace(TYPICAL, run=run), WHOLE).command == said
-
-
-@pytest.mark.parametrize(
-    ("evidence", "number"),
-    [
-        (Evidence("the loader has num_workers=0", "num_workers", 0.0), ""),
-        (Evidence("workers of the loader", "num_workers", 0.0), "0"),
-        (Evidence("waits for data", "data_wait_fraction", None), ""),
-    ],
-)
-def test_a_number_is_said_once(evidence: Evidence, number: str) -> None:
-    report = replace(TYPICAL, findings=[replace(FINDINGS[0], evidence=[evidence])])
-    assert compose(report, WHOLE).findings[0].points[0].number == number
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose
 from bottleneck_doctor.render.document import WHOLE
 from bottleneck_doctor.render.figures import Figure
-from bottleneck_doctor.render.html import html_body, lanes_words, show
+from bottleneck_doctor.render.html import html_body, show
 from bottleneck_doctor.render.page import embedded, page
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL, WATCHED
@@ -96,16 +96,6 @@ def test_headings_are_in_order_and_names_are_given_once(report: Report, picture:
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
     assert {value for name, value in page.attributes if name == "aria-labelledby"} <= set(ids)
-
-
-@pytest.mark.parametrize(
-    ("wait_share", "said"),
-    [(0.61, "these steps are typical."), (0.2, "these steps are not typical, read them with care.")],
-)
-def test_whether_the_drawn_steps_wait_like_all_others_is_said(wait_share: float, said: str) -> None:
-    words = lanes_words(replace(lanes(), wait_share=wait_share), TYPICAL)
-    assert "over all steady steps 62 %" in words
-    assert words.endswith(said)
 
 
 def test_the_largest_picture_makes_a_page_of_at_most_6_mib() -> None:

@@ -117,12 +117,6 @@ def test_the_smallest_v2_quota_counts(plant: Plant, files: Files, cores: float |
     assert host.quota_cores(nested(plant({"slice/job/": "", **files}))) == cores
 
 
-@pytest.mark.parametrize(("quota", "cores"), [("250000", 2.5), ("-1", None), ("nonsense", None)])
-def test_a_v1_quota_is_divided_by_its_period(plant: Plant, quota: str, cores: float | None) -> None:
-    files = {"slice/job/cpu.cfs_quota_us": f"{quota}\n", "slice/job/cpu.cfs_period_us": "100000\n"}
-    assert host.quota_cores(old(plant(files))) == cores
-
-
 def test_the_largest_v1_number_means_no_limit(plant: Plant) -> None:
     assert host.memory_limit_bytes(old(plant({"memory.limit_in_bytes": "9223372036854771712"}))) is None
     assert host.memory_limit_bytes(old(plant({"memory.limit_in_bytes": "5000"}))) == 5000

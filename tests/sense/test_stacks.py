@@ -18,7 +18,6 @@ from bottleneck_doctor.sense import pyspy
 from bottleneck_doctor.sense.pyspy import (
     INSTALL,
     KINDS,
-    MOST_TARGETS,
     REPAIR,
     StackWindow,
     add_up,
@@ -180,16 +179,6 @@ def test_what_was_written_before_an_early_end_is_kept(pretend: Pretend, tmp_path
     assert taken(window) == [Stack(os.getpid(), "", "T", ["f (a.py:1)"], 5)]
     assert window.gaps == []
     assert spies() == []
-
-
-def test_too_many_targets_are_cut_with_a_gap(pretend: Pretend) -> None:
-    body = "open(output, 'w').write('f (a.py:1) 1')"
-    pretend(body)
-    window = window_of(*range(1, MOST_TARGETS + 3))
-    assert [(one.pid, one.count) for one in finish(window)] == [
-        (pid, 1) for pid in range(1, MOST_TARGETS + 1)
-    ]
-    assert "2 of 10 processes" in window.gaps[0].why
 
 
 @pytest.mark.parametrize("kind", ["missing", "no program", "no room"])

@@ -176,17 +176,6 @@ def test_an_older_python_knows_the_line_only(tmp_path: Path, source: str, read: 
     assert said(called(tmp_path, source, line=1, columns=())) == read
 
 
-@pytest.mark.parametrize(
-    ("source", "read"),
-    [
-        ("trainer.train()<here>", ""),
-        ("pyg.loader.DataLoader(ds, follow_batch=1)<here>", "pyg.loader.DataLoader(ds | follow_batch:1)"),
-    ],
-)
-def test_behind_a_library_only_a_loader_by_name_is_one(tmp_path: Path, source: str, read: str) -> None:
-    assert said(called(tmp_path, source, through=("library",))) == read
-
-
 @pytest.mark.parametrize("secret", ["hf_abcdefghijklmnop", "sk-abcdefghijklmnop", "hunter2", "swordfish"])
 def test_secrets_are_not_kept(tmp_path: Path, secret: str) -> None:
     for source in (
