@@ -113,17 +113,20 @@ def play(seed):
         states = torch.tanh(states @ policy)
     return states.numpy()
 
-pool = multiprocessing.get_context("fork").Pool(2)
-model = torch.nn.Linear(256, 8)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-end = time.monotonic() + 12
-while time.monotonic() < end:
-    batch = torch.cat([torch.from_numpy(one) for one in pool.map(play, range(2), chunksize=1)])
-    optimizer.zero_grad()
-    model(batch).square().mean().backward()
-    optimizer.step()
-pool.close()
-pool.join()
+def main():
+    pool = multiprocessing.get_context("fork").Pool(2)
+    model = torch.nn.Linear(256, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    end = time.monotonic() + 12
+    while time.monotonic() < end:
+        batch = torch.cat([torch.from_numpy(one) for one in pool.map(play, range(2), chunksize=1)])
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        optimizer.step()
+    pool.close()
+    pool.join()
+
+main()
 """
 
 
