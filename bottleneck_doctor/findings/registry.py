@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from textwrap import indent
 from types import ModuleType
 from typing import TypeVar
 
@@ -145,9 +146,12 @@ def pages() -> dict[str, str]:
 
 
 def _with_remedies(text: str, entry: Entry) -> str:
-    listed = "".join(f"- `{one.id}`: {one.title}\n" for one in entry.remedies)
+    listed = ""
+    for one in entry.remedies:
+        snippet = indent(one.fix.snippet.rstrip(), " " * 6)
+        listed += f"- `{one.id}`: {one.title}\n\n" + (f"{snippet}\n\n" if snippet else "")
     before, references, after = text.partition("## References\n")
-    return f"{before}## Remedies\n{listed}\n{references}{after}" if entry.remedies else text
+    return f"{before}## Remedies\n{listed}{references}{after}" if entry.remedies else text
 
 
 @cache

@@ -6,8 +6,10 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from textwrap import indent
 from types import ModuleType
 
 import pytest
@@ -34,6 +36,8 @@ SECTIONS = [
     "References",
 ]
 APPLIED = {"env", "hook", "hook~"}
+COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*(?:python|torchrun|docker|nvidia-smi|rsync|renice|ulimit) ")
+PROSE = {"drop-debug"}  # of which some ways are to run the script without a tool
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 # A test is of a finding, not of a case: these are replayed, which would be done when tests are collected.
@@ -122,6 +126,21 @@ def test_a_declared_remedy_reads_without_a_run(entry: Entry) -> None:
         assert remedy.fix.snippet or remedy.apply == "admin", f"{remedy.id}: what to write"
         assert remedy.fix.location is None, f"{remedy.id}: only a run knows the place"
         assert (remedy.apply in EASE, remedy.effort in EFFORT, remedy.basis in TRUST) == (True, True, True)
+
+
+def test_a_snippet_is_python_or_a_command_of_the_shell(entry: Entry) -> None:
+    said = {one.fix.snippet: one for one in [*entry.remedies, *(one for _, one in proposed(entry))]}
+    for snippet, remedy in said.items():
+        assert remedy.id in PROSE or COMMAND.match(snippet) or _is_python(snippet), f"{remedy.id}: {snippet}"
+
+
+def _is_python(snippet: str) -> bool:
+    """Whether it can be pasted into a module, or into a function."""
+    for text in (snippet, f"def function():\n{indent(snippet, '    ')}"):
+        with suppress(SyntaxError):
+            compile(text, "snippet", "exec")
+            return True
+    return False
 
 
 def test_a_proposal_is_a_remedy_that_the_finding_declares(entry: Entry) -> None:
