@@ -95,6 +95,7 @@ BOOKS = "thread CPU clock, schedstat"
 WAIT_SHARE = 0.05  # of the step [TensorBoard plugin of the PyTorch profiler]
 PAYS = 1.05  # step time over the step time without the cause [contract: what limits anything]
 LOCK_SHARE = 0.2  # of the waits, from which workers are taken to wait for each other (chosen)
+FOREIGN_CORES = 0.5  # used by other processes, from which these are taken to delay the job (chosen)
 LOOKS_AT_LEAST = 5  # samples of sleeping threads, or kinds of wait are not separated [analyse/inputs.py]
 
 

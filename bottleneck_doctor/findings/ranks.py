@@ -38,7 +38,7 @@ from .exchanges import (
     untimed,
     wrapped,
 )
-from .facts import PAYS, WAIT_SHARE, step_share
+from .facts import FOREIGN_CORES, PAYS, WAIT_SHARE, step_share
 from .lines import STACKS
 from .registry import finding, given
 from .remedies import MOSTLY, each, priced
@@ -47,7 +47,6 @@ from .remedies import MOSTLY, each, priced
 UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)
 SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank (chosen)
 LATE_AT_MOST = 4  # lines of evidence
-FOREIGN_CORES = 0.5  # used by others: ranks that are then late in turn are not reported (chosen)
 ALONE, SPARED = NOTICED, 1 - ALL_BUT_NOISE  # of a rank's samples in one call: it works for all; it does not
 WRITING = ("checkpoint", "logging")
 EQUAL = """\

@@ -13,7 +13,17 @@ from ..analyse.verdict import CROWDED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .facts import BOOKS, PROFILER, dearest, place_of, step_share, threads_set_to, wait_evidence, waits
+from .facts import (
+    BOOKS,
+    FOREIGN_CORES,
+    PROFILER,
+    dearest,
+    place_of,
+    step_share,
+    threads_set_to,
+    wait_evidence,
+    waits,
+)
 from .lines import crowd_evidence, crowded, hottest_place, line_evidence
 from .registry import cpu_loop, dataloader_loop, finding, given
 from .remedies import PARTLY, Code, each, loader_call, loader_with, priced, spread
@@ -136,7 +146,6 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
 
 
 # cpu-stolen-by-others
-STOLEN_CORES = 0.5  # (chosen)
 STOLEN_BOOKS = "/proc/stat less the process tree"
 ISOLATE = Proposal(
     id="isolate-cpus",
@@ -157,7 +166,7 @@ def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | str | None:
     if diagnosis.scenario is None or host.foreign_cores is None:
         return "CPU time of the machine and of the job's process tree"
     out_of_reach = max(0.0, diagnosis.profile.machine.cores_online - host.cores)
-    if host.foreign_cores - out_of_reach < STOLEN_CORES:
+    if host.foreign_cores - out_of_reach < FOREIGN_CORES:
         return None
     queue = inputs.queue / max(inputs.cpu + inputs.queue, 1e-12)
     known = (
