@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from ..agent import wire
-from ..model.instruments import InstrumentWindow, Operation, Operator
+from ..model.instruments import Operation, Operator
 from ..model.loops import Loop, Parallel, Passes, Ranks
 from ..model.profile import (
     Compilation,
@@ -184,14 +184,6 @@ def _operation(pid: int, kind: str, site: SiteFact, thread: int, rows: list[Row]
         bytes=0 if collects else sum(max(0, row.bytes) for row in rows),
         events=sorted(((row.t - origin) * S, row.duration * S) for row in longest),
     )
-
-
-def read_windows(log: ProcessLog, origin: int) -> list[InstrumentWindow]:
-    """When torch.profiler ran in this process."""
-    return [
-        InstrumentWindow("torch.profiler", (row.t - origin) * S, (row.end - origin) * S)
-        for row in log.of(wire.PROFILER_WINDOW)
-    ]
 
 
 PARALLEL_AT_MOST = 128

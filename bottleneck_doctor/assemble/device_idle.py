@@ -137,17 +137,11 @@ def _of_host(free: list[Stretch], host: HostTrace, first: float, launch: float, 
     for cause, taken in causes.items():
         before = _minus(before, taken, cause, idle)
     left = length(before) + sum(end - max(begin, launch) for begin, end in free if end > launch)
-    site, cause = _drained(host, first)
-    idle.add(cause, left, site)
-
-
-def _drained(host: HostTrace, instant: float) -> tuple[int, str]:
-    """(site, cause) of the wait during which the device ran out of work; else the host issues too slowly."""
-    place = bisect_right(host.waits, instant, key=lambda one: one[0])
-    for begin, end, site, cause in reversed(host.waits[max(0, place - 8) : place]):
-        if begin < instant <= end:
-            return site, cause
-    return 0, "launch"
+    # The wait during which the device ran out of work; without one, the host issues too slowly.
+    place = bisect_right(host.waits, first, key=lambda one: one[0])
+    recent = reversed(host.waits[max(0, place - 8) : place])
+    wait = next((one for one in recent if one[0] < first <= one[1]), (0.0, 0.0, 0, "launch"))
+    idle.add(wait[3], left, wait[2])
 
 
 def _minus(free: list[Stretch], taken: list[Stretch], cause: str, idle: Idle) -> list[Stretch]:

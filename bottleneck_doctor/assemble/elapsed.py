@@ -79,7 +79,12 @@ def read_elapsed(
     if not training:
         return None
     starts = list(_starts(mine, fetchers))
-    every = [*passes, *alone, *starts, *_others(log, thread)]
+    which = wire.OPERATIONS.index("checkpoint")
+    saves = [row for row in log.of(wire.OPERATION, thread=thread) if row.operation == which]
+    stops, windows = log.of(wire.STOPPED_WORKERS, thread=thread), log.of(wire.PROFILER_WINDOW)
+    others = ((STOPPING, stops), (PROFILED, windows), (CHECKPOINT, saves))
+    every = [*passes, *alone, *starts]
+    every += [TimedSpan(row.t, row.end, kind) for kind, rows in others for row in rows]
     every = [TimedSpan(one.begin, min(one.end, until), one.kind) for one in every]
     first = min(one.begin for one in training)
     last = max(first, *(one.end for one in every))
@@ -187,27 +192,13 @@ def _starts(mine: list[Iteration], fetchers: dict[str, LoaderWorkers]) -> Iterat
         first = one.arrivals[0]
         yield TimedSpan(one.begin, one.begin + one.build, kind)
         yield TimedSpan(first.next.t, first.t - min(fetcher.fetch, first.next.duration), kind)
-        usual = _usual_wait(one, fetcher)
+        # The usual wait for a batch once each worker gave its first; of a shorter pass, what making it takes.
+        later = [arrival.next for arrival in one.arrivals if arrival.next.arrivals >= fetcher.workers]
+        batches = later[-1].arrivals - later[0].arrivals if later else 0
+        usual = (later[-1].wait_ns - later[0].wait_ns) / batches if batches else float(fetcher.fetch)
         for seen, arrival in pairwise(one.arrivals):
             before, row = seen.next, arrival.next
             if before.arrivals >= fetcher.workers:
                 break
             extra = row.wait_ns - before.wait_ns - usual * (row.arrivals - before.arrivals)
             yield TimedSpan(arrival.t - max(0, round(extra)), arrival.t, kind)
-
-
-def _usual_wait(one: Iteration, fetcher: LoaderWorkers) -> float:
-    """Nanoseconds per batch after each worker gave its first; of a shorter pass, what making it takes."""
-    later = [arrival.next for arrival in one.arrivals if arrival.next.arrivals >= fetcher.workers]
-    if len(later) < 2 or later[-1].arrivals == later[0].arrivals:
-        return float(fetcher.fetch)
-    return (later[-1].wait_ns - later[0].wait_ns) / (later[-1].arrivals - later[0].arrivals)
-
-
-def _others(log: ProcessLog, thread: int) -> Iterator[TimedSpan]:
-    """Waits for a loader's workers to end, windows of torch.profiler, checkpoints."""
-    which = wire.OPERATIONS.index("checkpoint")
-    saves = [row for row in log.of(wire.OPERATION, thread=thread) if row.operation == which]
-    stops, windows = log.of(wire.STOPPED_WORKERS, thread=thread), log.of(wire.PROFILER_WINDOW)
-    for kind, rows in ((STOPPING, stops), (PROFILED, windows), (CHECKPOINT, saves)):
-        yield from (TimedSpan(row.t, row.end, kind) for row in rows)

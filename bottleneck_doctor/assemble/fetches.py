@@ -26,6 +26,10 @@ def read_making(key: str, fetchers: list[Fetcher], logs: list[ProcessLog], numbe
     unpacks = rows_of(fetchers, wire.UNPACK)
     draws = [row for log in logs for row in log.of(wire.DRAWS) if numbering.get((log.pid, row.loader)) == key]
     usual, first = [row for row in draws if not row.first], [row for row in draws if row.first]
+    # An epoch writes two rows, from building its iterator and from its first batch. What they took beyond as
+    # many usual draws is shuffling, weighing, sorting.
+    first = sorted(first, key=lambda row: row.t)[: 2 * EPOCHS_AT_MOST]
+    each = median([row.duration / max(1, row.draws) for row in usual]) if usual else 0.0
     return Making(
         loader=key,
         batches=fetches,
@@ -34,7 +38,7 @@ def read_making(key: str, fetchers: list[Fetcher], logs: list[ProcessLog], numbe
         transforms=_transforms(fetchers),
         draw_s=fmean([row.duration for row in usual]) * S if usual else None,
         draw_cpu_s=fmean([row.cpu_ns for row in usual]) * S if usual else None,
-        first_draws_s=_first_draws(first, usual),
+        first_draws_s=[max(0.0, row.duration - each * row.draws) * S for row in first],
         firstlings=_first_batches(fetchers),
     )
 
@@ -51,16 +55,6 @@ def _transforms(fetchers: list[Fetcher]) -> dict[str, float]:
             spent[names.get(row.number, "?")] += row.cpu_ns
     found = sorted(spent.items(), key=lambda item: -item[1])[:NAMES_AT_MOST]
     return {name: total * S / timed for name, total in found}
-
-
-def _first_draws(first: list[Row], usual: list[Row]) -> list[float]:
-    """What the draws at each epoch's start took beyond as many usual ones: shuffling, weighing, sorting.
-
-    An epoch writes two rows, from building its iterator and from its first batch.
-    """
-    each = median([row.duration / max(1, row.draws) for row in usual]) if usual else 0.0
-    rows = sorted(first, key=lambda row: row.t)[: 2 * EPOCHS_AT_MOST]
-    return [max(0.0, row.duration - each * row.draws) * S for row in rows]
 
 
 def _first_batches(fetchers: list[Fetcher]) -> tuple[int, int]:

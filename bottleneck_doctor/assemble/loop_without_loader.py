@@ -16,7 +16,6 @@ from typing import NamedTuple
 from ..agent import wire
 from ..model.code import Location
 from ..model.loops import Epochs, Loop, LoopBody, StepTable
-from ..source.reader import read_body
 from .facts import LoopFact
 from .loaders import Iteration, pieces
 from .rows import ProcessLog, Row, S, append
@@ -51,11 +50,6 @@ def read_outside(
     return [
         Loop("", log.pid, thread, "train", steps, wall_s, 0.0, Epochs(), table, backwards=steps, body=body)
     ]
-
-
-def find_body(log: ProcessLog, cwd: str) -> LoopBody | None:
-    """The innermost loop around the backward pass, where its source could be read."""
-    return read_body(read_places(log, LoopFact), cwd)
 
 
 def read_places(log: ProcessLog, kind: type[LoopFact]) -> list[Location]:

@@ -18,8 +18,8 @@ from ..model.loops import Blocked, Loop
 from ..model.profile import Optimizer, Profile
 from ..model.run import Gap, Losses, Order, Process, Snapshot, Treated, Trial
 from ..source.files import Mask
-from ..source.reader import around, read_sources
-from .computing import hold_up, read_computing, read_operations, read_ranks, read_windows
+from ..source.reader import around, read_body, read_sources
+from .computing import hold_up, read_computing, read_operations, read_ranks
 from .device import find_hidden, find_untraced, read_devices, read_drivers, read_traces
 from .elapsed import read_elapsed, read_fetchers
 from .excerpts import read_excerpts
@@ -27,6 +27,7 @@ from .facts import (
     AskedFact,
     BatchesFact,
     DeviceFact,
+    LoopFact,
     LossesFact,
     ProcessFact,
     RanksFact,
@@ -45,7 +46,7 @@ from .fetches import (
     read_repeats,
 )
 from .loaders import Iteration, Numbering, read_iterations, read_loaders
-from .loop_without_loader import find_body, read_outside, read_places
+from .loop_without_loader import read_outside, read_places
 from .rows import ProcessLog, S, read_logs
 from .steps import ROWS_AT_MOST, flag, read_loops, thin
 
@@ -61,7 +62,11 @@ def read_processes(logs: list[ProcessLog], numbering: Numbering, origin: int) ->
 
 
 def _process(log: ProcessLog, loader: str | None, origin: int) -> Process:
-    torch, who = log.first(TorchFact), log.first(ProcessFact)
+    torch, who, settled = log.first(TorchFact), log.first(ProcessFact), log.first(SettledFact)
+    # What it computes on: where its optimizers' parameters are, unless on the host, where they may be kept
+    # for want of room; else the accelerator that it had begun to use.
+    kinds = [one.device for one in log.facts_of(Optimizer)]
+    own = next((kind for kind in kinds if kind and kind not in ("cpu", "meta")), None)
     rank, world_size = _ranks(log)
     trains = log.of(wire.NEXT, wire.BACKWARD, wire.OPTIMIZER, wire.STEP)
     return Process(
@@ -74,8 +79,8 @@ def _process(log: ProcessLog, loader: str | None, origin: int) -> Process:
         loader=loader,
         python=who.python,
         torch=torch.version,
-        torch_threads=log.first(SettledFact).threads or torch.threads,
-        device=_device(log),
+        torch_threads=settled.threads or torch.threads,
+        device=own or log.first(DeviceFact).kind or settled.device or None,
     )
 
 
@@ -86,14 +91,6 @@ def _ranks(log: ProcessLog) -> tuple[int | None, int | None]:
         who.rank if group.rank is None else group.rank,
         who.world_size if group.world_size is None else group.world_size,
     )
-
-
-def _device(log: ProcessLog) -> str | None:
-    """What it computes on: where its optimizers' parameters are, unless on the host, where they may be kept
-    for want of room; else the accelerator that it had begun to use."""
-    kinds = [one.device for one in log.facts_of(Optimizer)]
-    own = next((kind for kind in kinds if kind and kind not in ("cpu", "meta")), None)
-    return own or log.first(DeviceFact).kind or log.first(SettledFact).device or None
 
 
 AT_MOST = 64  # processes, of each sort
@@ -213,7 +210,11 @@ def assemble(remains: Remains) -> Profile:
     some = list(fetchers.items())[:64]
     loader_of = {one.log.pid: key for key, members in fetchers.items() for one in members}
     iterations = {log.pid: read_iterations(log, numbering) for log in logs}
-    windows = remains.windows + [window for log in logs for window in read_windows(log, origin)]
+    windows = remains.windows + [
+        InstrumentWindow("torch.profiler", (row.t - origin) * S, (row.end - origin) * S)
+        for log in logs
+        for row in log.of(wire.PROFILER_WINDOW)
+    ]
     loops, outside = _loops(logs, iterations, windows, remains)
     payloads = [read_payload(key, members) for key, members in fetchers.items()]
     repeats = [read_repeats(key, members) for key, members in fetchers.items()]
@@ -278,7 +279,7 @@ def _loops(
     loops: list[Loop] = []
     outside: list[Loop] = []
     for log in logs:
-        mine, body = iterations[log.pid], find_body(log, remains.run.cwd)
+        mine, body = iterations[log.pid], read_body(read_places(log, LoopFact), remains.run.cwd)
         asked = around(body, read_places(log, AskedFact))
         loops += read_loops(log, mine, remains.origin_ns, asked)
         if not log.facts_of(WorkerFact):

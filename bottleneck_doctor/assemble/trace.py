@@ -137,7 +137,13 @@ def read_window(source: Path | str) -> TraceTable | None:
         return None
     backward = {one.thread for one in timeline.ranges if one.name.startswith(NODE)}
     host = read_host(timeline, {steps.thread} | backward)
-    issued = issue_times(timeline, host)
+    # When the host launched each piece of work. If the trace lacks the launch, that of the work before it is
+    # taken; the first pieces were launched before the trace began, by a loop far ahead of the device.
+    issued, latest = [], -math.inf
+    for work in timeline.work:
+        call = host.launched.get(work.correlation)
+        latest = call.begin if call is not None else latest
+        issued.append(latest)
     mine = [one for one, t in zip(timeline.work, issued, strict=True) if steps.begin <= t < steps.end]
     computing = [(one, t) for one, t in zip(timeline.work, issued, strict=True) if computes(one)]
     begin, end = (  # when the device had finished all that was issued before the steps' begin, and their end
@@ -322,14 +328,3 @@ def _is_whole(launches: list[Launch]) -> bool:
     missing = sum(one.kernel is None for one in launches)
     few = missing == 1 and launches[-1].kernel is not None
     return few or missing <= (1 - MATCHED) * len(launches)
-
-
-def issue_times(timeline: DeviceTimeline, host: HostTrace) -> list[float]:
-    """When the host launched each piece of work. If the trace lacks the launch, that of the work before
-    counts; the first pieces were launched before the trace began, by a loop far ahead of the device."""
-    issued, latest = [], -math.inf
-    for one in timeline.work:
-        call = host.launched.get(one.correlation)
-        latest = call.begin if call is not None else latest
-        issued.append(latest)
-    return issued

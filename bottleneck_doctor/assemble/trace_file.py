@@ -122,7 +122,8 @@ def _sorted(events: list[Event]) -> DeviceTimeline | None:
         correlation = _number(given.get("correlation"))
         if category in WORK:
             device, stream = str(given.get("device", event.pid)), str(given.get("stream", event.tid))
-            blocks = _positive(given.get("blocks per SM"))
+            per_sm = given.get("blocks per SM")
+            blocks = float(per_sm) if isinstance(per_sm, (int, float)) and 0 < per_sm < math.inf else None
             one = DeviceWork(begin, end, name, WORK[category], stream, correlation, number, blocks)
             work.setdefault(device, []).append(one)
         elif category in CALLS:
@@ -135,11 +136,6 @@ def _sorted(events: list[Event]) -> DeviceTimeline | None:
     elsewhere = {one.correlation for some in work.values() if some is not ours for one in some} - here
     calls = [one for one in calls if one.correlation not in elsewhere]  # those for other devices
     return DeviceTimeline(sorted(ours), sorted(calls), sorted(ranges, key=lambda one: (one.begin, -one.end)))
-
-
-def _positive(value: Any) -> float | None:
-    sound = isinstance(value, (int, float)) and math.isfinite(value) and value > 0
-    return float(value) if sound else None
 
 
 def _number(value: Any) -> int:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.device_steps import _look
+from bottleneck_doctor.assemble.device import _look
 from bottleneck_doctor.assemble.loaders import Iteration, SampledArrival, read_iterations
 from bottleneck_doctor.assemble.loop_without_loader import read_outside
 from bottleneck_doctor.assemble.rows import TYPES, Row
