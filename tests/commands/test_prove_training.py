@@ -51,7 +51,7 @@ def test_a_remedy_is_proved_on_a_real_training(folder: Path) -> None:
     (folder / "tmp").mkdir()
     (folder / "train.py").write_text(SCRIPT)
     bdoc(folder, "run", "--quiet", "--no-profiler", "--no-py-spy", "--max-steps", "60", "train.py")
-    asked = ["--profile", "profile.json", "--remedy", "workers-auto", "--max-steps", "60", "--budget", "2m"]
+    asked = ["--profile", "profile.json", "--remedy", "workers-auto", "--max-steps", "60", "--budget", "1m"]
     told = bdoc(folder, "prove", *asked, "--format", "json", "--write-patch", "made.patch", "train.py")
     assert told.returncode == 0, told.stderr
     proof = json.loads(told.stdout)

@@ -214,7 +214,7 @@ def test_both_ranks_of_torchrun_are_seen_and_end_at_the_same_step(folder: Path) 
 
 def test_ranks_of_two_runs_train_on_where_seconds_would_part_them(folder: Path) -> None:
     """As tasks of ``srun bdoc run``: rank 0 would have been gone while rank 1 still wants to exchange."""
-    name = training(folder, RANKS.replace("range(1000)", "range(8)"))
+    name = training(folder, RANKS.replace("range(1000)", "range(4)"))
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         port = str(asked.getsockname()[1])
@@ -227,7 +227,7 @@ def test_ranks_of_two_runs_train_on_where_seconds_would_part_them(folder: Path) 
     with ThreadPoolExecutor() as tasks:
         told = list(tasks.map(task, (0, 1)))
     assert [one.status for one in told] == [0, 0], told
-    assert [(folder / f"ended-{rank}").read_text() for rank in (0, 1)] == ["800", "800"]
+    assert [(folder / f"ended-{rank}").read_text() for rank in (0, 1)] == ["400", "400"]
     gaps = read_profile(str(folder / "1.json")).gaps
     assert [one.do for one in gaps if one.what == "--max-seconds"] == [
         "--max-steps ends all ranks at the same one"

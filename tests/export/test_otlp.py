@@ -55,12 +55,9 @@ def test_the_resource_says_whose_they_are_and_the_users_words_go_before(asked: l
     assert found["process.runtime.version"] == run["python"]
 
 
-@pytest.mark.parametrize("status", [400, 503])
-def test_a_collector_that_refuses_is_one_line(
-    status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_collector_that_refuses_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begun = time.monotonic()
-    with sent.receiver(status) as (host, _):
+    with sent.receiver(503) as (host, _):
         sent.export(tmp_path, f"otlp:http://ann:s3cret@{host}")
     told = capsys.readouterr().err
     assert told.startswith(f"bdoc: not exported to otlp:http://{host}: OSError: ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,17 +39,11 @@ print("trained")
 BUSY = (f"{ONE} busy=99 used=70e9 sm_clock=600 reasons=64", "process pid=1 memory=60e9 sm=95")
 
 
-def run(folder: Path, stage: Stage, *lines: str) -> Any:
-    """The training under bdoc, with these GPUs in the machine."""
-    environment = {name: value for name, value in stage(*lines).items() if name != "PYTHONPATH"}
-    options = ["-q", "--no-profiler", "--no-py-spy"]
-    done = bdoc(folder, *options, script(folder, TRAINING), env=environment, fresh=True)
-    assert (done.status, done.out) == (0, b"trained\n"), done.err
-    return done
-
-
 def test_somebody_elses_gpu_is_not_the_trainings(tmp_path: Path, stage: Stage) -> None:
-    done = run(tmp_path, stage, *BUSY)
+    environment = {name: value for name, value in stage(*BUSY).items() if name != "PYTHONPATH"}
+    options = ["-q", "--no-profiler", "--no-py-spy"]
+    done = bdoc(tmp_path, *options, script(tmp_path, TRAINING), env=environment, fresh=True)
+    assert (done.status, done.out) == (0, b"trained\n"), done.err
     profile = read_profile(tmp_path / "profile.json")
     busy = [one for one in profile.series.values["gpu0_busy_share"] if one is not None]
     assert set(busy) == {0.99}
