@@ -116,16 +116,6 @@ def spent_in(column: str) -> Profile:
     return replace(ONE_LATE, loops=[*others, replace(late, table=table)])
 
 
-def test_ranks_of_many_files_are_compared_as_those_of_one() -> None:
-    whole, parts = compare(ONE_LATE), compare(merged(apart(ONE_LATE, "aabb")))
-    assert whole is not None
-    assert parts is not None
-    assert parts.missing == 0
-    assert parts.exchange == pytest.approx(whole.exchange)
-    assert sorted(parts.behind.values()) == pytest.approx(sorted(whole.behind.values()))
-    assert parts.uneven == pytest.approx(whole.uneven)
-
-
 @pytest.mark.parametrize(("column", "cause"), [("", "work"), ("wait_s", "data"), ("runq_s", "cores")])
 def test_the_late_rank_is_named_with_what_it_spends_its_time_in(column: str, cause: str) -> None:
     profile = spent_in(column) if column else ONE_LATE

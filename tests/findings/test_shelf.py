@@ -101,20 +101,28 @@ def test_a_finding_is_well_formed(entry: Entry) -> None:
             )
 
 
-def test_a_cure_says_what_to_do_and_how_it_is_predicted(entry: Entry) -> None:
+def test_a_proposal_is_declared_predicted_and_can_be_tried_as_it_says(entry: Entry) -> None:
+    """A run may say more of a remedy, or forbid that a trial applies it; what it is, it says in advance."""
+    assert entry.cause in CAUSES.keys() - {"none"}
     for case, proposal in proposed(entry):
-        assert KEBAB.fullmatch(proposal.id)
-        assert proposal.apply in EASE
-        assert proposal.effort in EFFORT
+        said = f"{case.name}: {proposal.id}"
+        same = [one for one in entry.remedies if (one.id, one.effort) == (proposal.id, proposal.effort)]
+        assert any(proposal.apply in (one.apply, "manual") for one in same), f"{said}: not declared"
         assert proposal.basis in TRUST
         assert not proposal.title.endswith(".")
         assert proposal.fix.text
-        assert (proposal.change is None) != (proposal.factor is None), (
-            f"{case.name}: {proposal.id}: a Change or a range, one of them"
-        )
-        if proposal.factor is not None:
-            low, likely, high = proposal.factor
-            assert 0 < low <= likely <= high, f"{proposal.id}: {proposal.factor}"
+        assert (proposal.change is None) != (proposal.factor is None), f"{said}: a Change or a range"
+        low, likely, high = proposal.factor or (1, 1, 1)
+        assert 0 < low <= likely <= high, f"{said}: {proposal.factor}"
+        if proposal.id in case.remedies:  # it would be reported
+            gained = _likely(case.diagnosis, proposal)
+            assert gained >= WORTH or gained <= HURTS or promises_nothing(proposal), f"{said}: ×{gained:.2f}"
+        assert bool(proposal.treatments) == (proposal.apply in APPLIED), said
+        for one in proposal.treatments:
+            if one.name == ENVIRONMENT:
+                assert one.options, said
+            else:
+                assert all(map(callable, treatment(one.name)(one.options, list[str]().append).values())), said
 
 
 def test_a_declared_remedy_reads_without_a_run(entry: Entry) -> None:
@@ -141,25 +149,6 @@ def _is_python(snippet: str) -> bool:
             compile(text, "snippet", "exec")
             return True
     return False
-
-
-def test_a_proposal_is_a_remedy_that_the_finding_declares(entry: Entry) -> None:
-    """A run may say more of it, or forbid that a trial applies it; what it is, it says in advance."""
-    assert entry.cause in CAUSES.keys() - {"none"}
-    remedies = entry.remedies
-    for case, proposal in proposed(entry):
-        same = [one for one in remedies if (one.id, one.effort) == (proposal.id, proposal.effort)]
-        assert any(proposal.apply in (one.apply, "manual") for one in same), (
-            f"{case.name}: {proposal.id} is not declared"
-        )
-
-
-def test_the_cure_that_a_case_names_would_be_reported(entry: Entry) -> None:
-    for case, proposal in proposed(entry):
-        if proposal.id in case.remedies:
-            likely = _likely(case.diagnosis, proposal)
-            said = likely >= WORTH or likely <= HURTS or promises_nothing(proposal)
-            assert said, f"{case.name}: {proposal.id} is predicted to bring ×{likely:.2f}"
 
 
 def test_a_finding_can_look_at_the_runs_of_all_others(entry: Entry) -> None:
@@ -254,22 +243,6 @@ def test_a_guess_lies_within_its_bound(entry: Entry) -> None:
                 assert offer.told.likely is None, said
                 assert offer.proposal.most is not None or side_of(finding.cause) == "input", said
                 assert offer.likely <= offer.told.high, said
-
-
-def test_what_needs_no_edit_has_a_treatment_and_nothing_else_has_one(entry: Entry) -> None:
-    for case, proposal in proposed(entry):
-        assert bool(proposal.treatments) == (proposal.apply in APPLIED), f"{case.name}: {proposal.id}"
-
-
-def test_a_treatment_names_a_function_that_takes_its_options(entry: Entry) -> None:
-    for case, proposal in proposed(entry):
-        for one in proposal.treatments:
-            if one.name == ENVIRONMENT:
-                assert one.options, f"{case.name}: {proposal.id}"
-                continue
-            said: list[str] = []
-            table = treatment(one.name)(one.options, said.append)
-            assert all(callable(act) for act in table.values()), f"{case.name}: {proposal.id}"
 
 
 def test_each_treatment_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:

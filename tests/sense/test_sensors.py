@@ -238,15 +238,6 @@ def test_instruments_are_over_once_each_asked_for_has_had_its_turn(looks: list[L
     assert (window.disturbs([done]), window.over([done], begun)) == (False, True)
 
 
-@pytest.mark.parametrize(("processes", "hz"), [(4, 100), (5, 30)])
-def test_several_processes_to_a_core_are_sampled_less_often(
-    processes: int, hz: int, looks: list[Look], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schedule, "affinity_cores", lambda: 2)
-    watching().look([FRONT], EARLY, 0, processes)
-    assert {look.rate_hz for look in looks} == {hz}
-
-
 def test_this_machine_lists_each_capability_once_and_leaves_no_child() -> None:
     before = psutil.Process().children()  # of tests before this one
     found = list_capabilities()

@@ -206,18 +206,6 @@ def test_polling_nothing_is_a_sleep(plant: Plant, call: str) -> None:
     assert seen[0].call_kind == "sleep"
 
 
-@pytest.mark.parametrize(
-    ("state", "seen"), [("R", None), ("D", (Wait("D", "", ""), -1)), ("S", (Wait("S", "", ""), -1))]
-)
-def test_without_the_call_the_state_letter_is_used(
-    plant: Plant, state: str, seen: tuple[Wait, int] | None
-) -> None:
-    root = plant({"proc/7/task/8/stat": f"8 (python) {state} 1\n"})
-    one = Thread(7, 8, CALLS, root)
-    assert one.look() == seen
-    assert one.refused
-
-
 @pytest.mark.parametrize("state", ["Z", "X", "T", "t"])
 def test_a_thread_that_ended_or_was_stopped_is_not_counted(plant: Plant, state: str) -> None:
     with pytest.raises(ProcessLookupError):
