@@ -156,7 +156,11 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     balance = compare(diagnosis.profile)
     source, share = compared(balance), turn_share(diagnosis, "comm")
     what = "share of the step in exchanges, of the rank that waits least"
-    said = [Evidence(what, "exchange_share", share, source), *_by_kind(diagnosis)]
+    said, divided = [Evidence(what, "exchange_share", share, source)], sharded(diagnosis)
+    if divided is not None:
+        for name, part in sorted(kinds_of(diagnosis).items(), key=lambda one: -one[1]):
+            text = f"of the time in exchanges, {name}"
+            said += [Evidence(text, "collective_share", part, "hooks on collectives")] * (part >= WAIT_SHARE)
     if balance is None and (missing := rank_missing(diagnosis)):
         what = "share of the step that this rank waits in exchanges, or for ranks not measured"
         said[0] = Evidence(what, "exchange_share", share, TIMED)
@@ -167,7 +171,7 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     if passes is not None:
         what = "time asleep after a pass's own gradients are finished"
         said.append(Evidence(what, "exchange_s", passes.exchange_s, TIMED))
-    if (divided := sharded(diagnosis)) is not None:
+    if divided is not None:
         stage = divided.arguments.get("stage")
         what = f"ZeRO stage {stage}" if stage else "each rank has a part"
         size = float(divided.gradient_bytes)
@@ -185,18 +189,6 @@ def exchange_evidence(diagnosis: Diagnosis) -> list[Evidence]:
 def compared(balance: Balance | None) -> str:
     """The source of the evidence on which rank waits for which."""
     return COMPARED if balance is None or balance.slowest is not None else "profiled steps of all ranks"
-
-
-def _by_kind(diagnosis: Diagnosis) -> list[Evidence]:
-    """What a sharded model waits for: parameters that are gathered, gradients that are reduced."""
-    if sharded(diagnosis) is None:
-        return []
-    shares = kinds_of(diagnosis)
-    return [
-        Evidence(f"of the time in exchanges, {name}", "collective_share", share, "hooks on collectives")
-        for name, share in sorted(shares.items(), key=lambda one: -one[1])
-        if share >= WAIT_SHARE
-    ]
 
 
 def kinds_of(diagnosis: Diagnosis) -> dict[str, float]:

@@ -154,14 +154,9 @@ def crowd_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     scenario = diagnosis.scenario
     if scenario is None or not scenario.feeders.count or diagnosis.step_s <= 0:
         return []
-    share = scenario.crowded / diagnosis.step_s
-    count = float(scenario.feeders.count)
+    share, count = scenario.crowded / diagnosis.step_s, float(scenario.feeders.count)
+    text = "share of the step for which they keep a core or the interpreter's lock from it"
     return [
-        Evidence("threads and processes that feed the loop", "feeders", count, "stack samples"),
-        Evidence(
-            "share of the step for which they keep a core or the interpreter's lock from it",
-            "held_share",
-            share,
-            "schedstat, stack samples",
-        ),
+        Evidence("threads and processes that feed the loop", "feeders", count, STACKS),
+        Evidence(text, "held_share", share, "schedstat, stack samples"),
     ]

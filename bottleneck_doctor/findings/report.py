@@ -25,6 +25,7 @@ from .ranking import (
 )
 from .registry import Entry, entries
 
+SHOWN = {"data_wait_fraction": "share", "step_time_s": "s"}  # of the evaluation's steps
 LOADERS = "input."  # the causes of findings about a loader, of training or evaluation
 OWN = "the evaluation's loader"
 TOGETHER = "gain of training and evaluation together"
@@ -53,18 +54,6 @@ def _together(diagnosis: Diagnosis, offer: Offer) -> Offer:
     return Offer(offer.finding, proposal, low, likely, told, offer.cautious)
 
 
-def evaluation_metrics(diagnosis: Diagnosis) -> dict[str, Metric]:
-    """Metrics of the evaluation's steps, if any were seen; all other metrics are those of training."""
-    own = diagnosis.evaluation
-    seen = own.metrics if own is not None and own.steps else {}
-    names = {"evaluation_data_wait_fraction": "data_wait_fraction", "evaluation_step_time_s": "step_time_s"}
-    units = {"data_wait_fraction": "share", "step_time_s": "s"}
-    return {
-        name: seen.get(of, Metric(None, units[of], source="no evaluation step was seen"))
-        for name, of in names.items()
-    }
-
-
 FEW = "enough training steps to judge, and a large part of the run in them"
 FAILED = "it failed because of a bug in bdoc"
 
@@ -80,18 +69,23 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
     others, unknown = _examine(about, on_loaders if about is not diagnosis and about.causes else [])
     every = offers(diagnosis, found)
     if others:  # of the same remedy for two loaders, the one that brings more
-        of_evaluation = [_together(diagnosis, offer) for offer in offers(about, others)]
-        every = in_order(diagnosis, [*of_evaluation, *every])
+        together = [_together(diagnosis, offer) for offer in offers(about, others)]
+        every = in_order(diagnosis, [*together, *every])
     ranked = without_trifles_first([offer for offer in every if worth_saying(diagnosis, offer)])
     told = remedies(diagnosis, ranked)
     kept = _kept([*others, *found], ranked)
     failed = {one.finding: one.missing for one in [*unknown, *abstained] if one.missing.startswith(FAILED)}
     failures = [Gap(f"the finding {name}", why, "please report it") for name, why in failed.items()]
+    own, none = diagnosis.evaluation, "no evaluation step was seen"
+    seen = own.metrics if own is not None and own.steps else {}
+    of_evaluation = {
+        f"evaluation_{name}": seen.get(name, Metric(None, unit, source=none)) for name, unit in SHOWN.items()
+    }
     own_steps = about is not diagnosis or diagnosis.subject != "evaluation"  # else it lies within the loop
     return Report(
         run=_run(profile),
         quality=replace(diagnosis.quality, gaps=[*diagnosis.quality.gaps, *failures]),
-        metrics=diagnosis.metrics | evaluation_metrics(diagnosis),
+        metrics=diagnosis.metrics | of_evaluation,
         budget=about.budget,
         verdict=diagnosis.verdict,
         phases=diagnosis.phases,

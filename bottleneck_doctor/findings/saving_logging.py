@@ -9,9 +9,8 @@ from ..analyse.predict import TRIFLE, best_setting, gain
 from ..analyse.shares import MOST, PART
 from ..analyse.whole_run import CAUSE, evaluation_share, evaluations_of, with_faster_evaluation
 from ..model.code import Location
-from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario, Whole
+from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Whole
 from ..model.instruments import Operation
-from ..model.loops import Loader
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .facts import operations_of, step_share, waits
@@ -262,9 +261,18 @@ def evaluation_heavy(diagnosis: Diagnosis) -> Finding | str | None:
         usual = BY_EPOCH if len(loop.epochs.batches) >= SEVERAL else BY_STEP
         proposals.append(_rarer(whole, next((HOW[name] for name in through if name in HOW), usual), place))
     if own is not None and own.scenario is not None:
-        proposals += [_unrecorded(whole, own.scenario, place)] if recorded else []
+        if recorded:
+            changes = each(compute=UNRECORDED, launch=UNRECORDED, idle=UNRECORDED)
+            most = gain(own.scenario, Change(compute=0.0, launch=0.0, idle=0.0))
+            factor = _in_run(whole, spread(own.scenario, *changes))
+            most = with_faster_evaluation(whole, most)
+            proposals.append(replace(UNRECORD.at(place), factor=factor, most=most))
         if loader is not None and not loader.num_workers and waits(own):
-            proposals.append(_workers(whole, own.scenario, loader))
+            best = best_setting(own.scenario)
+            count, depth = best.workers, best.prefetch
+            setting = {"num_workers": count, "prefetch_factor": depth, "persistent_workers": True}
+            factor = _in_run(whole, spread(own.scenario, Change(), best.change, best.change))
+            proposals.append(replace(on_loader(OWN_WORKERS, loader, **setting), factor=factor))
     return Finding("evaluation-heavy", CAUSE, evidence, proposals, place)
 
 
@@ -277,19 +285,3 @@ def _in_run(whole: Whole, speedups: Factor) -> Factor:
 def _rarer(whole: Whole, how: tuple[str, str], place: Location | None) -> Proposal:
     text, snippet = how
     return replace(EVALUATION_SELDOM.at(place, snippet, text), factor=_in_run(whole, EVALUATION_RARER))
-
-
-def _unrecorded(whole: Whole, scenario: Scenario, place: Location | None) -> Proposal:
-    """For an evaluation that records its graph for autograd."""
-    changes = each(compute=UNRECORDED, launch=UNRECORDED, idle=UNRECORDED)
-    most = gain(scenario, Change(compute=0.0, launch=0.0, idle=0.0))
-    factor = _in_run(whole, spread(scenario, *changes))
-    return replace(UNRECORD.at(place), factor=factor, most=with_faster_evaluation(whole, most))
-
-
-def _workers(whole: Whole, scenario: Scenario, loader: Loader) -> Proposal:
-    """The validation loader makes its batches while the model waits."""
-    best = best_setting(scenario)
-    setting = {"num_workers": best.workers, "prefetch_factor": best.prefetch, "persistent_workers": True}
-    factor = _in_run(whole, spread(scenario, Change(), best.change, best.change))
-    return replace(on_loader(OWN_WORKERS, loader, **setting), factor=factor)

@@ -30,10 +30,17 @@ def read_sources(
 ) -> list[FunctionSource]:
     """The functions, most samples first, none twice. Without a ``mask`` for secrets nothing is kept."""
     found: dict[tuple[str, int], FunctionSource] = {}
-    for place in _places(stacks, operations) if mask is not None else ():
+    if mask is None:
+        return []
+    for place in _places(stacks, operations):
         if len(found) >= FUNCTIONS_AT_MOST:
             break
-        source = _read(place, cwd, mask) if not _is_kept(place, found) and mask is not None else None
+        kept = any(
+            (one.file, one.function) == (place.file, last_name(place.function))
+            and one.first <= place.line <= one.first + one.text.count("\n")
+            for one in found.values()
+        )
+        source = None if kept else _read(place, cwd, mask)
         if source is not None:
             found.setdefault((source.file, source.first), source)
     return list(found.values())
@@ -54,14 +61,6 @@ def _places(stacks: list[Stack], operations: list[Operation]) -> list[Location]:
     return places
 
 
-def _is_kept(place: Location, found: dict[tuple[str, int], FunctionSource]) -> bool:
-    return any(
-        one.file == place.file and one.first <= place.line < one.first + one.text.count("\n") + 1
-        and one.function == last_name(place.function)
-        for one in found.values()
-    )  # fmt: skip
-
-
 def _read(place: Location, cwd: str, mask: Mask) -> FunctionSource | None:
     found = tree_at(os.path.join(cwd, place.file))
     node = _around(found[1], place) if found is not None else None
@@ -72,18 +71,14 @@ def _read(place: Location, cwd: str, mask: Mask) -> FunctionSource | None:
     kept = _without_words("".join(lines))
     if kept is None or len(kept) > LETTERS_AT_MOST:
         return None
-    hidden = _hidden(kept, mask)
-    name = node.name if isinstance(node, code.Function) else last_name(place.function)  # never "<listcomp>"
-    return FunctionSource(place.file, name, first, hidden) if hidden else None
-
-
-def _hidden(text: str, mask: Mask) -> str | None:
-    """The text with secrets masked; None where that would move its lines, or where it cannot be parsed."""
-    before = INDENTED if text[:1].isspace() else ""
-    if parsed(before + text) is None:
+    before = INDENTED if kept[:1].isspace() else ""
+    if parsed(before + kept) is None:
         return None
-    hidden = masked(before + text, mask).removeprefix(before)
-    return hidden if hidden.count("\n") == text.count("\n") else None
+    hidden = masked(before + kept, mask).removeprefix(before)
+    if not hidden or hidden.count("\n") != kept.count("\n"):
+        return None  # masking would move its lines
+    name = node.name if isinstance(node, code.Function) else last_name(place.function)  # never "<listcomp>"
+    return FunctionSource(place.file, name, first, hidden)
 
 
 def _around(tree: ast.Module, place: Location) -> ast.stmt | None:
