@@ -16,8 +16,6 @@ from bottleneck_doctor.model.proof import Patch
 from bottleneck_doctor.model.report import Remedy
 from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
 from bottleneck_doctor.prove.patch import patch_of
-from bottleneck_doctor.prove.script import ParsedScript, Unsafe, argument_edits, calls, parse
-from tests.house.source import ROOT, house_files
 from tests.model.profiles import PROFILE
 from tests.prove.patch.scripts import FILE, HEAD, loader_with, profile_of, remedy
 
@@ -262,39 +260,3 @@ def test_files_that_a_patch_cannot_name_or_nobody_can_read_are_left_alone() -> N
         assert place is not None
         object.__setattr__(place, "file", file)
         assert patch_of([wanted], profile_of(text), lambda path: text).diff == ""
-
-
-FILES = [name for name in house_files() if name.endswith(".py")][::48]
-MOST = 6  # calls a file, from its end
-
-
-def with_argument(source: ParsedScript, call: ast.Call) -> str:
-    """The text in which the call has one argument more."""
-    data = source.data
-    edits = argument_edits(source, call, {"zz": "1"}, (), is_own=True)
-    for edit in sorted(edits, key=lambda one: one.begin, reverse=True):
-        data = data[: edit.begin] + edit.text.encode() + data[edit.end :]
-    return data.decode()
-
-
-def without_argument(text: str) -> tuple[int, str]:
-    """How many calls have it, and the tree of all the rest."""
-    tree, found = ast.parse(text), 0
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            before = len(node.keywords)
-            node.keywords = [one for one in node.keywords if one.arg != "zz"]
-            found += before - len(node.keywords)
-    return found, ast.dump(tree)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_call_of_any_layout_gets_its_argument_and_nothing_else_changes(name: str) -> None:
-    text = (ROOT / name).read_bytes().decode()
-    source = parse(text)
-    for call in list(calls(source.tree))[-MOST:]:
-        try:
-            after = with_argument(source, call)
-        except Unsafe:
-            continue
-        assert without_argument(after) == (1, ast.dump(source.tree)), f"line {call.lineno}"
