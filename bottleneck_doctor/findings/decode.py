@@ -71,7 +71,7 @@ DRAFT = """\
 image = Image.open(path)
 image.draft("RGB", (2 * size, 2 * size))"""
 DALI = """\
-from nvidia.dali import fn, pipeline_def  # nvidia-dali-cuda120; no GPU
+from nvidia.dali import fn, pipeline_def  # pip: nvidia-dali-cuda120
 from nvidia.dali.plugin.pytorch import DALIGenericIterator
 @pipeline_def(batch_size=size, num_threads=THREADS, device_id=None)
 def pictures():
