@@ -46,14 +46,15 @@ class _Keeper:
         self.kept = BackupList(folder, os.getcwd())
         self.not_theirs = (*NOT_FILES, *(os.path.realpath(one) + "/" for one in (folder, state.folder)))
         self.at_work = threading.local()  # our own opens are heard, too
+        makes = self.acting(self.kept.made, False)
         self.acts: dict[str, Callable[..., None]] = {
             "open": self.opens,
             "os.rename": self.renames,
-            "os.remove": self.removes,
+            "os.remove": self.acting(self.kept.before_losing, True),  # ``shutil.rmtree`` comes down to it
             "os.truncate": lambda path, length: self.opens(path, None, os.O_WRONLY),
-            "os.mkdir": lambda path, mode, folder: self.makes(path, folder),
-            "os.symlink": lambda source, path, folder: self.makes(path, folder),
-            "os.rmdir": self.removes_folder,
+            "os.mkdir": lambda path, mode, folder: makes(path, folder),
+            "os.symlink": lambda source, path, folder: makes(path, folder),
+            "os.rmdir": self.acting(self.kept.before_losing_folder, True),
         }
 
     def hook(self) -> Callable[[str, tuple[Any, ...]], None]:
@@ -118,23 +119,15 @@ class _Keeper:
             self.kept.before_losing(new)
         self.kept.before_renaming(old, new)
 
-    def removes(self, path: Any, folder: int = -1) -> None:
-        """``os.remove`` and ``os.unlink``; ``shutil.rmtree`` comes down to them."""
-        whole = _whole(path, folder)
-        if self.is_theirs(whole) and os.path.lexists(whole):
-            self.kept.before_losing(whole)
+    def acting(self, act: Callable[[str], None], exists: bool) -> Callable[..., None]:
+        """Calls ``act`` with the whole path of what may be the user's, and ``exists`` or does not yet."""
 
-    def removes_folder(self, path: Any, folder: int = -1) -> None:
-        """``os.rmdir``: the folder itself, with its mode."""
-        whole = _whole(path, folder)
-        if self.is_theirs(whole):
-            self.kept.before_losing_folder(whole)
+        def call(path: Any, folder: int = -1) -> None:
+            whole = _whole(path, folder)
+            if self.is_theirs(whole) and os.path.lexists(whole) is exists:
+                act(whole)
 
-    def makes(self, path: Any, folder: int = -1) -> None:
-        """Something that is not there yet."""
-        whole = _whole(path, folder)
-        if self.is_theirs(whole) and not os.path.lexists(whole):
-            self.kept.made(whole)
+        return call
 
     def is_theirs(self, path: str) -> bool:
         """Whether it may be a file of the user's: not of the system, nor bdoc's."""

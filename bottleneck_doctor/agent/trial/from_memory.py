@@ -294,19 +294,14 @@ def _make(kept: dict[int, Any], missing: list[int], dataset: Any, loader: Any, m
         made = ahead._get_iterator()
         for index in missing:
             sample = copied(made._next_data())  # not as a step: the hooks that count them lie above
-            room -= _size(sample)
+            _, tensor_bytes, other_bytes, _ = sizes(sample)
+            room -= tensor_bytes + other_bytes or len(pickle.dumps(sample))
             if room < 0:
                 return False
             kept[index] = sample
         return True
     finally:
         undo()
-
-
-def _size(sample: Any) -> int:
-    """Bytes in tensors, arrays and texts; of what holds none, those of its pickle."""
-    _, tensor_bytes, other_bytes, _ = sizes(sample)
-    return tensor_bytes + other_bytes or len(pickle.dumps(sample))
 
 
 # draw from a generator and change nothing else: one may draw from them and put the generator back

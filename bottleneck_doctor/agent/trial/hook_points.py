@@ -84,12 +84,6 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     setattr(owner, name, functools.update_wrapper(call, original))
 
 
-def in_worker() -> bool:
-    """Whether this process makes batches for another one."""
-    worker: Any = sys.modules.get("torch.utils.data._utils.worker")
-    return worker is not None and worker.get_worker_info() is not None
-
-
 def at_start(act: Callable[[Any], None], done: Done) -> Table:
     """``act(torch)`` once in each process that trains, before it moves."""
     before = _once(act, done)
@@ -109,7 +103,8 @@ def _once(act: Callable[[Any], None], done: Done) -> Callable[..., Any]:
     acted = [False]
 
     def before(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if not acted[0] and not in_worker():
+        worker: Any = None if acted[0] else sys.modules.get("torch.utils.data._utils.worker")
+        if not acted[0] and (worker is None or worker.get_worker_info() is None):
             acted[0] = True
             reported(act, done, sys.modules["torch"])
         return original(*args, **kwargs)

@@ -142,7 +142,9 @@ def arrays(options: dict[str, Any], done: Done) -> Table:
 
     def _next_data(original: Callable[[Any], Any], self: Any) -> Any:
         batch = original(self)
-        return mapped(batch, _as_array) if PACKED in self.__dict__ else batch
+        if PACKED not in self.__dict__:
+            return batch
+        return mapped(batch, lambda leaf: leaf.tensor.numpy() if type(leaf) is Array else leaf)
 
     def swap(iterator: Any, loader: Any) -> None:
         if not iterator._num_workers:
@@ -182,10 +184,6 @@ def _as_tensor(leaf: Any) -> Any:
         return Array(sys.modules["torch"].from_numpy(leaf))
     except (TypeError, ValueError):  # a type or a layout that tensors do not have: it goes as before
         return leaf
-
-
-def _as_array(leaf: Any) -> Any:
-    return leaf.tensor.numpy() if type(leaf) is Array else leaf
 
 
 def batched(options: dict[str, Any], done: Done) -> Table:

@@ -160,13 +160,10 @@ def checksum(batch: Any) -> int:
     for leaf in islice(leaves(opened(batch)), LEAVES_AT_MOST):
         for part in _bytes(leaf):
             total = crc32(part, total)
-            whole = crc32(part, whole) if _is_whole(leaf) else whole
+            # A single Python number is not counted as whole: it may be a position.
+            kind = str(getattr(leaf, "dtype", "")).removeprefix("torch.")
+            whole = crc32(part, whole) if kind.startswith(("int", "uint")) else whole
     return (whole & 0xFFFFF) << 32 | total
-
-
-def _is_whole(leaf: Any) -> bool:
-    """Whether it is made of integers. A single Python number is not counted as one: it may be a position."""
-    return str(getattr(leaf, "dtype", "")).removeprefix("torch.").startswith(("int", "uint"))
 
 
 def _bytes(leaf: Any) -> Iterator[Any]:
@@ -176,16 +173,12 @@ def _bytes(leaf: Any) -> Iterator[Any]:
         yield repr(leaf).encode("utf-8", "replace")
     elif hasattr(leaf, "untyped_storage"):
         if leaf.device.type == "cpu" and leaf.numel() and str(leaf.layout) == "torch.strided":
-            yield from _stretches(_as_bytes(leaf.detach()))
+            whole = leaf.detach().resolve_conj().contiguous().reshape(-1)
+            # As bytes, since numpy knows no bfloat16.
+            yield from _stretches(memoryview(whole.view(sys.modules["torch"].uint8).numpy()))
     elif hasattr(leaf, "__array_interface__") and getattr(leaf, "size", False):
         whole = leaf if leaf.flags.c_contiguous else leaf.copy(order="C")
         yield from _stretches(memoryview(whole.reshape(-1).view("uint8")))
-
-
-def _as_bytes(tensor: Any) -> memoryview:
-    """Through numpy, as bytes: it knows no bfloat16."""
-    torch: Any = sys.modules["torch"]
-    return memoryview(tensor.resolve_conj().contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
 def _stretches(whole: memoryview) -> Iterator[memoryview]:

@@ -122,13 +122,7 @@ def seed(first: int) -> Table:
     mine = (first + (int(rank) if rank.isdigit() else 0)) & SEED_BITS
     random.seed(mine)
 
-    def seed_torch(torch: Any) -> None:
-        torch.manual_seed(mine)
-
-    def seed_numpy(numpy_random: Any) -> None:
-        numpy_random.seed(mine)
-
-    return {"torch": seed_torch, "numpy.random": seed_numpy}
+    return {"torch": lambda torch: torch.manual_seed(mine), "numpy.random": lambda numpy: numpy.seed(mine)}
 
 
 # part of a library's file name -> functions that set its threads; the first that it has is called
