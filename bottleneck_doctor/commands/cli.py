@@ -11,9 +11,9 @@ import typer
 from typer.core import TyperCommand
 
 from .. import __version__
-from .options import Option
+from .options import PROVE, RUN, Option
 from .output import say
-from .run_options import PROVE, RUN, checked
+from .run_options import checked
 
 # Public in every typer, whichever click it brings: the base of what a wrong command line raises.
 WRONG_LINE: Any = typer.BadParameter.__base__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..model.errors import UsageError
-from .output import complain
+from .output import complain, writable
 
 if TYPE_CHECKING:
     from ..export.send import Destination
     from ..model.report import Condition
+    from ..model.run import Order
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -148,6 +150,33 @@ def regression(given: str | float, origin: str) -> float:
     return parse_fraction(given if isinstance(given, str) else repr(given), origin)
 
 
+LENGTH = re.compile(r"(\d+\.?\d*|\.\d+)\s*([smh])", re.ASCII)
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class TrialFile:
+    """A trial's order, and the file that holds it, for the agent."""
+
+    path: str
+    order: Order
+
+
+def length(text: str, origin: str) -> float:
+    """Seconds of a length of time like 30s, 5m or 1h."""
+    found = LENGTH.fullmatch(text.strip())
+    seconds = float(found[1]) * UNITS_S[found[2]] if found is not None else 0.0
+    if not 0 < seconds < 1e7:
+        raise UsageError(f"{origin} {text[:40]!r}: expected a length of time like 30s, 5m or 1h")
+    return seconds
+
+
+def _trial(path: str, _: str) -> TrialFile:
+    from ..model.codec import read_order
+
+    return TrialFile(os.path.abspath(path), read_order(path))
+
+
 NUMBER = (int, float)
 MODULE = Option("module", bool, False, "SCRIPT is the name of a module, as for python -m.", spelled=("-m",))
 OUTPUT = Option(
@@ -198,6 +227,43 @@ DATA_FN = Option[list[str]](
 EXPORT = Option["list[Destination]"](
     "export", list, [], "Send the report there, too: otlp:URL, mlflow: and others. Repeatable.", "TARGET",
     variable="BDOC_EXPORT", read=targets,
+)  # fmt: skip
+KEEP_TRACE = Option("keep-trace", bool, False, "Keep the profiler's trace of an accelerator's steps.")
+TRIAL = Option[TrialFile | None](
+    "trial", str, None, "What `bdoc prove` wants tried, as JSON.", hidden=True, read=_trial
+)
+PLACE = Option[str | None]("place", str, None, "Where `bdoc prove` wants the run folder.", hidden=True)
+UNTIL_STEADY = Option(
+    "until-steady", bool, False, "End the training once its step time is known.", hidden=True
+)
+RUN: tuple[Option[Any], ...] = (
+    MODULE, OUTPUT, MAX_DATA_WAIT, FAIL_IF, MAX_STEPS, MAX_SECONDS, FORMAT, QUIET, NO_PROFILER, NO_PY_SPY,
+    CPROFILE, KEEP_TRACE, NO_PATHS, PYTHON, DATA_FN, EXPORT, TRIAL, PLACE, UNTIL_STEADY,
+)  # fmt: skip
+BUDGET_S = Option[float | None](
+    "budget", str, None, "All that it may take, like 30s or 1h.", "TIME",
+    shown_default="5m, at most 10 times the first run", read=length,
+)  # fmt: skip
+PROFILE = Option[str | None]("profile", str, None, "Start from this profile of the same training.", "PROFILE")
+REMEDIES = Option[list[str]]("remedy", list, [], "Try this remedy, and no other. Repeatable.", "ID")
+ALLOW_NUMERICS = Option(
+    "allow-numerics", bool, False, "Also try what changes numerics or the order of samples."
+)
+DRY_RUN = Option("dry-run", bool, False, "Say what would be tried and what it would cost.")
+EXPECT = Option[list[str]](
+    "expect", list, [], "Fail unless the measured speedup is so. Repeatable.", "'ID OP NUMBER'"
+)
+PROOF = Option[str | None](
+    "output", str, None, "Also write the proof, as JSON.", "FILE", ("-o", "--output"), read=writable
+)
+WRITE_PATCH = Option[str | None](
+    "write-patch", str, None, "Write the winner as a diff of your script.", "FILE", read=writable
+)
+# The table's is for whole trainings.
+LONGEST = replace(MAX_STEPS, help="No run trains more than N steps.", in_table=())
+PROVE: tuple[Option[Any], ...] = (
+    MODULE, BUDGET_S, PROFILE, REMEDIES, ALLOW_NUMERICS, DRY_RUN, EXPECT, FORMAT, PROOF, WRITE_PATCH,
+    LONGEST, PYTHON, DATA_FN, QUIET,
 )  # fmt: skip
 OPTIONS = [one for one in list(globals().values()) if isinstance(one, Option)]
 # What may stand in the table. What is executed, written over or sent away may not: the file may have come

@@ -12,23 +12,26 @@ from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, P
 from ..model.report import CANNOT_SAY
 from ..model.run import Order
 from ..prove.put_back_files import Backups
-from .options import DATA_FN, FORMAT, OUTPUT, PYTHON, QUIET, read_settings
-from .output import Screen, StatusLine, complain, say, screen, write
-from .run_options import (
+from .options import (
     ALLOW_NUMERICS,
     BUDGET_S,
+    DATA_FN,
     DRY_RUN,
     EXPECT,
+    FORMAT,
     LONGEST,
+    OUTPUT,
     PROFILE,
     PROOF,
     PROVE,
+    PYTHON,
+    QUIET,
     REMEDIES,
     WRITE_PATCH,
-    Options,
-    read,
-    refuse_stdin,
+    read_settings,
 )
+from .output import Screen, StatusLine, complain, say, screen, write
+from .run_options import Options, read, refuse_stdin
 
 if TYPE_CHECKING:
     from ..model.diagnosis import Diagnosis

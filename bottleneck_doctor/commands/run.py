@@ -16,9 +16,22 @@ from ..launch.start import Command, RunFolder, choose, instrumented, plan, run_f
 from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..sense.files import local_first, tracer
-from .options import CPROFILE, DATA_FN, EXPORT, FORMAT, NO_PATHS, NO_PY_SPY, OUTPUT, PYTHON, QUIET
+from .options import (
+    CPROFILE,
+    DATA_FN,
+    EXPORT,
+    FORMAT,
+    KEEP_TRACE,
+    NO_PATHS,
+    NO_PY_SPY,
+    OUTPUT,
+    PLACE,
+    PYTHON,
+    QUIET,
+    TRIAL,
+)
 from .output import complain, screen, with_picture, write
-from .run_options import KEEP_TRACE, PLACE, TRIAL, Options, conditions
+from .run_options import Options, conditions
 from .session import ProgressLine, Session
 
 if TYPE_CHECKING:  # the training waits for what is imported here

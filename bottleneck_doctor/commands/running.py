@@ -68,7 +68,10 @@ def watch_command(
     chosen = _choose(run, wait)
     if chosen is None:
         return 2
-    _step_back()
+    with suppress(OSError):
+        os.nice(NICE)
+    with suppress(OSError):  # the first that the kernel ends when memory runs short
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     from .watcher import Watcher
 
     watcher = Watcher(chosen)
@@ -109,14 +112,6 @@ def _choose(wanted: str | None, wait: bool) -> Running | None:
             raise UsageError(f"no run matches {wanted!r}: `bdoc watch` without a name lists them")
         else:
             raise UsageError(NOTHING)
-
-
-def _step_back() -> None:
-    """This process yields to others, and is the first that the kernel ends when memory runs short."""
-    with suppress(OSError):
-        os.nice(NICE)
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def _show_once(watcher: Watcher, as_json: bool) -> None:

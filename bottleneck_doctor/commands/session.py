@@ -15,9 +15,18 @@ from .. import __version__
 from ..launch.board import Board, Limit
 from ..launch.masking import mask
 from ..launch.supervise import Ended
-from .options import FORMAT, MAX_SECONDS, MAX_STEPS, NO_PROFILER, NO_PY_SPY, OUTPUT, QUIET
+from .options import (
+    FORMAT,
+    MAX_SECONDS,
+    MAX_STEPS,
+    NO_PROFILER,
+    NO_PY_SPY,
+    OUTPUT,
+    QUIET,
+    TRIAL,
+    UNTIL_STEADY,
+)
 from .output import StatusLine, screen
-from .run_options import TRIAL, UNTIL_STEADY
 
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
@@ -206,7 +215,10 @@ class Session:
         progress = self.board.progress()
         self.limit.look(child, progress, now_ns)
         if self.windows is not None:
-            self._end_if_steady(self.limit, progress, now_ns)
+            if self.enough is not None and self.limit.due is None and progress:
+                self.enough.look(progress[0], self.windows.disturbs(progress))
+                if self.enough.is_enough(self.windows.over(progress, now_ns)):
+                    self.limit.end("until-steady", progress[0], now_ns, at=self.enough.end_at())
             over = self.limit.due is not None  # a window that runs is finished, none is begun
             processes = self.sensors.processes if self.sensors is not None else 1
             self.windows.look([] if over else progress, now_ns, self.origin_ns, processes)
@@ -214,14 +226,6 @@ class Session:
             self.snapshots.look(now_ns, lambda: self.snapshot((now_ns - self.origin_ns) / 1e9))
         if self.line is not None:
             self.line.show(progress, now_ns, self.origin_ns)
-
-    def _end_if_steady(self, limit: Limit, progress: list[Progress], now_ns: int) -> None:
-        """Order the end of a training whose step time is known, where that was asked for."""
-        if self.enough is None or limit.due is not None or not progress:
-            return
-        self.enough.look(progress[0], self.windows.disturbs(progress))
-        if self.enough.is_enough(self.windows.over(progress, now_ns)):
-            limit.end("until-steady", progress[0], now_ns, at=self.enough.end_at())
 
     def spent_s(self) -> float | None:
         """CPU seconds that watching has cost us since all was open."""

@@ -51,13 +51,11 @@ class Board:
             header.close()
             self._ended.append(name)
             if self._control is not None and len(self._ended) > 2 * KEPT_OF_ENDED:
-                self._remove(self._ended.pop(KEPT_OF_ENDED))
-
-    def _remove(self, name: str) -> None:
-        self._removed += 1
-        for one in (name, name.removesuffix(".rows") + ".facts"):
-            with suppress(OSError):
-                os.unlink(self._folder / one)
+                self._removed += 1
+                rows = self._ended.pop(KEPT_OF_ENDED)
+                for one in (rows, rows.removesuffix(".rows") + ".facts"):
+                    with suppress(OSError):
+                        os.unlink(self._folder / one)
 
     def _names(self, suffix: str) -> list[str]:
         try:
@@ -107,7 +105,11 @@ class Board:
 
     def stopped(self) -> bool:
         """Whether an agent has ended its training by our order."""
-        return any(_says_stopped(self._folder / name) for name in self._names(".facts"))
+        for name in self._names(".facts"):
+            with suppress(OSError), open(self._folder / name, encoding="utf-8", errors="replace") as lines:
+                if any(line.startswith(STOPPED) for line in lines):
+                    return True
+        return False
 
     def stop_at(self, trained: int) -> None:
         """Order every training process to end when it has trained that many steps."""
@@ -130,14 +132,6 @@ def _control(folder: Path) -> mmap.mmap | None:
             return mmap.mmap(file.fileno(), wire.CONTROL_BYTES)
     except (OSError, ValueError):
         return None
-
-
-def _says_stopped(facts: Path) -> bool:
-    try:
-        with open(facts, encoding="utf-8", errors="replace") as lines:
-            return any(line.startswith(STOPPED) for line in lines)
-    except OSError:
-        return False
 
 
 def _progress(pid: int, header: mmap.mmap, here: int) -> Progress:

@@ -164,7 +164,9 @@ def find_runs(places: Sequence[str] | None = None) -> list[Running]:
     """The runs of this user on this machine and in this container, oldest first."""
     folders = [path for place in (usual_places() if places is None else places) for path in _folders(place)]
     if places is None:
-        folders += _named_by_processes()
+        with suppress(OSError):  # a job may have another TMPDIR than the terminal that watches it
+            pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+            folders += [one for pid in pids for one in _folder_named_by(pid)]
     found = [run for path in dict.fromkeys(map(os.path.realpath, folders)) if (run := look(Path(path)))]
     return sorted(found, key=lambda run: run.announcement.origin_ns)
 
@@ -232,13 +234,6 @@ def _folders(place: str) -> list[str]:
     with suppress(OSError), os.scandir(place) as entries:
         some = [one for one in islice(entries, ENTRIES_AT_MOST) if one.name.startswith(FOLDER_PREFIX)]
         return [one.path for one in some if one.is_dir(follow_symlinks=False)]
-    return []
-
-
-def _named_by_processes() -> list[str]:
-    """Folders in places of their own: a job may have another TMPDIR than the terminal that watches it."""
-    with suppress(OSError):
-        return [one for pid in os.listdir("/proc") if pid.isdigit() for one in _folder_named_by(int(pid))]
     return []
 
 

@@ -14,18 +14,8 @@ from typing import Any
 
 # Not held: they cannot be caught, report a fault of this process, or (TTIN, TTOU) stop its whole group.
 _LEFT_ALONE = {
-    signal.SIGKILL,
-    signal.SIGSTOP,
-    signal.SIGSEGV,
-    signal.SIGBUS,
-    signal.SIGFPE,
-    signal.SIGILL,
-    signal.SIGTRAP,
-    signal.SIGSYS,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-    signal.SIGTTIN,
-    signal.SIGTTOU,
+    getattr(signal, f"SIG{name}")
+    for name in "KILL STOP SEGV BUS FPE ILL TRAP SYS PIPE XFSZ TTIN TTOU".split()
 }
 
 # All others that may be sent to the training: batch systems use more than INT and TERM.

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.commands.app import main
-from bottleneck_doctor.commands.options import FORMAT, Option
+from bottleneck_doctor.commands.options import FORMAT, WRITE_PATCH, Option
 from bottleneck_doctor.commands.prove import Proving, ProvingLine, hand_over
-from bottleneck_doctor.commands.run_options import WRITE_PATCH, Form, Options
+from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.proof import Expected, Proof
 from bottleneck_doctor.model.run import Losses, Order, Treated, Trial

@@ -13,9 +13,9 @@ import pytest
 from bottleneck_doctor.commands import run
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.commands.hide_paths import _text, _word, pathless
-from bottleneck_doctor.commands.options import OUTPUT
+from bottleneck_doctor.commands.options import KEEP_TRACE, OUTPUT
 from bottleneck_doctor.commands.run import keep
-from bottleneck_doctor.commands.run_options import KEEP_TRACE, Form, Options
+from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.launch.start import RunFolder
 from bottleneck_doctor.model.codec import decode_profile, encode_profile, read_profile

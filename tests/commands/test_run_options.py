@@ -21,12 +21,14 @@ from bottleneck_doctor.commands.options import (
     NO_PROFILER,
     NO_PY_SPY,
     OUTPUT,
+    PROVE,
     PYTHON,
     QUIET,
+    RUN,
     VARIABLES,
     read_settings,
 )
-from bottleneck_doctor.commands.run_options import PROVE, RUN, Form, Options, conditions, quickly
+from bottleneck_doctor.commands.run_options import Form, Options, conditions, quickly
 from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.model.report import Condition
 
