@@ -51,7 +51,10 @@ def fleet_command(
     asked = format or ("json" if output and output.lower().endswith(".json") else "terminal")
     if asked not in FORMATS:
         raise UsageError(f"--format {asked!r}: no such format, there are {', '.join(FORMATS)}")
-    began = _day(since)
+    try:
+        began = date.fromisoformat(since).isoformat() if since is not None else None
+    except ValueError:
+        raise UsageError(f"--since {since!r}: no date, write it like 2026-11-20") from None
     try:
         from ..fleet.questions import answer, ask
     except ImportError as problem:
@@ -111,12 +114,3 @@ def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
             f"{reading.diagnosed} profiles diagnosed in {reading.diagnosing_s:.1f} s, {rate:.1f} a second"
         )
     return store, reading
-
-
-def _day(since: str | None) -> str | None:
-    if since is None:
-        return None
-    try:
-        return date.fromisoformat(since).isoformat()
-    except ValueError:
-        raise UsageError(f"--since {since!r}: no date, write it like 2026-11-20") from None

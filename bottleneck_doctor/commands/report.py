@@ -120,7 +120,10 @@ def view_command(
     opens = not no_browser and has_browser()
     is_prof = path.endswith(".prof")
     if cprofile or is_prof:
-        name, page = "cprofile.html", _times_page(path if is_prof else _prof_of(path))
+        prof = path if is_prof else os.path.splitext(path)[0] + ".prof"
+        if not (is_prof or os.path.exists(prof)):
+            raise UsageError(f"no {prof} next to {path}: `bdoc run --cprofile SCRIPT` leaves one")
+        name, page = "cprofile.html", _times_page(prof)
     else:
         from ..model.codec import read_profile
         from ..render import render
@@ -151,14 +154,6 @@ def has_browser() -> bool:
     except webbrowser.Error:
         return False
     return True
-
-
-def _prof_of(path: str) -> str:
-    """cProfile's file of the same run."""
-    prof = os.path.splitext(path)[0] + ".prof"
-    if not os.path.exists(prof):
-        raise UsageError(f"no {prof} next to {path}: `bdoc run --cprofile SCRIPT` leaves one")
-    return prof
 
 
 def _times_page(prof: str) -> str:

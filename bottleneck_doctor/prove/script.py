@@ -146,7 +146,7 @@ def find_call(source: ParsedScript, line: int | None, callee: str) -> ast.Call:
         call
         for call in calls(source.tree)
         if (line is None or call.lineno <= line <= (call.end_lineno or call.lineno))
-        and _is_called(call, callee, source)
+        and callee in (source.text(call.func), dotted(call.func, source.names).rpartition(".")[2])
     ]
     if line is None and len(found) != 1:
         raise Unsafe(
@@ -157,11 +157,6 @@ def find_call(source: ParsedScript, line: int | None, callee: str) -> ast.Call:
     if len(found) > 1:
         raise Unsafe(f"several calls of {callee} are at line {line}")
     return found[0]
-
-
-def _is_called(call: ast.Call, callee: str, source: ParsedScript) -> bool:
-    """By its text, or by the last part of what the imports make of it."""
-    return callee in (source.text(call.func), dotted(call.func, source.names).rpartition(".")[2])
 
 
 def argument_edits(

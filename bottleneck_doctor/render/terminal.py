@@ -117,7 +117,9 @@ def terminal(document: Document, width: int | None, color: bool, encoding: str) 
     sheet.line(("bdoc ", "bold"), document.command, (" · ".join(["", *document.circumstances]), "dim"))
     _verdict(sheet, document)
     _budget(sheet, document)
-    _ledger(sheet, document)
+    if document.ledger:
+        parts = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
+        sheet.line(("where the run goes: ", "bold"), parts)
     _why(sheet, document.findings, document.more_findings)
     _remedies(sheet, document)
     _table(sheet, "where Python was seen", document.functions, ("own", "total"))
@@ -150,13 +152,6 @@ def _budget(sheet: Sheet, document: Document) -> None:
     for bar in document.bars:
         name = set_cell_size(sheet.fit(bar.part), part)
         sheet.line(f"{name} {bar.percent:>6} {bar.time:>9}  ", (words.bar(bar.share, room), "cyan"), indent=2)
-
-
-def _ledger(sheet: Sheet, document: Document) -> None:
-    """The whole run in a line or two, right below the step."""
-    if document.ledger:
-        parts = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
-        sheet.line(("where the run goes: ", "bold"), parts)
 
 
 def _why(sheet: Sheet, findings: list[FindingBlock], more: int) -> None:

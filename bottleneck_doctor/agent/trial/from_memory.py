@@ -16,6 +16,7 @@ everything is kept, however few there are.
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import random
 import sys
@@ -283,7 +284,9 @@ def _make(kept: dict[int, Any], missing: list[int], dataset: Any, loader: Any, m
     torch: Any = sys.modules["torch"]
     with open("/proc/meminfo", encoding="ascii") as info:
         known = dict(line.split(":") for line in info)
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")  # on this machine, of which each keeps its own (torchrun)
     room = min(int(int(known["MemAvailable"].split()[0]) * 1024 * MEMORY_SHARE), most_bytes)
+    room //= max(1, int(ranks)) if ranks.isdigit() else 1
     undo = keep_random()
     try:
         ahead = torch.utils.data.DataLoader(

@@ -93,7 +93,8 @@ def lanes_figure(lanes: Lanes) -> Figure:
 
 
 def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str, Any]:
-    """All pieces of one kind."""
+    """All pieces of one kind. The loop's waiting is hatched, to be visible with or without colours."""
+    hatched = {"shape": "/", "size": 5, "solidity": 0.35, "bgcolor": color(kind), "fgcolor": "var(--paper)"}
     pieces = lanes.pieces
     rows = [row for row, what in enumerate(pieces.what) if what == kind]
     name, tall = called(kind)
@@ -104,15 +105,8 @@ def _trace(lanes: Lanes, kind: str, scale: float, names: list[str]) -> dict[str,
         "x": [words.drawn(pieces.length_s[row] * scale) for row in rows],
         "customdata": [pieces.batch[row] for row in rows],
         "hovertext": [_said(lanes, row, name, names) for row in rows], "hoverinfo": "text",
-        "marker": {"color": color(kind), "line": {"width": 0}, "pattern": _pattern(kind)},
+        "marker": {"color": color(kind), "line": {"width": 0}, "pattern": hatched if kind == "wait" else {}},
     }  # fmt: skip
-
-
-def _pattern(kind: str) -> dict[str, Any]:
-    """The loop's waiting is hatched, so that it is visible with or without colours."""
-    if kind != "wait":
-        return {}
-    return {"shape": "/", "size": 5, "solidity": 0.35, "bgcolor": color(kind), "fgcolor": "var(--paper)"}
 
 
 def _said(lanes: Lanes, row: int, name: str, names: list[str]) -> str:

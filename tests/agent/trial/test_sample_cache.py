@@ -13,8 +13,14 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler
 from bottleneck_doctor.agent.trial import from_memory
 
 
-@pytest.mark.parametrize(("most_bytes", "kept"), [(1000, [3, 1, 2]), (99, [3])])
-def test_what_finds_no_room_is_not_kept(most_bytes: int, kept: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("most_bytes", "ranks", "kept"), [(1000, "", [3, 1, 2]), (99, "", [3]), (320, "2", [3, 1])]
+)
+def test_what_finds_no_room_is_not_kept(
+    most_bytes: int, ranks: str, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks of one machine share its room."""
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
     dataset = [torch.full((10,), index) for index in range(4)]
     found: dict[int, torch.Tensor] = {}
     assert from_memory._make(found, [3, 1, 2], dataset, DataLoader(dataset), most_bytes) is (len(kept) == 3)
