@@ -36,7 +36,7 @@ LONGEST = 200
 
 def parse_condition(text: str, known: Collection[str] = METRIC_NAMES, origin: str = "--fail-if") -> Condition:
     """The failing state that ``text`` names; ``known`` are the metrics that it may use."""
-    found = SHAPE.fullmatch(text[:LONGEST])
+    found = SHAPE.fullmatch(text) if len(text) <= LONGEST else None
     if found is None:
         raise UsageError(f"{origin} {_shown(text)} is not METRIC OP VALUE: write it like {EXAMPLE}")
     metric, sign, number = found.groups()

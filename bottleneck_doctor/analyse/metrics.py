@@ -176,6 +176,8 @@ def utilisation(device: DeviceView | None) -> Metric:
     if took <= 0:
         return Metric(None, "share", source=UNKNOWN)
     low = sum(operations(one) / best for one, best in known) / beat.wall_s
+    if low > 1:  # that peak, or that precision, is not the device's
+        return Metric(None, "share", source=UNKNOWN)
     rest = sum(one.device_s for one in facts.kernels if one.kind in ARITHMETIC) - took
     uncounted = max(0.0, rest) / beat.wall_s
     high = min(1.0, low + uncounted)

@@ -184,6 +184,9 @@ def read_blocked(samples: Iterable[Sample], loader_of: dict[int, str], origin: i
     return found
 
 
+ALL_OPERATIONS_AT_MOST = 128
+
+
 @dataclass(frozen=True)
 class Remains(Snapshot):
     """What the supervisor has measured, with the run's folder, where the agents' rows lie.
@@ -224,7 +227,11 @@ def assemble(remains: Remains) -> Profile:
     processes = read_processes(logs, numbering, origin) or remains.processes
     end, working = origin + round(run.duration_s * 1e9), read_fetchers(loaders, fetchers)
     lives = [read_elapsed(log, iterations[log.pid], working, origin, end) for log in trainers]
-    operations = [one for log in trainers for one in read_operations(log, origin)][:128]
+    each = [read_operations(log, origin) for log in trainers]
+    if sum(map(len, each)) > ALL_OPERATIONS_AT_MOST:  # of every process the heaviest, or the last have none
+        room = max(1, ALL_OPERATIONS_AT_MOST // len(each))
+        each = [sorted(mine, key=lambda one: -one.total_s)[:room] for mine in each]
+    operations = [one for mine in each for one in mine][:ALL_OPERATIONS_AT_MOST]
     stacks = read_stacks(remains.stacks, processes)
     computing = read_computing(trainers, fetchers, origin)
     # What a step was made of: by the trace, which knows the device's time, or by the process's own table.

@@ -187,3 +187,5 @@ def test_arithmetic_that_cannot_be_counted_widens_the_interval_until_there_is_no
     much = utilisation(view(Kernels("attention", 0.005, 10, 1e-4)))
     assert much.value is None
     assert much.low == pytest.approx(0.5, abs=0.01)
+    beyond = utilisation(view(product=replace(LARGE, calls=100)))  # than its peak
+    assert (beyond.value, beyond.low, beyond.high) == (None, None, None)

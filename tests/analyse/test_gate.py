@@ -88,6 +88,7 @@ def test_a_regression_that_cannot_be_judged_outweighs_thresholds_that_hold() -> 
     [
         ("", "is not METRIC OP VALUE: write it like for example 'data_wait_fraction > 0.2'"),
         ("data_wait_fraction > 0.2\n", "can"),
+        (f"data_wait_fraction > 0.2{' ' * 200}and more", "is not METRIC OP VALUE"),
         ("data_wait_fraction = 0.2", "no operator =, did you mean =="),
         ("data_wait > 0.2", "no metric 'data_wait', did you mean data_wait_fraction"),
         ("data_wait_fraction > nan", "'nan' is not a number from 0 to 1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,16 @@ def test_the_agents_own_cost_is_per_step_of_the_busiest_process(tmp_path: Path) 
         file.post(wire.STEPS, steps)
         file.post(wire.COST, 1000 * steps * pid)
     assert assemble(remains(tmp_path)).cost.agent_s_per_step == pytest.approx(1e-4)
+
+
+def test_no_process_is_without_operations_because_an_older_one_has_many(tmp_path: Path) -> None:
+    for pid in (100, 200, 300):
+        file = writer(tmp_path, pid)
+        for kind in (wire.OPERATION, wire.COLLECTIVE):
+            for site in range(1, 61):
+                file.row(kind, 1000 * site, site, thing=site)
+    counts = Counter(one.pid for one in assemble(remains(tmp_path)).operations)
+    assert counts == {100: 42, 200: 42, 300: 42}
 
 
 def test_steps_under_torch_profiler_are_set_aside_and_those_under_py_spy_are_not(tmp_path: Path) -> None:
