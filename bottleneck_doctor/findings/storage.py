@@ -297,7 +297,7 @@ SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat 
 CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it
 ONCE = """\
 def __getitem__(self, i):
-    if self.file is None:  # set in __init__; each worker opens its own
+    if self.file is None:  # __init__ sets None; each worker opens its own
         self.file = zipfile.ZipFile(self.path)
     return decode(self.file.read(self.names[i]))"""
 OPEN_ONCE = Proposal(

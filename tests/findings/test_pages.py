@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import pytest
 
 from bottleneck_doctor.analyse import inputs, memory, predict, shares
@@ -64,3 +67,13 @@ def test_a_page_quotes_the_thresholds_of_the_code(finding: str) -> None:
     page = " ".join(registry.pages()[finding].lower().split())
     missing = [text.format(value).lower() for text, value in QUOTED[finding]]
     assert not [one for one in missing if one not in page]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_batches_of_like_cost_are_as_many_and_as_large_on_every_rank(rank: int) -> None:
+    """A rank with fewer samples in the last step would let the others wait for it, or end without it."""
+    names: dict[str, Any] = {"dataset": range(11), "cost": abs, "batch_size": 2, "world_size": 2}
+    names |= {"rank": rank, "epoch": 0, "random": random}
+    names["DataLoader"] = lambda dataset, batch_sampler: batch_sampler
+    exec(ranks.ALIKE, names)
+    assert [len(batch) for batch in names["loader"]] == [2, 2]
