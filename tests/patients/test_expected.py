@@ -94,12 +94,6 @@ def test_wait_is_the_time_inside_next(clock: Clock) -> None:
     assert truth["wait_fraction"] == pytest.approx(0.75)
 
 
-def test_the_end_of_an_epoch_is_waited_for_by_the_next_batch(clock: Clock) -> None:
-    book = Ledger(steps=61)
-    train(book, clock, epoch_steps=50, wait_s=0.03, step_s=0.01)
-    assert book.truth()["wait_s"] == pytest.approx(40 * 0.03 + 0.5)
-
-
 def test_an_evaluation_belongs_to_no_step(clock: Clock) -> None:
     book = Ledger(steps=61)
     for _ in book.epochs():
@@ -110,18 +104,6 @@ def test_an_evaluation_belongs_to_no_step(clock: Clock) -> None:
     truth = book.truth()
     assert truth["aside_s"] == pytest.approx(7.0)
     assert truth["wall_s"] == pytest.approx(40 * 0.04 + 0.5)
-
-
-def test_the_loop_ends_after_the_steps_asked_for(clock: Clock) -> None:
-    book = Ledger(steps=3)
-    seen = [batch for _ in book.epochs() for batch in book.loop(batches(clock, 2, 0.1))]
-    assert seen == [0, 1, 0]
-
-
-def test_the_truth_is_written_when_the_epochs_end(clock: Clock, tmp_path: Path) -> None:
-    book = Ledger(steps=30, truth=tmp_path / "truth.json")
-    train(book, clock, epoch_steps=10, wait_s=0.03, step_s=0.01)
-    assert json.loads((tmp_path / "truth.json").read_text()) == book.truth()
 
 
 def test_the_truth_of_epochs_that_are_ended_is_written_too(clock: Clock, tmp_path: Path) -> None:
@@ -145,14 +127,6 @@ HELD = Patient(
     "held", "ailment", ids("io"), ids("host.memory"), "", memory_bytes=1 << 30, quota_cores=0.5,
     limit=ReadLimit(bytes_per_s=1 << 30),
 )  # fmt: skip
-
-
-def test_without_the_right_to_make_groups_the_command_stays_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.patients.confine.CGROUPS", tmp_path / "absent")
-    with confined(HELD, tmp_path) as prefix:
-        assert prefix == []
 
 
 def test_groups_that_were_made_hold_the_command_and_are_gone_afterwards(tmp_path: Path) -> None:

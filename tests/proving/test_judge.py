@@ -11,7 +11,7 @@ from tests.house.source import ROOT
 from tests.lab.golden import GOLDEN
 from tests.patients.expected import PATIENTS
 from tests.proving import table
-from tests.proving.judge import Evidence, ProofJudgement, judge, true_word
+from tests.proving.judge import Evidence, ProofJudgement, judge
 from tests.proving.proofs import again
 
 PATIENT = next(one for one in PATIENTS if one.name == "loader-in-main")
@@ -52,12 +52,6 @@ def judged(*rows: dict[str, Any], **how: Any) -> ProofJudgement:
     return judge(PATIENT, taken(*rows, **how))
 
 
-def test_a_remedy_that_was_not_tried_is_not_near() -> None:
-    found = judged(winner="")
-    assert (found.verdict, found.off, found.near) == ("not in the plan", None, False)
-    assert judged(a_row(measured=None, verdict="hung")).near is False
-
-
 def test_a_winner_is_right_where_it_cures_and_a_combination_where_it_holds_the_cure() -> None:
     other, both = a_row("pin-memory"), a_row("both", remedies=["pin-memory", "workers-auto"])
     assert judged(a_row(), other, winner="pin-memory").winner_right is False
@@ -85,16 +79,6 @@ def test_what_is_said_of_losses_is_held_against_the_scripts_own(
     said: str, treated: list[str], right: bool | None
 ) -> None:
     assert judged(a_row(word=said), treated=treated).parity_right is right
-
-
-def test_a_claim_is_about_so_many_steps() -> None:
-    later = [*LOSSES[:2], "0x1.0p-3"]
-    assert true_word([LOSSES], [later], 2) == "identical"
-    assert true_word([LOSSES], [later], 3) == "other"
-
-
-def test_of_a_script_that_does_not_repeat_itself_nothing_can_be_said() -> None:
-    assert true_word([LOSSES, LOSSES[::-1]], [LOSSES]) == "unknown"
 
 
 def test_time_and_what_was_left_behind_are_in_the_table() -> None:
