@@ -18,9 +18,8 @@ GPU_ARGS ?=
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := tests/patients/loader_in_main.py
-# A test that hangs is a failure with a traceback, not a job that never ends. One that fails is asked once more, and
-# the last line says so: thousands of real processes on a machine shared with others fail now and then for no fault of the code.
-PYTEST := $(BIN)/python -m pytest --timeout=240 --reruns 1
+# A test that hangs is a failure with a traceback, not a job that never ends.
+PYTEST := $(BIN)/python -m pytest --timeout=240
 # Files of tests side by side, a file's own tests one after the other: they share what they started. The longest
 # come first (tests/conftest.py), not those with the most tests. Three keep two cores busy: tests also sleep and wait.
 SIDE_BY_SIDE := $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder
@@ -40,7 +39,7 @@ demo: $(READY) ## diagnose a small training that is slow on purpose, and show th
 	@echo "that was: bdoc run $(DEMO)"
 	@echo "again:    $(BIN)/bdoc report $(VENV)/demo.json"
 
-# $(call tests,AND): side by side, then alone those that compare times or send themselves signals.
+# $(call tests,AND): side by side, then alone those that compare times.
 # Status 5 is "no test was asked for": TEST_ARGS may choose among one half alone, but not none at all.
 define tests
 @$(SIDE_BY_SIDE) -m "not alone $(1)" $(TEST_ARGS); parallel=$$?; \

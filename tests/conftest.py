@@ -55,18 +55,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device and a torch built for it"))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Ask a failed test once more of new runs, not of the recorded ones that it failed on: pytest keeps what
-    a module's fixtures gave as long as the module lasts, a starved training too."""
-    if getattr(item, "execution_count", 1) < 2 or not isinstance(item, pytest.Function):
-        return
-    for known in item._fixtureinfo.name2fixturedefs.values():
-        for one in known:
-            if one.scope in ("module", "class"):
-                one.finish(item._request)
-
-
 def _cuda_is_here() -> bool:
     if not os.path.exists("/dev/nvidiactl"):
         return False

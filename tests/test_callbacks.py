@@ -7,14 +7,12 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bottleneck_doctor.callbacks import BdocCallback
 from bottleneck_doctor.model.codec import read_profile
-from bottleneck_doctor.model.profile import Profile
 from tests.house.source import ROOT
 
 STARTS = ROOT / "tests/quickstarts"
@@ -64,28 +62,6 @@ def test_it_saves_the_launch(library: str, tmp_path: Path) -> None:
     assert profile.loaders[0].dataset in ("Clips", "Texts")
     assert sum(loop.steps for loop in profile.loops) > 300
     assert profile.run.exit_status == 0
-
-
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize("library", ["lightning", "transformers"])
-def test_a_fit_that_fails_is_seen_until_then(library: str, tmp_path: Path) -> None:
-    asked = "    def __getitem__(self, index):\n"
-    script = _script(library)
-    assert script.count(asked) == 1
-    raises = "        Dataset.seen = getattr(Dataset, 'seen', 0) + 1\n        if Dataset.seen > 400:\n"
-    fails = script.replace(asked, f"{asked}{raises}            raise KeyError('the user')\n")
-    assert "KeyError: 'the user'" in _run(tmp_path, fails, status=1)
-    profile = _read_late(tmp_path / "profile.json")
-    assert sum(loop.steps for loop in profile.loops) > 10
-
-
-def _read_late(file: Path) -> Profile:
-    """The Trainer tells nobody that it failed: the profile is written when the process has ended."""
-    end = time.monotonic() + 15
-    while not file.exists() and time.monotonic() < end:
-        time.sleep(0.1)
-    return read_profile(str(file))
 
 
 @pytest.mark.slow

@@ -170,15 +170,6 @@ def test_a_print_is_one_wait(show: Callable[[Any], str], device: Driver, tmp_pat
     assert waits(tmp_path) == ["print"]
 
 
-def test_the_gradient_scalers_own_readback_is_not_the_users_line(device: Driver, tmp_path: Path) -> None:
-    scaler = torch.amp.GradScaler("cpu")
-    found = {"found_inf_per_device": {torch.device("meta"): torch.zeros((), device="meta")}}
-    with look(), suppress(RuntimeError):
-        scaler._maybe_opt_step(torch.optim.SGD([torch.zeros(1)]), found)
-    (row,) = rows_of(tmp_path, wire.DEVICE_WAIT)
-    assert sites_of(tmp_path)[row.site]["file"].endswith("torch/amp/grad_scaler.py")
-
-
 def test_a_copy_to_the_host_that_need_not_be_awaited_is_none(device: Driver, tmp_path: Path) -> None:
     on_device = torch.zeros((), device="meta")
     for copy in (
@@ -233,17 +224,6 @@ def device_allocator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield found
 
 
-def test_a_second_apart_at_most_once(
-    device_allocator: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for past_ns in (0, device_clock.EVERY_NS - 1, device_clock.EVERY_NS):
-        monkeypatch.setattr(device_clock, "now", lambda: 10**12 + past_ns)  # noqa: B023
-        with look():
-            torch._C._cuda_emptyCache()
-    rows = rows_of(tmp_path, wire.ALLOCATOR)
-    assert [row[2:7] for row in rows] == [(1, 20, 0, 3000, 4000), (1, 20, 2, 3000, 4000)]
-
-
 def test_emptying_is_counted_outside_of_looks_too_and_is_a_wait_inside(
     device_allocator: Driver, tmp_path: Path
 ) -> None:
@@ -252,13 +232,3 @@ def test_emptying_is_counted_outside_of_looks_too_and_is_a_wait_inside(
         torch._C._cuda_emptyCache()
     assert state.emptied == 2
     assert [wire.WAITS[row.call] for row in rows_of(tmp_path, wire.DEVICE_WAIT)] == ["empty_cache"]
-
-
-def test_a_device_without_books_goes_on(device_allocator: Driver, tmp_path: Path) -> None:
-    device_allocator.books = None
-    for _ in range(2):
-        with look():
-            pass
-    assert device_clock._LastReading.refused
-    assert state.accelerator is not None
-    assert len(rows_of(tmp_path, wire.DEVICE_STEP)) == 2

@@ -55,23 +55,6 @@ BY_HAND = """
             weight -= 0.01 * weight.grad
             weight.grad = None
 """
-FUNCTIONAL = """
-    weight = torch.zeros(4, 1, requires_grad=True)
-    for step in range(STEPS):
-        x = get_batch()
-        loss = (x @ weight - 1).square().mean()
-        (slope,) = torch.autograd.grad(loss, [weight])
-        with torch.no_grad():
-            weight -= 0.01 * slope
-"""
-PENALTY = """
-    for step in range(STEPS):
-        x = get_batch().requires_grad_()
-        loss = model(x).square().mean()
-        (slope,) = torch.autograd.grad(loss, [x], create_graph=True)
-        (loss + slope.square().sum()).backward()
-        optimizer.step()
-"""
 CLOSURE = """
     solver = torch.optim.LBFGS(model.parameters(), lr=1e-3, max_iter=4, tolerance_grad=0, tolerance_change=0)
     for step in range(STEPS // 4):
@@ -138,11 +121,11 @@ FED = """
 EVERY_FIFTH = "an evaluation of every fifth step"
 LOOPS = {
     "next batch ahead": AHEAD, EVERY_FIFTH: EVALUATED,
-    "generator": GENERATOR, "no optimizer": BY_HAND, "grad only": FUNCTIONAL, "a penalty": PENALTY,
+    "generator": GENERATOR, "no optimizer": BY_HAND,
     "closure": CLOSURE, "accumulation": ACCUMULATED, "compiled": COMPILED,
     "fed by a thread": FED,
 }  # fmt: skip
-GAPS = {"generator", "a penalty", "accumulation", "compiled"}  # modules are called, once in a step
+GAPS = {"generator", "accumulation", "compiled"}  # modules are called, once in a step
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +159,7 @@ def test_each_backward_pass_is_a_step(runs: Any, name: str) -> None:
     assert log.board["trained"] in steps
     assert found.body is not None, "the loop around it is found in the source"
     assert (found.body.function, found.body.first > HEAD.count("\n")) == ("main", True)
-    if name in ("no optimizer", "grad only"):  # no module is called
+    if name == "no optimizer":  # no module is called
         assert set(found.table.gap_s) == {None}
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import os
 import threading
 from collections import UserDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +18,6 @@ from bottleneck_doctor.agent import rows, wire
 from bottleneck_doctor.agent.batch_contents import PARTS_AT_MOST, leaves, padding, sizes
 from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble.rows import read_logs
-from tests.house.source import PACKAGE, ROOT
 
 PER_CHUNK = wire.CHUNK_BYTES // wire.ROW.size
 
@@ -45,26 +42,6 @@ def test_a_row_comes_back_as_it_was_written(writer: EventWriter, tmp_path: Path)
     ]
     assert (log.rows[0].wait_ns, log.rows[0].loader, log.rows[1].thread) == (3, 6, 3)
     assert (log.pid, log.parent, log.start_ns) == (os.getpid(), os.getppid(), writer.start_ns)
-
-
-def test_blocks_are_reserved_before_they_are_written_to(
-    writer: EventWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert reserved(writer) <= 2 * wire.HEADER_BYTES, "before the first row"
-    order: list[str] = []
-    allocate = os.posix_fallocate
-    monkeypatch.setattr(os, "posix_fallocate", lambda *a: (order.append("reserve"), allocate(*a)))
-
-    class Watching:
-        def pack_into(self, *values: object) -> None:
-            order.append("write")
-
-    monkeypatch.setattr(rows.wire, "ROW", Watching())
-    monkeypatch.setattr(rows.wire.ROW, "size", 64, raising=False)
-    for _ in range(3):
-        writer.row(wire.BACKWARD, 1, 1)
-    assert order == ["reserve", "write", "write", "write"]
-    assert wire.FIRST_BYTES < reserved(writer) <= 64 * 1024, "many workers write little"
 
 
 def test_a_full_disk_drops_rows_and_counts_them(
@@ -136,48 +113,6 @@ def test_links_that_others_put_in_its_place_are_not_followed(writer: EventWriter
 def test_a_fact_is_written_as_json_would(value: object) -> None:
     assert rows._json({"fact": value}) == json.dumps({"fact": value}, default=str)
     assert rows._json([math.nan]) == json.dumps([math.nan])
-
-
-AGENT, ASSEMBLE = (sorted((ROOT / PACKAGE / room).glob("*.py")) for room in ("agent", "assemble"))
-NAMES = {
-    node.targets[0].id  # type: ignore[attr-defined]
-    for node in ast.parse((ROOT / PACKAGE / "agent" / "wire.py").read_text()).body
-    if isinstance(node, ast.Assign) and getattr(getattr(node.value, "func", None), "id", "") == "_kind"
-}
-WORDS = 5
-
-
-def nodes(files: list[Path]) -> Iterator[ast.AST]:
-    """The syntax of all of them."""
-    for file in files:
-        yield from ast.walk(ast.parse(file.read_text()))
-
-
-def written() -> Iterator[tuple[str, ast.Call]]:
-    """Each ``row(wire.KIND, start, duration, ...)`` of the agent."""
-    for node in nodes(AGENT):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "row":
-            kind = node.args[0]
-            if isinstance(kind, ast.Attribute):
-                yield kind.attr, node
-
-
-def test_no_two_kinds_of_rows_have_the_same_number() -> None:
-    """A row of one kind would be read as the other."""
-    assert len(NAMES) == len(wire.KINDS) > 30
-
-
-def test_each_kind_is_written_with_its_columns_and_read() -> None:
-    kinds = dict(written())
-    later = {"DEVICE_PART", "DEVICE_COPY", "DEVICE_WAIT"}  # written when the device has come past them
-    assert kinds.keys() | later == NAMES
-    for name, call in written():
-        _, names, _ = wire.KINDS[getattr(wire, name)]
-        given = call.args[3:]
-        if not any(isinstance(one, ast.Starred) for one in given):
-            assert len(given[:WORDS]) <= len(names) or len(given) > WORDS, f"{name}, line {call.lineno}"
-    read = {node.attr for node in nodes(ASSEMBLE) if isinstance(node, ast.Attribute)}
-    assert NAMES <= read
 
 
 @pytest.mark.parametrize(

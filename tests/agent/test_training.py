@@ -235,15 +235,6 @@ def looks(pulse: AgentState, count: int, step_ns: int, cost_ns: int) -> None:
         pulse.looked(cost_ns, at, pulse.stride)
 
 
-def test_the_step_before_the_last_of_an_ordered_end_is_looked_at(pulse: AgentState) -> None:
-    assert pulse.not_beyond(40) == 40, "no end is ordered"
-    pulse.stop_at, pulse.trained = 100, 70
-    assert pulse.not_beyond(40) == 28
-    assert pulse.not_beyond(5) == 5
-    pulse.trained = 99
-    assert pulse.not_beyond(40) == 0
-
-
 @pytest.mark.parametrize("step_ns", [100_000, 1_000_000, 30_000_000])
 def test_close_looks_take_at_most_half_a_percent_of_the_steps_and_later_half_of_that(
     pulse: AgentState, step_ns: int

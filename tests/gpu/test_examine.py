@@ -48,8 +48,3 @@ def test_the_speedup_is_that_of_a_sample_and_busy_that_of_the_plain_step() -> No
     assert (found.judgement.inside, found.judgement.near) == (True, True)
     assert found.judgement.slowed == pytest.approx(0.00125 / 0.0012)
     assert (found.busy, found.busy_truth) == (0.24, pytest.approx(0.25))
-
-
-def test_a_trace_without_kernels_is_no_idle_device() -> None:
-    nothing = {"kernel_s": 0.0, "kernels": 0.0}
-    assert judged(STARVED, report(), take(STARVED, TOLD, nothing, [PLAIN], [], True)).busy_truth is None

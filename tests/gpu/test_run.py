@@ -12,7 +12,7 @@ import pytest
 from tests.gpu import first, run
 from tests.gpu.assumed import QUESTIONS
 from tests.gpu.expected import FOLDER, PATIENTS, script
-from tests.gpu.first import Line, assumptions, compared, measured, not_slower, same, shown
+from tests.gpu.first import assumptions, compared
 from tests.gpu.measure import Ward
 from tests.gpu.unharmed import Waits, waits
 from tests.lab.run import execute
@@ -93,35 +93,6 @@ def test_calls_are_counted_while_every_step_is_looked_at_closely(tmp_path: Path)
 
 
 Done = subprocess.CompletedProcess[str]
-ENDED = Done([], 0, "parameters 1a\n", "")
-FAILED = Done([], 1, "", "Traceback ...\nRuntimeError: CUDA error: device-side assert triggered\n")
-ABORTED = Done([], -6, "", "terminate called after throwing an instance of 'c10::Error'\n")
-SEEN = {"table": {"looks": [4, 4]}, "window": {"steps": 5}}
-
-
-@pytest.mark.parametrize(
-    ("line", "right"),
-    [
-        (same("forks", ENDED, ENDED), True),
-        (same("forks", ENDED, Done([], 0, "parameters 2b\n", "")), False),
-        (same("forks", FAILED, FAILED), False),
-        (same("sticky", FAILED, FAILED), True),
-        (same("sticky", FAILED, ABORTED), False),
-        (same("sticky", ENDED, ENDED), False),
-        (not_slower("later steps over earlier ones 1.01", "later steps over earlier ones 1.02"), True),
-        (not_slower("later steps over earlier ones 0.9", "later steps over earlier ones 1.0"), False),
-        (not_slower("", "later steps over earlier ones 1.0"), False),
-        (measured("forks", {"device": SEEN}), True),
-        (measured("forks", {"device": {**SEEN, "silent": "RuntimeError: no"}}), False),
-        (measured("forks", {"device": {**SEEN, "window": None}}), False),
-        (measured("sticky", {"device": {**SEEN, "window": None}}), True),
-        (measured("forks", {}), False),
-    ],
-)
-def test_an_answer_is_right_or_says_what_it_means(line: Line, right: bool) -> None:
-    assert line.right is right
-    assert len(shown(line)) == (1 if right else 3)
-    assert line.means
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -21,7 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 SCRIPTS = ROOT / "tests" / "quickstarts"
 STEPS, LOSSES = 10, 24  # what came since the last power of two is told when the run is ended
 WORKERS = {"name": "loader", "options": {"arguments": {"num_workers": 1}}}
-NEEDS = {"with_lightning": "lightning", "with_trainer": "transformers", "with_accelerate": "accelerate"}
 
 
 def tried(folder: Path, *target: str, treatments: list[object]) -> Profile:
@@ -40,15 +38,6 @@ def tried(folder: Path, *target: str, treatments: list[object]) -> Profile:
     )
     assert done.returncode == 0, done.stderr
     return read_profile(str(kept))
-
-
-@pytest.mark.parametrize("script", NEEDS)
-def test_a_framework_builds_its_loader_as_the_trial_wants_it(script: str, tmp_path: Path) -> None:
-    for needed in ("torch", NEEDS[script]):
-        if importlib.util.find_spec(needed) is None:
-            pytest.skip(f"{needed} is not installed")
-    profile = tried(tmp_path, str(SCRIPTS / f"{script}.py"), treatments=[WORKERS])
-    _has_been_treated(profile, ranks=[None])
 
 
 def test_every_rank_is_treated_and_compared_with_itself(tmp_path: Path) -> None:
