@@ -140,15 +140,8 @@ def test_first_batches_are_compared_by_place(
     assert read(firstlings(*one), firstlings(*other)).firstlings == expected
 
 
-def deals(
-    passes: list[int],
-    pids: list[list[int]],
-    *,
-    left: tuple[int, ...] = (),
-    made: dict[int, int] | None = None,
-    **loader: object,
-) -> Deals:
-    """What passes of so many batches gave to these worker processes; those ``left`` were left early."""
+def deals(passes: list[int], pids: list[list[int]]) -> Deals:
+    """What passes of so many batches gave to these worker processes."""
     script, t = Script(), 0.0
     for place, (batches, fetcher) in enumerate(zip(passes, pids, strict=True)):
         begin = t
@@ -160,14 +153,12 @@ def deals(
             asks(script, place, t)
             trains(script, t + 5)
         t += 10
-        if place not in left:
-            ends(script, place, t)
+        ends(script, place, t)
         t += 10
     found = log(script.rows, facts=[loader_fact()])
     key = f"{PID}:1"
     group = read_iterations(found, {(PID, 1): key})
-    given = {"num_workers": len(pids[0]), **loader}
-    return read_deals(found, group, Loader(key, "dataloader", PID, **given), made)  # type: ignore[arg-type]
+    return read_deals(found, group, Loader(key, "dataloader", PID, num_workers=len(pids[0])), None)
 
 
 def begin_of(place: int, batches: int) -> int:
@@ -192,19 +183,6 @@ def test_batches_are_dealt_out_in_turn_and_counted_on(
     assert [batch_of(found, 201, MS, n) for n in (1, 2, 3)] == [0, 2, 4]
     assert [batch_of(found, 202, MS, n) for n in (1, 2)] == [1, 3]
     assert batch_of(found, pid, begin_of(1, 5) + MS, number) == batch
-
-
-def test_what_was_made_ahead_when_a_loop_left_early_is_no_batch_and_what_follows_is_not_known() -> None:
-    found = deals([5, 5], [[201, 202], [201, 202]], left=(0,))
-    assert batch_of(found, 201, MS, 3) == 4
-    assert batch_of(found, 201, MS, 4) is None
-    assert batch_of(found, 201, begin_of(1, 5) + MS, 6) is None
-
-
-def test_workers_that_iterate_for_themselves_keep_their_turns_until_one_may_have_run_dry() -> None:
-    found = deals([9], [[201, 202]], made={201: 6, 202: 3}, dataset_kind="iterable")
-    assert [batch_of(found, 201, MS, number) for number in (1, 3, 4)] == [0, 4, None]
-    assert batch_of(found, 202, MS, 3) == 5
 
 
 def test_a_loader_built_each_epoch_is_one_in_each_process() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,15 @@ import pytest
 
 from bottleneck_doctor.commands.app import main
 from bottleneck_doctor.commands.options import FORMAT, WRITE_PATCH, Option
-from bottleneck_doctor.commands.prove import Proving, ProvingLine, hand_over
+from bottleneck_doctor.commands.prove import hand_over
 from bottleneck_doctor.commands.run_options import Form, Options
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.proof import Expected, Proof
 from bottleneck_doctor.model.run import Losses, Order, Treated, Trial
 from bottleneck_doctor.prove import trials
-from bottleneck_doctor.prove.trials import Finished, Target
+from bottleneck_doctor.prove.trials import Finished
 from tests.analyse.runs import run_of
 from tests.prove.patch.scripts import loader_with, profile_of
-from tests.prove.simulated_runs import BASE, measured, remedy
 from tests.render.proofs import BROKEN, TYPICAL, WORKERS
 from tests.render.reports import TYPICAL as REPORT
 
@@ -190,31 +188,6 @@ def test_a_healthy_training_has_nothing_to_try_and_one_of_few_steps_cannot_be_ju
     played.window = Finished("measured", "", run_of(idle=0.01, steps=steps, epochs=1), 20.0)
     found, proof, _ = proven(capfdbinary)
     assert (found, proof["rows"], played.orders) == (status, [], [])
-
-
-def look_at_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a wide terminal. Not a fixture: pytest puts its own stream in place when those are made."""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "120")
-
-
-def proving(line: ProvingLine) -> Proving:
-    """A command that has tried the remedy once."""
-    found = Proving(Options(Form("train.py"), {}), [], Target("train.py"), line, budget_s=100.0)
-    found.attempts += [measured("baseline", 0.2), measured("workers-auto", 0.1), measured("baseline", 0.2)]
-    return found
-
-
-def test_the_line_says_what_runs_what_is_left_and_what_is_known(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    look_at_stderr(monkeypatch)
-    line = ProvingLine(quiet=False)
-    line.show("baseline", proving(line), [BASE, remedy("workers-auto")])
-    shown = capsys.readouterr().err
-    assert [text for text in ("without a remedy", "left", "workers-auto ×2.0") if text not in shown] == []
-    line.clear()
-    assert capsys.readouterr().err == "\r\x1b[2K"
 
 
 SCRIPT = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"

@@ -54,9 +54,3 @@ PROFILE = Profile(
     windows=[InstrumentWindow("py-spy", 5.0, 8.0)],
     gaps=[Gap("GPU", "no driver")],
 )
-
-
-def with_steps(**columns: object) -> Profile:
-    """The profile with other columns in its table of steps."""
-    table = replace(STEPS, **columns)  # type: ignore[arg-type]
-    return replace(PROFILE, loops=[replace(PROFILE.loops[0], table=table)])
