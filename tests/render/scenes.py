@@ -101,7 +101,6 @@ STACKS = [
 
 
 SAMPLED = Picture(Timeline(38.2), stacks=STACKS)
-UNSAMPLED = Picture(Timeline(38.2))
 
 
 def _frame(depth: int, number: int) -> str:
