@@ -219,9 +219,9 @@ def _stride(fetcher: Any) -> int:
         stride = fetcher._bdoc_stride = 0
         kind: Any = type(fetcher.dataset)
         plain = kind.__getattribute__ is object.__getattribute__ and not hasattr(kind, "__getattr__")
-        batched = hasattr(kind, "__getitems__") or "__getitems__" in attributes(fetcher.dataset)
+        by_batch = hasattr(kind, "__getitems__") or "__getitems__" in attributes(fetcher.dataset)
         map_style = fetcher.auto_collation and not hasattr(fetcher, "dataset_iter")
-        if plain and map_style and not batched:
+        if plain and map_style and not by_batch:
             stride = fetcher._bdoc_stride = max(1, -(-len(fetcher.dataset) // WATCHED))
     return stride
 

@@ -20,7 +20,7 @@ from .guard import postponed, put, quiet, raise_postponed, replace, undo, when_b
 from .hints import Any, Callable, FrameType
 from .loader_facts import OlderLoader, await_forward, loader_facts
 from .loop_without_loader import tell_place
-from .profiler import end_window
+from .profiler import end_window, ends_regularly, leave_with
 from .state import IteratorCounts, state
 from .stop import due, stop
 from .training import listen, rest
@@ -248,6 +248,8 @@ def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCount
     if ours:
         state.tally(account)
     _write(account, start, taken, (cpu, process, queue, ready, done - cpu, queued))
+    if state.window is not None and account.loader < FIRST_NUMBER:
+        leave_with(iterator)
     if account.left_ns:
         spent = account.spent_ns + start - entry
         state.row(wire.SAMPLING, account.left_ns, spent, thing=account.loader, thread=account.thread)
@@ -353,6 +355,7 @@ def _ended(account: IteratorCounts, start: int, ending: BaseException) -> None:
         account.loader, account.thread,
     )  # fmt: skip
     state.writer.post(wire.WAIT, state.wait_ns)
+    ends_regularly(account)
     if account.thread == state.trainer:
         device_clock.drop()
     if state.sampled is account or state.pacer is account:  # what comes now may have no loader

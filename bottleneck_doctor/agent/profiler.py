@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import sys
+import weakref
 
 from . import wire
 from .clocks import now, thread_cpu
-from .guard import GuardedBlock, at_fork, quiet, replace, undo
+from .guard import GuardedBlock, at_fork, postpone, quiet, replace, undo
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import OTHERS_AT_MOST, state
 
@@ -260,6 +261,31 @@ def end_window(loader: int = 0) -> None:
         state.cost_before += now() - begun
 
 
+_source: list[tuple[object, Any]] = []  # of the open window: an iterator's counts, and a reference to it
+
+
+@quiet
+def leave_with(iterator: Any) -> None:
+    """Let the window end if this iterator, the first one asked within it, is freed before its last batch:
+    after a ``break`` nothing else may end the window, and whatever the script does would be recorded."""
+    if not _source:
+        _source.append((iterator._bdoc, weakref.ref(iterator, _left)))
+
+
+def _left(reference: Any) -> None:
+    try:
+        if _source and _source[0][1] is reference:
+            leave(True)
+    except BaseException as error:
+        postpone(error)
+
+
+def ends_regularly(account: object) -> None:
+    """This iterator has given its last batch: the window goes on in the next epoch."""
+    if _source and _source[0][0] is account:
+        _source.clear()
+
+
 @quiet
 def leave(goes_on: bool = False) -> None:
     """The process ends or forks, or profiles itself. A profiler that is still on then crashes the end (torch
@@ -272,6 +298,7 @@ def leave(goes_on: bool = False) -> None:
 
 def _closed() -> None:
     window, state.window = state.window, None
+    _source.clear()
     atexit.unregister(leave)
     state.writer.post(wire.WINDOW_OPEN, 0)
     if state.control is not None:

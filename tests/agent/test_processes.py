@@ -291,6 +291,29 @@ def test_it_ends_after_that_many_steps_as_by_sys_exit(tmp_path: Path) -> None:
     assert first(logs[0], "stopped")["trained"] >= 20
 
 
+LEFT = (
+    PRELUDE
+    + f"""
+with open(os.path.join(os.environ["BDOC_RUN"], "control"), "r+b") as control:
+    control.seek({wire.PROFILE})
+    control.write((1).to_bytes(8, "little"))
+state = sys.modules["_bdoc_agent.state"].state
+for batch in DataLoader(Rows(400)):
+    train_on(batch)
+    if state.window is not None:
+        recording = torch.autograd._profiler_enabled()
+        break
+say(before=recording, after=torch.autograd._profiler_enabled(), closed=state.window is None)
+"""
+)
+
+
+def test_a_profiled_loop_that_is_left_by_break_is_recorded_no_longer(tmp_path: Path) -> None:
+    """Whatever the script did after that was recorded in memory, until the process ended."""
+    seen = said(watched(tmp_path, LEFT))
+    assert (seen["before"], seen["after"], seen["closed"]) == (True, False, True)
+
+
 def test_an_order_given_before_the_start_is_obeyed(tmp_path: Path) -> None:
     early = SCRIPT_STOP.replace("if steps == 5:", "if steps == 0:").replace(
         "def main():", "order(7)\n\ndef main():"
