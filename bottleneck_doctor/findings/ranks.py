@@ -38,7 +38,7 @@ from .exchanges import (
     untimed,
     wrapped,
 )
-from .facts import FOREIGN_CORES, PAYS, WAIT_SHARE, step_share
+from .facts import FOREIGN_CORES, PAYS, WAIT_SHARE, operations_of, step_share
 from .lines import STACKS
 from .registry import finding, given
 from .remedies import MOSTLY, each, priced
@@ -230,6 +230,15 @@ PACK = Proposal(
     basis="bound",
     treatments=(Treatment("ddp", {"hook": "bf16_compress_hook"}),),
 )
+BUFFERS = Proposal(
+    id="ddp-local-buffers",
+    title="do not broadcast the model's buffers in each forward pass",
+    fix=Fix(
+        "where the model is wrapped",
+        "DistributedDataParallel(model, broadcast_buffers=False)    # torch 2.13: forward_sync_buffers=False",
+    ),
+    risk="running statistics of batch norm differ between ranks; constants, such as masks, do not",
+)
 NCCL = Proposal(
     id="nccl-backend",
     title="exchange gradients on the devices themselves",
@@ -258,7 +267,7 @@ ONE_MACHINE = Proposal(
 )
 
 
-@finding("comm.allreduce", SELDOM, PACK, NCCL, FASTER_NETWORK, ONE_MACHINE, *UNSHARDED)
+@finding("comm.allreduce", BUFFERS, SELDOM, PACK, NCCL, FASTER_NETWORK, ONE_MACHINE, *UNSHARDED)
 def comm_bandwidth_bound(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when even the rank that waits least sleeps a tenth of the step in exchanges."""
     if alone(diagnosis):
@@ -285,6 +294,8 @@ def _comm_proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
     elif model is None and kinds_of(diagnosis).get("all_reduce", 0.0) >= MOST:
         proposals.append(_doubled(diagnosis, BATCH, place))
     if model is not None:
+        if (sent := _buffers_share(diagnosis)) >= NOTICED:
+            proposals.append(replace(BUFFERS.at(place), change=Change(comm=1 - sent)))
         proposals.append(_seldom(diagnosis, place))
         far = apart(diagnosis)
         if (far or model.backend == "nccl") and not model.comm_hook:
@@ -297,6 +308,17 @@ def _comm_proposals(diagnosis: Diagnosis, scenario: Scenario) -> list[Proposal]:
         faster = each(comm=MOSTLY)
         proposals += [priced(one, scenario, *faster, most=Change(comm=0.0)) for one in links]
     return proposals
+
+
+def _buffers_share(diagnosis: Diagnosis) -> float:
+    """The share of the exchange in which DDP broadcasts buffers, before forward passes; 0 where it does so
+    less often than gradients are exchanged."""
+    passes = passes_of(diagnosis, True)
+    calls = [one for one in operations_of(diagnosis, "exchange") if one.name == "broadcast"]
+    if passes is None or sum(one.count for one in calls) < MOST * passes.count:
+        return 0.0
+    each_s = sum(one.total_s for one in calls) / sum(one.count for one in calls)
+    return each_s / max(each_s + passes.exchange_s, 1e-12)
 
 
 def _seldom(diagnosis: Diagnosis, place: Location | None) -> Proposal:

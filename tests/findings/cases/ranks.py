@@ -100,6 +100,13 @@ def _asleep_in_collectives() -> Diagnosis:
     return two_ranks(SICK, model=None, passes=())
 
 
+def _broadcasting() -> Diagnosis:
+    """DDP sends buffers before each forward pass, and hardly any gradients after it."""
+    sick = two_ranks(SICK, passes=(replace(PASSES, exchange_s=0.001),))
+    sent = Operation("exchange", 1, 0, "broadcast", PASSES.count, 0.007 * PASSES.count, 0.1, 0.01, MODEL_LINE)
+    return replace(sick, profile=replace(sick.profile, operations=[sent]))
+
+
 def _unheard() -> Diagnosis:
     """DistributedDataParallel on an accelerator: the training thread waits for no exchange."""
     return two_ranks(StepCost(0.0, 0.02), passes=())
@@ -134,6 +141,7 @@ def _merged() -> Diagnosis:
 def comm_bandwidth_bound() -> tuple[Case, ...]:
     return (
         fires("two ranks of one machine", two_ranks(SICK), "bigger-batch"),
+        fires("a mask of 34 MB is broadcast in each forward pass", _broadcasting(), "ddp-local-buffers"),
         fires("six more ranks on other machines", _many("gloo"), "faster-network"),
         fires("the same over nccl", _many("nccl"), "grad-compress"),
         fires("a rank on another machine, which another run saw", _merged(), "faster-network"),
