@@ -45,7 +45,7 @@ def test_strangers_are_told_from_the_job_by_what_is_new(ask: Ask) -> None:
     """The driver also remembers how busy everybody was a minute ago."""
     found = ask(
         "gpus", ONE, "process pid=1000 memory=10e9 sm=60", "process pid=2000 memory=5e9 sm=30",
-        readings=5, pause_s=0.12,
+        readings=11, pause_s=0.12,
     )  # fmt: skip
     assert found.readings[0]["gpu0_foreign_processes"] == 1
     last = found.readings[-1]
