@@ -14,8 +14,10 @@ from typing import Any
 
 # Not held: they cannot be caught, report a fault of this process, or (TTIN, TTOU) stop its whole group.
 _LEFT_ALONE = {
-    getattr(signal, f"SIG{name}")
-    for name in "KILL STOP SEGV BUS FPE ILL TRAP SYS PIPE XFSZ TTIN TTOU".split()
+    getattr(signal, name)
+    for name in (
+        "SIGKILL SIGSTOP SIGSEGV SIGBUS SIGFPE SIGILL SIGTRAP SIGSYS SIGPIPE SIGXFSZ SIGTTIN SIGTTOU"
+    ).split()
 }
 
 # All others that may be sent to the training: batch systems use more than INT and TERM.
