@@ -102,6 +102,11 @@ def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceWindow 
     parts = {name: getattr(window, name) for name in names}
     scale = min(1.0, left / max(sum(parts.values()), 1e-12))
     parts = {name: scale * value for name, value in parts.items()}
+    # Both sources of what the loop needs to issue a step are too high: a window slows the loop, and one far
+    # ahead, for which the device never waits, also waits for room in the queue by its clock.
+    host_s = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
+    idle_s = window.launch_s + window.sync_s + window.memory_s + window.collective_s
+    host_s = without_room(host_s, busy_s) if idle_s < TRACE * window.wall_s else host_s
     # Idle time beyond the window's parts counts as launching: the loop issued no work.
     parts["launch_s"] += left - sum(parts.values())
     return DeviceWindow(
@@ -110,7 +115,7 @@ def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceWindow 
         busy_s,
         input_s,
         other_s=clock.other_s,
-        host_s=_host_s(clock, window, busy_s),
+        host_s=host_s,
         **({"transfer_s": clock.transfer_s} | parts),
     )
 
@@ -119,14 +124,6 @@ def is_always_ahead(clock: DeviceClockStep) -> bool:
     """Whether the device was done before the loop asked for the next batch, though nothing waited for it."""
     waits = not clock.heard or clock.inside_s + clock.blocked_s >= TRACE * clock.wall_s
     return not waits and clock.caught_up is not None and clock.caught_up >= NEARLY_ALL
-
-
-def _host_s(clock: DeviceClockStep, window: DeviceWindow, busy_s: float) -> float:
-    """Seconds that the loop needs to issue a step. Both sources are too high: a window slows the loop, and a
-    loop far ahead, for which the device never waits, also waits for room in the queue by its clock."""
-    known = min(clock.issue_s, window.host_s) if window.host_s > 0 else clock.issue_s
-    idle = window.launch_s + window.sync_s + window.memory_s + window.collective_s
-    return without_room(known, busy_s) if idle < TRACE * window.wall_s else known
 
 
 def without_room(issue_s: float, device_s: float) -> float:

@@ -259,9 +259,13 @@ def _judge(stacks: list[Stack]) -> HotLines:
     chosen = max((one for one in lines if lines[one].share >= MOST), key=depths.__getitem__, default="")
     chosen = chosen or max(lines, key=lambda frame: lines[frame].share)
     ranked = sorted(lines.values(), key=lambda line: -line.share)
-    inside: Counter[str] = Counter()
+    inside: Counter[str] = (
+        Counter()
+    )  # by the package of the first frame below the line that is not the user's
     for place, stack in seen[chosen]:
-        inside[_library(stack.frames[place + 1 :])] += stack.count
+        found = (PACKAGE.search(frame) for frame in stack.frames[place + 1 :] if not is_ours(frame))
+        match = next(filter(None, found), None)
+        inside[(match[1] or match[2]).removesuffix(".py") if match is not None else ""] += stack.count
     library = inside.most_common(1)[0][0]
     return HotLines(ranked, lines[chosen], KNOWN_AS.get(library, library))
 
@@ -281,10 +285,3 @@ def _users(path: list[str]) -> list[tuple[int, str]]:
             line = place.file, place.line
             found[line] = (n, found[line][1] if line in found else frame)
     return list(found.values())
-
-
-def _library(below: list[str]) -> str:
-    """The package of the first frame that is not the user's; "" where there is none."""
-    found = (PACKAGE.search(frame) for frame in below if not is_ours(frame))
-    match = next(filter(None, found), None)
-    return (match[1] or match[2]).removesuffix(".py") if match is not None else ""

@@ -146,7 +146,12 @@ def lanes_of(diagnosis: Diagnosis) -> Lanes | None:
     begin, end = excerpt.start_s, excerpt.end_s
     waits = {one.batch: one for one in spans if one.what == "wait" and one.batch is not None}
     workers = worker_lanes(excerpt.fetches, split, waits, begin, end)
-    own = _own_fetches(excerpt, split, waits)
+    own: list[LanePiece] = []  # the fetches that the loop made itself, inside its waits
+    fetches = excerpt.fetches
+    for place, (worker, t, wall) in enumerate(zip(fetches.worker, fetches.t, fetches.wall_s, strict=True)):
+        wait = next((one for one in waits.values() if one.begin <= t and t + wall <= one.end), None)
+        if worker < 0 and wait is not None:
+            own += fetch_pieces(fetches, place, split, wait.batch)
     lanes = [_loop_lane(excerpt, spans, own), *workers.values()]
     ordered = (sorted(lane, key=lambda one: one.begin) for lane in lanes)
     rows = [(number, one) for number, lane in enumerate(ordered) for one in lane][:PIECES_AT_MOST]
@@ -192,17 +197,6 @@ def _spans(excerpt: Excerpt) -> list[LanePiece]:
         if what == "opening" or what in LOOP_PIECES
     )
     return sorted(pieces, key=lambda one: (one.begin, -one.end))
-
-
-def _own_fetches(excerpt: Excerpt, split: BlockedSplit, waits: dict[int, LanePiece]) -> list[LanePiece]:
-    """The fetches that the loop made itself, inside its waits."""
-    table, found = excerpt.fetches, []
-    for place, worker in enumerate(table.worker):
-        t, end = table.t[place], table.t[place] + table.wall_s[place]
-        wait = next((one for one in waits.values() if one.begin <= t and end <= one.end), None)
-        if worker < 0 and wait is not None:
-            found += fetch_pieces(table, place, split, wait.batch)
-    return found
 
 
 def _loop_lane(excerpt: Excerpt, spans: list[LanePiece], inside: list[LanePiece]) -> list[LanePiece]:

@@ -97,7 +97,14 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
         if rows
     ]
     switches = [_switches(log) for log in trainers]
-    compilations = [_compilation(log, origin) for log in trainers]
+    compilations = []
+    for log in trainers:
+        compiled = [row for row in log.of(wire.COMPILED) if min(row.frames, row.breaks, row.compile_ns) >= 0]
+        table = Compilation(log.pid)
+        for row in compiled[:: -(-len(compiled) // COMPILATIONS_AT_MOST) or 1]:
+            t, seconds = (row.t - origin) * S, row.compile_ns * S
+            append(table, t=t, frames=row.frames, breaks=row.breaks, seconds=seconds)
+        compilations.append(table)
     return Computing(
         switches=[one for one in switches if one is not None][:AT_MOST],
         optimizers=_facts_of(trainers, Optimizer),
@@ -126,15 +133,6 @@ def uses_autocast(log: ProcessLog) -> bool | None:
     """By the switch or by a graph in which weights were cast; None where neither can tell."""
     switched, casts = log.facts_of(ScriptSettings)[0].autocast, log.first(GraphFact).casts_weights
     return None if casts is None and not switched else bool(casts or switched)
-
-
-def _compilation(log: ProcessLog, origin: int) -> Compilation:
-    rows = [row for row in log.of(wire.COMPILED) if min(row.frames, row.breaks, row.compile_ns) >= 0]
-    table = Compilation(log.pid)
-    for row in rows[:: -(-len(rows) // COMPILATIONS_AT_MOST) or 1]:
-        t, seconds = (row.t - origin) * S, row.compile_ns * S
-        append(table, t=t, frames=row.frames, breaks=row.breaks, seconds=seconds)
-    return table
 
 
 EVENTS_AT_MOST = 256

@@ -208,8 +208,13 @@ def _check(value: object, name: str, where: str) -> None:
     elif isinstance(value, dict):
         for key, item in value.items():
             _check(item, name, f"{where}[{_quoted(key)}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise BadProfile(f"{where} is {value}, expected a finite number")
     elif isinstance(value, (int, float)):
-        _check_number(value, name, where)
+        if abs(value) > LARGEST_NUMBER:
+            raise BadProfile(f"{where} is beyond 2**62, larger than anything that can be measured")
+        if value < 0 and name not in MAY_BE_NEGATIVE:
+            raise BadProfile(f"{where} is {value}, and cannot be negative")
 
 
 def _is_sound_column(cells: list[object] | tuple[object, ...], name: str) -> bool:
@@ -221,15 +226,6 @@ def _is_sound_column(cells: list[object] | tuple[object, ...], name: str) -> boo
     # a NaN may hide from min and max
     fits = lowest <= min(numbers, default=0) and max(numbers, default=0) <= LARGEST_NUMBER
     return fits and all(map(math.isfinite, numbers))
-
-
-def _check_number(value: float, name: str, where: str) -> None:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise BadProfile(f"{where} is {value}, expected a finite number")
-    if abs(value) > LARGEST_NUMBER:
-        raise BadProfile(f"{where} is beyond 2**62, larger than anything that can be measured")
-    if value < 0 and name not in MAY_BE_NEGATIVE:
-        raise BadProfile(f"{where} is {value}, and cannot be negative")
 
 
 def _check_columns(table: Any, where: str) -> None:
