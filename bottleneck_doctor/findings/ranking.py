@@ -54,6 +54,9 @@ EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy adds too little to them (chosen)
 TIE = 1.1  # times the gain of another at most, and the easier of the two comes first
 LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (chosen)
+# Settings of the environment and of precision, which answer no cause: last, unless a replay promises this much.
+SETTINGS = frozenset("cpu-bf16 cpu-fp32-precision-medium keep-freed-memory more-cores isolate-cpus".split())
+SURE = 1.2
 TRUST = {"replay": 0, "amdahl": 1, "bound": 2}
 
 
@@ -145,10 +148,19 @@ def _ease(offer: Offer) -> tuple[int, int, int, float]:
 
 
 def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
-    """The offers, with those last that may slow the training down, and before these those that likely save
-    less than half of what another surely saves: the remedies for the verdict's cause may gain little."""
+    """The offers, with those last that may slow the training down, before these mere settings, and before
+    those what likely saves less than half of what another surely saves: the remedies for the verdict's cause
+    may gain little."""
     sure = max((_saved(offer.low) for offer in ranked), default=0.0)
-    return sorted(ranked, key=lambda offer: (offer.may_slow, _saved(offer.likely) < LITTLE * sure))
+    return sorted(
+        ranked, key=lambda offer: (offer.may_slow, is_setting(offer), _saved(offer.likely) < LITTLE * sure)
+    )
+
+
+def is_setting(offer: Offer) -> bool:
+    """Whether it is a setting worth a try: none that answers the verdict, or that a replay promises much of."""
+    told = offer.told.likely
+    return offer.proposal.id in SETTINGS and (told is None or told < SURE)
 
 
 def _saved(speedup: float) -> float:
