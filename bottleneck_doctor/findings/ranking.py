@@ -54,7 +54,7 @@ EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy adds too little to them (chosen)
 TIE = 1.1  # times the gain of another at most, and the easier of the two comes first
 LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (chosen)
-# Settings of the environment and of precision, which answer no cause: last, unless a replay promises this much.
+# Settings of the environment and of precision answer no cause: last, unless a replay promises so much.
 SETTINGS = frozenset("cpu-bf16 cpu-fp32-precision-medium keep-freed-memory more-cores isolate-cpus".split())
 SURE = 1.2
 TRUST = {"replay": 0, "amdahl": 1, "bound": 2}
@@ -158,7 +158,7 @@ def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
 
 
 def is_setting(offer: Offer) -> bool:
-    """Whether it is a setting worth a try: none that answers the verdict, or that a replay promises much of."""
+    """Whether it is a setting that answers no cause, and of which no replay promises much."""
     told = offer.told.likely
     return offer.proposal.id in SETTINGS and (told is None or told < SURE)
 
