@@ -30,9 +30,9 @@ from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
 
 # dispatch-bound
 MERGED = """\
-y = torch.bmm(x, weights)                  # one product for all heads, experts or members, not a loop
-h, _ = torch.nn.LSTM(...)(x)               # the fused layer, not a cell per time step
-y = torch.nn.functional.gelu(x)            # the library's function, not its formula"""
+y = torch.bmm(x, weights)  # all heads or experts at once, not a loop
+h, _ = torch.nn.LSTM(...)(x)  # the layer, not a cell per time step
+y = torch.nn.functional.gelu(x)  # the function, not its formula"""
 DISPATCH_FUSE = Proposal(
     id="fuse-operators",
     title="do in one call what takes many",
@@ -104,10 +104,11 @@ ONE_CALL = Proposal(
 GROUPED = 2  # times as many groups as there are different settings, from which merging them pays (chosen)
 MERGED_GROUPS = """\
 merged = {}
-for group in groups:                                         # as they are given to the optimizer today
-    options = tuple(sorted((name, one) for name, one in group.items() if name != "params"))
-    merged.setdefault(options, []).extend(group["params"])   # a list of tensors in each group
-groups = [{"params": params, **dict(options)} for options, params in merged.items()]"""
+# as they are given to the optimizer today, each with a list of tensors
+for group in groups:
+    rest = sorted((k, v) for k, v in group.items() if k != "params")
+    merged.setdefault(tuple(rest), []).extend(group["params"])
+groups = [{"params": p, **dict(rest)} for rest, p in merged.items()]"""
 GROUPS = Proposal(
     id="optimizer-groups",
     title="merge the optimizer's parameter groups that have the same settings",
@@ -197,9 +198,12 @@ BUCKET = Proposal(
     title="draw batches of sequences of like lengths",
     fix=Fix(
         "where batches are put together",
-        "order = sorted(range(len(lengths)), key=lambda i: lengths[i] + rng.uniform(-8, 8))\n"
-        "batches = [order[i : i + B] for i in range(0, len(order), B)]; rng.shuffle(batches)\n"
-        "loader = DataLoader(dataset, batch_sampler=batches, collate_fn=pad_to_the_longest_of_the_batch)",
+        "cost = [length + random.uniform(-8, 8) for length in lengths]\n"
+        "order = sorted(range(len(cost)), key=cost.__getitem__)\n"
+        "batches = [order[i : i + B] for i in range(0, len(order), B)]\n"
+        "random.shuffle(batches)\n"
+        "loader = DataLoader(\n"
+        "    dataset, batch_sampler=batches, collate_fn=pad_to_longest)",
     ),
     effort="hours",
     risk="batches are drawn in another order; a compiled model may want fixed shapes",
@@ -211,9 +215,10 @@ LONGEST = Proposal(
     title="pad each batch to its longest row, not to a fixed length",
     fix=Fix(
         "where batches are put together",
-        "rows = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)     # rows of their own lengths\n"
-        "DataLoader(..., collate_fn=DataCollatorWithPadding(tokenizer))     # transformers: and no\n"
-        "                                                                   # padding='max_length' before",
+        "# rows of their own lengths, in the collate function\n"
+        "rows = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)\n"
+        "# or, of transformers, and no padding='max_length' before\n"
+        "DataLoader(..., collate_fn=DataCollatorWithPadding(tokenizer))",
     ),
     effort="hours",
     risk="shapes change from batch to batch: a compiled model may compile again",
@@ -265,10 +270,7 @@ NAMES = ("bmm", "baddbmm", "_softmax", "_softmax_backward_data", "masked_fill_")
 ATTENTION_FUSE = Proposal(
     id="sdpa-attention",
     title="compute attention in one operator",
-    fix=Fix(
-        "in place of the three",
-        "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)   # or attn_mask=mask",
-    ),
+    fix=Fix("in place of the three", "y = F.scaled_dot_product_attention(q, k, v)  # is_causal, attn_mask"),
     effort="hours",
     risk="the weights are not returned; the last digits may differ",
     basis="bound",
@@ -303,8 +305,8 @@ ROWS = "gradients after one step"
 TWO_OPTIMIZERS = """\
 table = nn.Embedding(rows, width, sparse=True)
 optimizers = [
-    torch.optim.SparseAdam(tables, lr=lr),      # the embeddings' weights
-    torch.optim.Adam(others, lr=lr),            # all the others
+    torch.optim.SparseAdam(tables, lr=lr),  # the embeddings' weights
+    torch.optim.Adam(others, lr=lr),  # all the others
 ]"""
 SPARSE = Proposal(
     id="sparse-gradients",
@@ -344,13 +346,9 @@ def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | None:
 
 def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
     """The embedding tables of the loop's process of which a batch looks up few rows."""
-    return [
-        one
-        for one in diagnosis.profile.computing.gradient_rows
-        if one.pid == given(diagnosis.loop).pid
-        and one.looked >= LOOKED_AT_LEAST
-        and one.touched <= TOUCHED * one.looked
-    ]
+    pid, tables = given(diagnosis.loop).pid, diagnosis.profile.computing.gradient_rows
+    mine = [one for one in tables if one.pid == pid and one.looked >= LOOKED_AT_LEAST]
+    return [one for one in mine if one.touched <= TOUCHED * one.looked]
 
 
 # gradients-unused
@@ -359,7 +357,7 @@ NO_GRAD = Proposal(
     title="compute without gradients what is not trained",
     fix=Fix(
         "where it is called, in the loop or in a module's forward",
-        "with torch.no_grad():          # keeps nothing for a backward pass\n    targets = teacher(x)",
+        "with torch.no_grad():  # keeps nothing for a backward pass\n    targets = teacher(x)",
     ),
     risk="what is computed within is not trained, whatever an optimizer made later holds",
 )

@@ -79,8 +79,8 @@ def pictures():
         files=paths, labels=labels, random_shuffle=True, name="reader")
     image = fn.decoders.image(data, device="cpu")  # "mixed": on a GPU
     image = fn.resize(image, size=(side, side))
-    image = fn.crop_mirror_normalize(image, mirror=fn.random.coin_flip())
-    return image, label
+    flip = fn.random.coin_flip()
+    return fn.crop_mirror_normalize(image, mirror=flip), label
 loader = DALIGenericIterator(
     pictures(), ["x", "y"], reader_name="reader", auto_reset=True)"""
 SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
@@ -228,8 +228,8 @@ TOUCH = "in a worker this includes the first touch of shared pages, which the ba
 PADDING = """\
 def collate(batch):
     sequences, labels = zip(*batch)
-    padded = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
-    return padded, torch.tensor(labels)"""
+    pad = torch.nn.utils.rnn.pad_sequence
+    return pad(sequences, batch_first=True), torch.tensor(labels)"""
 VECTORISE = Proposal(
     id="collate-vectorise",
     title="put samples together with calls on whole tensors",

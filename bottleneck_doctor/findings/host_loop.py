@@ -28,11 +28,11 @@ from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, capped, each, left_of, pri
 # host-python-hot
 ENDS = "hooks on the loader"
 COUNTED = """\
-right = (logits.argmax(1) == target).sum()     # one operator for the whole batch, no .tolist(), no loop
-total += right                                 # a tensor: read it with .item() once per epoch"""
+right = (logits.argmax(1) == target).sum()  # no .tolist(), no loop
+total += right  # a tensor: read it with .item() once per epoch"""
 ARRAYS = """\
-state = torch.stack(states)                    # once: what the loop goes over, side by side in one tensor
-state = state + rate * change(state)           # and each of its lines works on all of them at once"""
+state = torch.stack(states)  # once: side by side in one tensor
+state = state + rate * change(state)  # for all of them at once"""
 EVERY_TENTH = "step % 10 == 0"
 METRIC = "measure(output, target)"
 VECTORISE = Proposal(
@@ -178,10 +178,14 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
 INDEX_S = 1.3e-7  # per index drawn by torch's own samplers (measured: RandomSampler)
 SOURCE = "hook on the loader's sampler"
 DRAWN = """\
-class Drawn(torch.utils.data.Sampler):           # one draw for the whole epoch, not one per sample
-    def __init__(self, weights): self.weights = weights / weights.sum()
-    def __len__(self): return len(self.weights)
-    def __iter__(self): return iter(np.random.choice(len(self), len(self), p=self.weights).tolist())"""
+class Drawn(torch.utils.data.Sampler):  # one draw for the whole epoch
+    def __init__(self, weights):
+        weights = np.asarray(weights, np.float64)
+        self.p = weights / weights.sum()
+    def __len__(self): return len(self.p)
+    def __iter__(self):
+        drawn = np.random.choice(len(self), len(self), p=self.p)
+        return iter(drawn.tolist())"""
 DRAW_ONCE = Proposal(
     id="sampler-vectorise",
     title="draw the indices of an epoch in one call",
@@ -225,7 +229,7 @@ HOOK = "gc.callbacks"
 FREEZE = Proposal(
     id="gc-freeze",
     title="take what lives forever out of the collector's sight",
-    fix=Fix("before the loop", "gc.collect(); gc.freeze()     # after data set and model are built"),
+    fix=Fix("before the loop", "import gc; gc.collect(); gc.freeze()  # once data and model are built"),
     apply="hook",
     risk="objects built before the freeze are never collected, if they form cycles",
     treatments=(Treatment("collector"),),
@@ -235,8 +239,9 @@ SPACE = Proposal(
     title="collect at chosen steps only",
     fix=Fix(
         "switch automatic collection off, and collect now and then",
-        "gc.disable()                                 # before the loop\n"
-        f"if step % {EVERY} == 0: gc.collect(1)           # in it; on all ranks at the same step",
+        "import gc; gc.disable()  # before the loop\n"
+        f"if step % {EVERY} == 0:  # in it; on all ranks at the same step\n"
+        "    gc.collect(1)",
     ),
     change=Change(collect=SPACED),
     apply="hook",
@@ -269,8 +274,10 @@ def gc_pauses(diagnosis: Diagnosis) -> Finding | None:
 
 # gil-contention
 SPAWN = """\
-process = multiprocessing.get_context("spawn").Process(target=work, args=(queue,), daemon=True)
-# a home-made pool of threads that makes batches: DataLoader(dataset, num_workers=4) instead"""
+spawn = multiprocessing.get_context("spawn")
+results = spawn.Queue()
+spawn.Process(target=work, args=(results,), daemon=True).start()
+# threads that make batches: DataLoader(dataset, num_workers=4)"""
 PROCESS = Proposal(
     id="processes-not-threads",
     title="let that thread's work be done by a process, or less often",
@@ -315,7 +322,7 @@ GUESSED = (1.0, 1.5, 5.0)  # anomaly detection in a step that was not profiled (
 SWITCH_OFF = Proposal(
     id="drop-debug",
     title="switch debugging aids off",
-    fix=Fix("once the bug is found", "torch.autograd.set_detect_anomaly(False)   # and no detect_anomaly()"),
+    fix=Fix("once the bug is found", "torch.autograd.set_detect_anomaly(False)  # and no detect_anomaly()"),
     apply="hook",
     risk="what it would have caught goes unseen",
     basis="bound",
@@ -332,9 +339,9 @@ def debug_mode_on(diagnosis: Diagnosis) -> Finding | str | None:
     traced = known.tracer or known.profiler
     every = (  # the dearest first
         (known.anomaly or "anomaly" in known.noticed, "anomaly", "anomaly detection", SWITCH_OFF.fix.snippet),
-        ("profiler" in known.noticed, "profiler", "a profiler of operators", "give the profiler a schedule"),
-        (traced, "tracer", f"a trace function ({traced})", "run without coverage or a debugger"),
-        (known.development_mode, "development_mode", "Python's development mode", "python without -X dev"),
+        ("profiler" in known.noticed, "profiler", "a profiler of operators", "# give it a schedule"),
+        (traced, "tracer", f"a trace function ({traced})", "# run without coverage or a debugger"),
+        (known.development_mode, "development_mode", "Python's development mode", "# without -X dev"),
     )
     on = [one for one in every if one[0]]
     if not on:
@@ -370,9 +377,9 @@ def _without_checks(diagnosis: Diagnosis, scenario: Scenario, checks: float) -> 
 FRAMES = 3  # compiled in the steady window (chosen)
 COUNTERS = "torch._dynamo counters"
 ONE_CODE = """\
-model.compile(dynamic=True)                         # one code for all lengths; or mark_dynamic(x, 0)
-loader = DataLoader(..., drop_last=True)            # no ragged last batch
-# TORCH_LOGS=recompiles python train.py             says what changed"""
+model.compile(dynamic=True)  # or torch._dynamo.mark_dynamic(x, 0)
+loader = DataLoader(..., drop_last=True)  # no ragged last batch
+# TORCH_LOGS=recompiles python train.py: says what changed"""
 DYNAMIC = Proposal(
     id="compile-dynamic",
     title="compile once for all shapes",

@@ -38,6 +38,7 @@ from .remedies import (
     PARTLY,
     RESERVE,
     STAGE,
+    UNBATCHED,
     WORKERS,
     as_served,
     each,
@@ -69,7 +70,8 @@ MORE_FEEDERS = Proposal(
     title="fill the queue from several threads: what they sleep in passes side by side",
     fix=Fix(
         "two to four threads that share the samples' order and fill one queue",
-        "order = itertools.count()                            # next(order) is safe between threads\n"
+        "import itertools, threading\n"
+        "order = itertools.count()  # next(order) is safe between threads\n"
         "def fill():\n"
         "    while True: ready.put(make_batch(next(order)))\n"
         "for _ in range(4): threading.Thread(target=fill, daemon=True).start()",
@@ -79,34 +81,32 @@ MORE_FEEDERS = Proposal(
 )
 AHEAD = 4  # batches that a background thread keeps ready, as two workers would
 THREAD = """\
-def ahead(batches, depth=4):             # for batch in ahead(loader): ..., or of any iterable
-    ready, end = queue.Queue(depth), object()
+import queue, threading
+def ahead(batches, depth=4):  # for batch in ahead(loader): ...
+    ready, failed = queue.Queue(depth), []
     def fill():
-        for batch in batches: ready.put(batch)
-        ready.put(end)
+        try:
+            for batch in batches: ready.put([batch])
+        except BaseException as error:
+            failed.append(error)
+        ready.put(None)
     threading.Thread(target=fill, daemon=True).start()
-    while (batch := ready.get()) is not end: yield batch"""
+    while one := ready.get(): yield one[0]
+    if failed: raise failed[0]"""
 PREFETCH = Proposal(
     id="thread-prefetch",
     title="make the next batches in a background thread",
     fix=Fix("wrap the loader, or what makes the batches", THREAD),
     change=Change(workers=1, prefetch=AHEAD, ipc=0.0, startup=0.0),
     apply="hook",
-    risk="that code then runs in another thread, whose exceptions must be handed over",
+    risk="that code then runs in another thread: what it shares with the loop needs a lock",
 )
 
 
-@finding(
-    "input.preprocess",
-    GIVE_WORKERS,
-    MOVE_TO_LOADER,
-    MORE_FEEDERS,
-    RESERVE,
-    PREFETCH,
-    IN_MEMORY,
-    STAGE,
-    needs=(steady_steps,),
-)
+WAYS = (GIVE_WORKERS, MOVE_TO_LOADER, MORE_FEEDERS, RESERVE, PREFETCH, IN_MEMORY, STAGE)
+
+
+@finding("input.preprocess", *WAYS, needs=(steady_steps,))
 def loader_in_main(diagnosis: Diagnosis) -> Finding | None:
     """Fires when a loader without workers makes the loop wait."""
     loader, scenario = diagnosis.loader, given(diagnosis.scenario)
@@ -145,8 +145,8 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     scenario = given(diagnosis.scenario)
     place = marked.location if marked is not None else diagnosis.source
     best, one = best_setting(scenario), Change(workers=1, startup=0.0)
-    call = f"DataLoader(dataset, batch_size=None, num_workers={best.workers}, persistent_workers=True)"
-    workers = priced(MOVE_TO_LOADER.at(place, call), scenario, one, best.change, best.change)
+    moved = MOVE_TO_LOADER.at(place, UNBATCHED.format(best.workers))
+    workers = priced(moved, scenario, one, best.change, best.change)
     proposals = [workers, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
     by = f" by {place.function}" if place is not None and place.function else ""
     evidence = [
@@ -209,10 +209,10 @@ ASK_AHEAD = Proposal(
     title="ask in a thread, and let the step go on",
     fix=Fix(
         "start it early, take its result where it is needed",
-        "pool = ThreadPoolExecutor(1)           # once\n"
-        "answer = pool.submit(ask, question)    # as early as it is known\n"
-        "...                                    # the step\n"
-        "use(answer.result())                   # where it is needed",
+        "import concurrent.futures\n"
+        "pool = concurrent.futures.ThreadPoolExecutor(1)  # once\n"
+        "answer = pool.submit(ask, question)  # as early as it is known\n"
+        "use(answer.result())  # after the step, where it is needed",
     ),
     effort="hours",
     risk="the request must not depend on what the same step computes",
@@ -275,8 +275,9 @@ SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (chosen: half the 
 # of the cost per tensor, shared by name, not by descriptor (measured: µs of loop CPU a tensor)
 BY_NAME = 41 / 109
 TO_TENSORS = """\
-def collate(batch):                                 # arrays become tensors: they travel in shared memory
-    return tuple(torch.from_numpy(np.stack(column)) for column in zip(*batch))
+def collate(batch):  # tensors travel in shared memory, arrays do not
+    columns = [np.stack(column) for column in zip(*batch)]
+    return tuple(torch.from_numpy(column) for column in columns)
 DataLoader(..., collate_fn=collate)"""
 RETURN_TENSORS = Proposal(
     id="return-tensors",
@@ -290,8 +291,10 @@ PACK = Proposal(
     title="send one packed tensor instead of many",
     fix=Fix(
         "pack in the collate function, split in the loop",
-        "def collate(batch): return torch.cat(batch), [len(part) for part in batch]\n"
-        "parts = packed.split(lengths)                       # in the loop: views, nothing is copied",
+        "def collate(batch):\n"
+        "    return torch.cat(batch), [len(part) for part in batch]\n"
+        "for packed, lengths in loader:\n"
+        "    parts = packed.split(lengths)  # views: nothing is copied",
     ),
     risk="tensors of one type and width pack easily; a dictionary needs one pack per key",
 )

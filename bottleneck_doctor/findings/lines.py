@@ -15,7 +15,7 @@ from ..source import code
 from .facts import place_of, waits
 
 STACKS = "stack samples"
-LONGEST_QUOTE = 90  # letters of a statement in a snippet
+LONGEST_QUOTE = 68  # letters of a statement in a snippet, four columns in
 PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
 DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
 PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")

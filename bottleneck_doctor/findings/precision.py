@@ -33,7 +33,7 @@ from .remedies import PARTLY, each, left_of, priced
 # cpu-bf16-unused
 WITHOUT_AMX = 2.0  # times as fast at most: half the bytes of each number
 CASTING = """\
-with torch.autocast("cpu", dtype=torch.bfloat16):      # forward pass and loss; backward follows
+with torch.autocast("cpu", dtype=torch.bfloat16):  # backward follows
     loss = loss_fn(model(x), y)"""
 CAST = Proposal(
     id="cpu-bf16",
@@ -48,10 +48,7 @@ ROUND = replace(
     CAST,
     id="cpu-fp32-precision-medium",
     title="let float32 products round to bfloat16",
-    fix=Fix(
-        "before the loop",
-        'torch.set_float32_matmul_precision("medium")   # products only; weights stay float32',
-    ),
+    fix=Fix("before the loop", 'torch.set_float32_matmul_precision("medium")  # weights: float32'),
     treatments=(Treatment("precision", {"matmul": "medium"}),),
 )
 # times as fast at most with AMX (measured: MLP of width 1024 24.4 to 9.2 ms, a product of 2048 14.4 to 4.1)
@@ -104,8 +101,8 @@ SINGLE = Proposal(
     title="compute in float32",
     fix=Fix(
         "where the model and its inputs are made",
-        "model = model.float()                  # not .double(); no torch.set_default_dtype(torch.float64)\n"
-        "inputs = inputs.float()                # NumPy makes float64: data.astype(np.float32), once",
+        "model = model.float()  # and no torch.set_default_dtype(float64)\n"
+        "inputs = inputs.float()  # of NumPy: data.astype(np.float32), once",
     ),
     effort="hours",
     risk="seven digits in place of sixteen: physics, Gaussian processes and long sums may need them",
@@ -134,8 +131,8 @@ def float64_weights(diagnosis: Diagnosis) -> Finding | None:
 # times as fast, channels last (measured: 1.01 to 1.08, once 1.35; PyTorch's blog: 1.76)
 LAST = (0.9, 1.15, 1.76)
 SNIPPET = """\
-model = model.to(memory_format=torch.channels_last)      # before the optimizer is built, or after: in place
-images = images.to(memory_format=torch.channels_last)    # each batch"""
+model = model.to(memory_format=torch.channels_last)  # in place
+images = images.to(memory_format=torch.channels_last)  # each batch"""
 CHANNELS_LAST = Proposal(
     id="channels-last",
     title="lay the channels of a pixel side by side in memory",
@@ -174,8 +171,7 @@ TF32 = Proposal(
     title="let products in float32 use tensor cores (TF32)",
     fix=Fix(
         "before training",
-        'torch.set_float32_matmul_precision("high")\n'
-        "torch.backends.cudnn.allow_tf32 = True       # the default",
+        'torch.set_float32_matmul_precision("high")\ntorch.backends.cudnn.allow_tf32 = True  # the default',
     ),
     basis="bound",
     apply="hook~",
@@ -183,7 +179,7 @@ TF32 = Proposal(
     treatments=(Treatment("precision", {"matmul": "high", "convolutions": True}),),
 )
 AUTOCAST = """\
-with torch.autocast("cuda", dtype=torch.bfloat16):      # no gradient scaler needed
+with torch.autocast("cuda", dtype=torch.bfloat16):  # needs no scaler
     loss = loss_fn(model(x), y)
 loss.backward()"""
 MIXED = Proposal(

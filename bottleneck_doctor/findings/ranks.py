@@ -235,7 +235,8 @@ BUFFERS = Proposal(
     title="do not broadcast the model's buffers in each forward pass",
     fix=Fix(
         "where the model is wrapped",
-        "DistributedDataParallel(model, broadcast_buffers=False)    # torch 2.13: forward_sync_buffers=False",
+        "# from torch 2.13 on: forward_sync_buffers=False\n"
+        "DistributedDataParallel(model, broadcast_buffers=False)",
     ),
     risk="running statistics of batch norm differ between ranks; constants, such as masks, do not",
 )

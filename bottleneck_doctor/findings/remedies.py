@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from textwrap import fill, indent
 
 from ..analyse.predict import WORTH, best_setting, best_split, gain, split_change, step_after
 from ..analyse.replay import one_thread_longer, step_seconds
@@ -56,15 +57,14 @@ def capped(remedy: Proposal, share: float) -> Proposal:
     return replace(remedy, factor=(low, likely, high), most=min(most, remedy.most or most))
 
 
-LINE = 100  # columns; a longer call has a line for each argument
-LONGEST_NOTE = 40  # of what an argument was
+LINE = 72  # columns, for a terminal of 80 that indents it; a longer call has a line for each argument
 UNPACKED = ("*", "**")
 PLAIN = re.compile(r"-?\d+(\.\d+)?|True|False|None")
 SURELY_OTHER = 1  # unnamed argument after the data set, of a library's class, is taken for the batch size
 # Frameworks that rebuild the user's loader: where the user's own call is.
 ELSEWHERE = {
-    "lightning": "the one that train_dataloader() returns",
-    "pytorch_lightning": "the one that train_dataloader() returns",
+    "lightning": "in train_dataloader() of the LightningDataModule or LightningModule",
+    "pytorch_lightning": "in train_dataloader() of the LightningDataModule or LightningModule",
     "accelerate": "the one given to accelerator.prepare()",
 }
 
@@ -83,7 +83,7 @@ class CallArgument:
     """An argument of the new call; ``note`` says what became of it, "" where nothing did."""
 
     text: str
-    name: str
+    name: str = ""
     note: str = ""
 
 
@@ -91,12 +91,14 @@ def loader_call(loader: Loader, **changed: object) -> str:
     """The user's own call with the changed arguments put in and marked; a comment says what could not be
     put in: names that ``**options`` may hold already, or a loader that a framework builds."""
     wanted = {name: repr(value) for name, value in changed.items()}
+    if loader.arguments.get("prefetch_factor", "None") == "None" and changed.get("prefetch_factor") == 2:
+        del wanted["prefetch_factor"]  # torch's default
     if loader.call is None and loader.through:
         return _by_framework(loader.through, wanted)
     if loader.call is None:
         dataset = [wanted.pop("dataset")] if "dataset" in wanted else []
         known = loader.arguments | without_workers(wanted, loader.arguments)
-        return f"DataLoader({', '.join([*dataset, '...', *_each(known)])})"
+        return _shortened("DataLoader", known, *dataset)
     names = _names(loader.call.arguments, foreign=bool(loader.through))
     wanted = without_workers(wanted, names)
     pairs = zip(loader.call.arguments, names, strict=True)
@@ -121,10 +123,11 @@ def _piece(one: Argument, name: str, wanted: dict[str, str], known: str) -> Call
     value = wanted.get(name, one.text) if name not in UNPACKED else one.text
     value = one.text if value == known else value  # it has this value already
     was = known if PLAIN.fullmatch(known) else one.text
-    was = was if len(was) <= LONGEST_NOTE else was[: LONGEST_NOTE - 4] + " ..."
-    note = "" if value == one.text else f"was {was}"
     lead = one.name if one.name in UNPACKED else f"{one.name}=" if one.name else ""
-    return CallArgument(lead + value, name, note)
+    room = LINE - len(f"    {lead}{value},  # was ")
+    was = was if len(was) <= room else was[: room - 4] + " ..."
+    note = "" if value == one.text else f"was {was}"
+    return CallArgument(lead + (value if room >= -len("  # was ") else "..."), name, note)
 
 
 def _laid_out(function: str, pieces: list[CallArgument]) -> str:
@@ -135,6 +138,8 @@ def _laid_out(function: str, pieces: list[CallArgument]) -> str:
     line = f"{call}  # {comment}" if comment else call
     if len(line) <= LINE:
         return line
+    if max(len(call), len(comment) + 2) <= LINE:
+        return f"# {comment}\n{call}"
     rows = [f"    {piece.text}," + (f"  # {piece.note}" if piece.note else "") for piece in pieces]
     return "\n".join([f"{function}(", *rows, ")"])
 
@@ -143,7 +148,11 @@ def _told(missing: dict[str, str], names: list[str]) -> str:
     if not missing:
         return ""
     where = "what is unpacked below" if set(names) & set(UNPACKED) else "the call below"
-    return f"# set in {where}: {_listed(missing)}\n"
+    return _comment(f"set in {where}: {_listed(missing)}") + "\n"
+
+
+def _comment(text: str) -> str:
+    return indent(fill(text, LINE - 2, break_long_words=False), "# ")
 
 
 def _by_framework(through: list[str], wanted: dict[str, str]) -> str:
@@ -151,34 +160,40 @@ def _by_framework(through: list[str], wanted: dict[str, str]) -> str:
     if "transformers" in through:
         known = {TRAINER_NAMES[name]: value for name, value in wanted.items() if name in TRAINER_NAMES}
         rest = {name: value for name, value in wanted.items() if name not in TRAINER_NAMES}
-        lines = [f"TrainingArguments(..., {_listed(known)})"] if known else []
-        lines += [f"# in what get_train_dataloader() of the Trainer returns: {_listed(rest)}"] if rest else []
-        return "\n".join(lines)
+        where = "in what get_train_dataloader() of the Trainer returns"
+        lines = [_shortened("TrainingArguments", known)] if known else []
+        return "\n".join(lines + ([_comment(f"{where}: {_listed(rest)}")] if rest else []))
+    if "skorch" in through:
+        return _shortened("NeuralNet", {f"iterator_train__{name}": wanted[name] for name in wanted})
     where = next((ELSEWHERE[name] for name in through if name in ELSEWHERE), "")
     if where:
-        return f"DataLoader(..., {_listed(wanted)})  # {where}"
-    return f"# {through[-1]} builds this DataLoader; let it have: {_listed(wanted)}"
+        return f"# {where}\n{_shortened('DataLoader', wanted)}"
+    return _comment(f"{through[-1]} builds this DataLoader; let it have: {_listed(wanted)}")
+
+
+def _shortened(function: str, arguments: dict[str, str], *before: str) -> str:
+    named = (f"{name}={value}" for name, value in arguments.items())
+    return _laid_out(function, [CallArgument(one) for one in (*before, "...", *named)])
 
 
 def _listed(arguments: dict[str, str]) -> str:
-    return ", ".join(_each(arguments))
+    return ", ".join(f"{name}={value}" for name, value in arguments.items())
 
 
-def _each(arguments: dict[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in arguments.items()]
-
-
+UNBATCHED = """\
+DataLoader(
+    dataset, batch_size=None, num_workers={}, persistent_workers=True)"""
 WORKERS = Proposal(
     id="workers-auto",
     title="make batches in worker processes",
-    fix=Fix("start workers", "DataLoader(..., num_workers=2, prefetch_factor=2, persistent_workers=True)"),
+    fix=Fix("start workers", "DataLoader(..., num_workers=2, persistent_workers=True)"),
     apply="hook",
     risk="memory grows with each worker; random augmentations draw from other streams",
 )
 IN_MEMORY = Proposal(
     id="cache-bytes-ram",
     title="read the data into memory once, before training",
-    fix=Fix("all workers share it", 'shutil.copytree(data, "/dev/shm/data")      # then read from there'),
+    fix=Fix("all workers share it", 'shutil.copytree(data, "/dev/shm/data")  # then read from there'),
     risk="needs memory for all of it; the start takes as long as reading everything once",
 )
 STAGE = Proposal(
@@ -209,10 +224,11 @@ PIPES = "SerializationWrapper"  # what torch puts a data pipe into while it buil
 
 def on_loader(remedy: Proposal, loader: Loader, text: str = "", /, **arguments: object) -> Proposal:
     """The remedy for a loader that is built with other arguments: the call to write, and the treatment."""
-    return replace(
-        remedy.at(loader.location, loader_call(loader, **arguments), text),
-        treatments=(loader_with(loader, **arguments),),
-    )
+    call, text = loader_call(loader, **arguments), text or remedy.fix.text
+    if loader.call is None and loader.through and "\n" in call:
+        flat = " ".join(line.strip() for line in call.splitlines() if not line.startswith("#"))
+        text += f": {flat}".replace("( ", "(").replace(", )", ")") if flat else ""
+    return replace(remedy.at(loader.location, call, text), treatments=(loader_with(loader, **arguments),))
 
 
 ITERABLE = "; an iterable data set must give each worker a part of its own, or samples come repeatedly"
@@ -334,7 +350,7 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
         treatments = loader_with(loader, num_workers=best), Treatment("threads", {"count": threads})
         said += "\n" + loader_call(loader, num_workers=best, persistent_workers=True)
     else:
-        said += f"\nDataLoader(dataset, batch_size=None, num_workers={best}, persistent_workers=True)"
+        said += "\n" + UNBATCHED.format(best)
     proposal = replace(
         RESERVE.at(loader.location if loader is not None else diagnosis.source, said),
         title=f"keep cores for the model: {title}",

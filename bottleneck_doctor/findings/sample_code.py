@@ -51,18 +51,21 @@ from .remedies import (
 
 # python-sample-code-hot
 ROWS = """\
-marks = ",".join("?" * len(indices))                                # once per batch, not per row
-rows = base.execute(f"SELECT x, y FROM samples WHERE id IN ({marks})", indices).fetchall()
-table = numpy.array(base.execute("SELECT x, y FROM samples").fetchall())     # or once for all: in __init__"""
+marks = ",".join("?" * len(indices))  # once per batch, not per row
+query = f"SELECT x, y FROM samples WHERE id IN ({marks})"
+rows = base.execute(query, indices).fetchall()
+# or once for all, in __init__
+self.rows = base.execute("SELECT x, y FROM samples").fetchall()"""
 PARSED = """\
-self.columns = {name: frame[name].to_numpy() for name in used}      # once, in __init__: parse and convert
-return torch.as_tensor(self.columns["x"][i])                        # per sample: one row of an array"""
+self.x = frame["x"].to_numpy()  # in __init__: parse and convert once
+return torch.as_tensor(self.x[i])  # per sample: one row of an array"""
 WHOLE = """\
-values = np.asarray(rows)                                           # not: [work(row) for row in rows]
-done = work(values)                                                 # by numpy's operators, on all at once"""
+values = np.asarray(rows)  # not: [work(row) for row in rows]
+done = work(values)  # by NumPy's operators, on all at once"""
 PREPARED = """\
-torch.save([prepare(i) for i in range(len(dataset))], "prepared.pt")     # once
-self.samples = torch.load("prepared.pt", mmap=True)                      # in __init__"""
+samples = [prepare(i) for i in range(len(dataset))]  # once
+torch.save(samples, "prepared.pt")
+self.samples = torch.load("prepared.pt", mmap=True)  # in __init__"""
 
 
 def _way(id: str, title: str, snippet: str, risk: str, text: str = "", apply: str = "manual") -> Proposal:
@@ -80,12 +83,12 @@ QUERY = _way("batched-query", "ask the database once for a whole batch, or keep 
              "rows come in another order; a table in memory must fit there",
              "ask for all rows of a batch at once, or for the table once")  # fmt: skip
 SHRINK = _way("aug-reorder", "make samples smaller before this line, not after it",
-              "x = resize(crop(x))            # first\nx = colours(blur(x))           # then what costs CPU",
+              "x = resize(crop(x))  # first\nx = colours(blur(x))  # then what costs CPU",
               "a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
               "crop and resize first, then do what this line does")  # fmt: skip
 LESS = _way("cheaper-preprocess", "spend less CPU in this line, or keep what it computes",
-            "# fewer pixels or tokens; a faster library; once for all epochs, where nothing is random;\n"
-            "# or update what the last step has changed, and keep the rest: sums for means, a sum tree",
+            "# fewer pixels or tokens; a faster library; once for all epochs; or\n"
+            "# only what the last step has changed: sums for means, a sum tree",
             STAYS, "spare this line work")  # fmt: skip
 WAYS = (COLUMNS, ARRAYS, QUERY, PREPARE, SHRINK, LESS)
 ANEW = {PARSES: COLUMNS, LOOPS: ARRAYS, QUERIES: QUERY}  # by what the line does
@@ -195,17 +198,20 @@ class FastTensors(torch.utils.data.TensorDataset):
         return tuple(tensor[rows] for tensor in self.tensors)
 """
 METHOD = """\
-def __getitems__(self, indices):                 # in the data set: one gather per array
+def __getitems__(self, indices):  # in the data set: one gather
     rows = torch.as_tensor(indices)
     return self.x[rows], self.y[rows]
 """
 SAMPLER = """\
-sampler = BatchSampler(RandomSampler(dataset), batch_size={}, drop_last=False)     # torch.utils.data
+from torch.utils.data import BatchSampler, RandomSampler
+sampler = BatchSampler(
+    RandomSampler(dataset), batch_size={}, drop_last=False)
 DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
+AS_IT_IS = "torch.utils.data.default_convert"  # can be pickled for spawned workers, as no lambda can
 GATHER = Proposal(
     id="batched-getitems",
     title="take all rows of a batch in one gather",
-    fix=Fix("return whole batches", METHOD + "DataLoader(..., collate_fn=lambda batch: batch)"),
+    fix=Fix("return whole batches", METHOD + f"DataLoader(..., collate_fn={AS_IT_IS})"),
     apply="hook",
     risk="transforms must take batches; the values stay the same",
 )
@@ -222,19 +228,16 @@ INDEX = Proposal(
 def per_sample_indexing(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when fetching only indexes rows, and it holds the loop up."""
     loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
-    own = (
-        loader.collate != "default_collate" and inputs.collate > MOST * inputs.cpu
-    )  # collating is the problem
-    if own or not held_up(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
+    collates = loader.collate != "default_collate" and inputs.collate > MOST * inputs.cpu
+    if collates or not held_up(diagnosis) or not is_indexing(inputs, loader) or asks_or_parses(diagnosis):
         return None
     payload = payload_of(diagnosis)
     if payload is None:
         return "the size of a sample: no batch was inspected"
     if payload.tensors >= MOST * inputs.samples:
         return None  # samples are kept apart
-    row_s, row_bytes = (
-        one / inputs.samples for one in (inputs.cpu, payload.tensor_bytes + payload.other_bytes)
-    )
+    row_s = inputs.cpu / inputs.samples
+    row_bytes = (payload.tensor_bytes + payload.other_bytes) / inputs.samples
     gathered, sampled = (_change(diagnosis, scenario, row_bytes, extra) for extra in (0.0, SAMPLER_S))
     evidence = [
         Evidence("CPU time per sample, stacking included", "sample_cpu_s", row_s, BOOKS),
@@ -265,7 +268,7 @@ def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s:
 
 
 def _gather(loader: Loader, change: Change) -> str:
-    changed: dict[str, object] = {"collate_fn": Code("lambda batch: batch")}
+    changed: dict[str, object] = {"collate_fn": Code(AS_IT_IS)}
     if loader.tensor_dataset:
         changed["dataset"] = Code("FastTensors(X, y)")
     if change.workers == 0:

@@ -90,7 +90,7 @@ HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 Ki
 # A small local read: from a busy cloud volume (chosen), from a local NVMe disk, from one at its best (data
 # sheets: 60 to 100 us, without the kernel)
 LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)
-NARROW = "mapped.madvise(mmap.MADV_RANDOM)  # once: no readahead around single rows\n"
+NARROW = "mapped.madvise(mmap.MADV_RANDOM)  # once: no readahead around rows\n"
 MAPPED_FIX = """\
 # in __getitems__, before the batch is put together
 for i in indices:
@@ -297,7 +297,7 @@ SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat 
 CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it
 ONCE = """\
 def __getitem__(self, i):
-    if self.file is None:  # __init__ sets None; each worker opens its own
+    if self.file is None:  # set in __init__; each worker opens its own
         self.file = zipfile.ZipFile(self.path)
     return decode(self.file.read(self.names[i]))"""
 OPEN_ONCE = Proposal(

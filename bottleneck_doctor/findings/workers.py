@@ -108,7 +108,7 @@ KEEP_WORKERS = Proposal(
 BUILD_ONCE = Proposal(
     id="persistent-workers",
     title="build the loader once, before the loop over epochs",
-    fix=Fix("before the epochs", "loader = DataLoader(...)     # then: for epoch in range(epochs)"),
+    fix=Fix("before the epochs", "loader = DataLoader(...)  # then: for epoch in range(epochs)"),
     risk="workers do not see later changes to the data set",
 )
 
@@ -154,9 +154,8 @@ def _in_run(diagnosis: Diagnosis) -> Finding | None:
 
 def _of_the_run(proposal: Proposal, run_s: float, spared_s: float, most_s: float) -> Proposal:
     """The remedy with its speedup of the whole run; at worst it spares half of that."""
-    low, likely, high = (
-        run_s / max(run_s - one, 1e-2 * run_s) for one in (MOST * spared_s, spared_s, most_s)
-    )
+    gone = (MOST * spared_s, spared_s, most_s)
+    low, likely, high = (run_s / max(run_s - one, 1e-2 * run_s) for one in gone)
     title = f"{proposal.title} (gain of the whole run)"
     return replace(proposal, title=title, factor=(low, likely, high), basis="amdahl", scope="run")
 
@@ -215,7 +214,7 @@ def _persisting(loader: Loader) -> Proposal:
 MORE_ROOM = Proposal(
     id="grow-shm",
     title="give the container more shared memory",
-    fix=Fix("kubernetes: an emptyDir of medium Memory", "docker run --shm-size=8g ...    # or --ipc=host"),
+    fix=Fix("kubernetes: an emptyDir of medium Memory", "docker run --shm-size=8g ...  # or --ipc=host"),
     factor=NOTHING,
     apply="admin",
     risk="it counts as memory of the container",
@@ -223,7 +222,7 @@ MORE_ROOM = Proposal(
 MORE_FILES = Proposal(
     id="raise-descriptor-limit",
     title="allow more open files, or share tensors by name",
-    fix=Fix("before the start", "ulimit -n 65536    # or set_sharing_strategy('file_system')"),
+    fix=Fix("before the start", "ulimit -n 65536  # or set_sharing_strategy('file_system')"),
     factor=NOTHING,
     apply="env",
     treatments=(Treatment("descriptors", {}),),
@@ -287,8 +286,9 @@ SHARD = Proposal(
     fix=Fix(
         "let the data set ask which worker it is in",
         "def __iter__(self):\n"
-        "    info, source = torch.utils.data.get_worker_info(), self.samples()\n"
-        "    return itertools.islice(source, info.id, None, info.num_workers) if info else source",
+        "    info = torch.utils.data.get_worker_info()\n"
+        "    first, each = (info.id, info.num_workers) if info else (0, 1)\n"
+        "    return itertools.islice(self.samples(), first, None, each)",
     ),
     risk="losses change, since each sample comes once; steps themselves are as long as before",
     basis="bound",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import replace
+from textwrap import indent
+
+import pytest
 
 from bottleneck_doctor.findings.facts import place_of
 from bottleneck_doctor.findings.registry import entries
+from bottleneck_doctor.findings.remedies import LINE
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
 from bottleneck_doctor.model.report import Abstention, Fix
+from bottleneck_doctor.render.document import Lengths
 from tests.findings.cases import cases_of
 
 
@@ -58,3 +65,22 @@ def test_a_place_is_the_users_own_where_it_is_known() -> None:
     loader = replace(sick.loader, dataset_location=library)
     assert place_of(replace(sick, loader=loader)) == sick.loader.location
     assert place_of(replace(sick, loader=replace(loader, location=None))) == library
+
+
+SHELL = re.compile(r"([A-Z_]+=\S+ )*(docker|nvidia-smi|python|renice|rsync|torchrun|ulimit)\b")
+
+
+@pytest.mark.parametrize("finding", [entry.id for entry in entries()])
+def test_what_is_to_be_written_can_be_copied_from_a_terminal_of_80_columns(finding: str) -> None:
+    """It is no wider, not cut off, and is Python or what a shell reads; a page and a report indent it."""
+    (entry,) = (one for one in entries() if one.id == finding)
+    outcomes = [entry.ask(case.diagnosis) for case in cases_of(finding)]
+    found = [proposal for one in outcomes if isinstance(one, Finding) for proposal in one.proposals]
+    snippets = {one.fix.snippet for one in (*entry.remedies, *found)}
+    for snippet in snippets:
+        assert max((len(line) for line in snippet.splitlines()), default=0) <= LINE, snippet
+        assert len(snippet.splitlines()) <= Lengths().snippet, snippet
+        if SHELL.match(snippet):
+            subprocess.run(["sh", "-n", "-c", snippet], check=True)
+        else:
+            compile(f"def _():\n    pass\n{indent(snippet, '    ')}", snippet, "exec")

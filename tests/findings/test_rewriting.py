@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from bottleneck_doctor.findings.remedies import Code, loader_call
+from bottleneck_doctor.findings.remedies import LINE, WORKERS, Code, loader_call, on_loader
 from bottleneck_doctor.model.code import Argument, SourceCall
 from bottleneck_doctor.model.loops import Loader
 from tests.render.drawn import require_golden
@@ -33,6 +33,7 @@ def _call(source: str) -> SourceCall:
 
 KNOWN = {"num_workers": "0", "persistent_workers": "False", "collate_fn": "partial", "batch_size": "8"}
 BY_PYG, FAST, COLLATE = ("torch_geometric",), Code("Fast(train)"), {**WANTED, "collate_fn": Code("collate")}
+AS_IT_IS = Code("torch.utils.data.default_convert")
 CALLS: list[tuple[Loader, dict[str, Any]]] = [
     (loader("DataLoader(d)"), WANTED),
     (loader("data.DataLoader(ds, num_workers=args.jobs)"), WANTED),
@@ -52,6 +53,8 @@ CALLS: list[tuple[Loader, dict[str, Any]]] = [
     (loader(through=("accelerate", "transformers"), batch_size="8"), COLLATE),
     (loader(through=("lightning",), batch_size="8"), COLLATE),
     (loader(through=("timm", "hydra"), batch_size="8"), COLLATE),
+    (loader(through=("skorch",)), {"num_workers": 2, "prefetch_factor": 2, "persistent_workers": True}),
+    (loader(f"DataLoader(ds, collate_fn=make_{'x' * 30}, num_workers=0)"), {"collate_fn": AS_IT_IS}),
     (loader("DataLoader(train, 8)"), {"dataset": FAST}),
     (loader("DataLoader(dataset=train)"), {"dataset": FAST}),
     (loader("DataLoader(*both)"), {"dataset": FAST}),
@@ -62,6 +65,19 @@ CALLS: list[tuple[Loader, dict[str, Any]]] = [
 def test_the_users_call_is_written_anew_as_accepted() -> None:
     """Still Python, where the call was read; each argument that changed says what it was."""
     written = [loader_call(one, **wanted) for one, wanted in CALLS]
-    for (one, _), text in zip(CALLS, written, strict=True):
-        assert one.call is None or ast.parse(text)
+    for text in written:
+        assert ast.parse(text)
+        assert max(map(len, text.splitlines())) <= LINE
     require_golden("written_calls.txt", "\n\n".join(written) + "\n", Path(__file__).parent)
+
+
+def test_the_text_names_the_argument_of_the_framework_that_builds_the_loader() -> None:
+    """A report shows the text alone of a remedy that is not its first and takes several lines."""
+    setting = {"num_workers": 2, "prefetch_factor": 2, "persistent_workers": True}
+    by_trainer = on_loader(WORKERS, loader(through=("transformers",), prefetch_factor="None"), **setting)
+    assert by_trainer.fix.text == (
+        "start workers: TrainingArguments(..., dataloader_num_workers=2, dataloader_persistent_workers=True)"
+    )
+    by_lightning = on_loader(WORKERS, loader(through=("lightning",)), **setting)
+    assert by_lightning.fix.text == "start workers: DataLoader(..., num_workers=2, persistent_workers=True)"
+    assert on_loader(WORKERS, loader("DataLoader(d)"), **setting).fix.text == WORKERS.fix.text
