@@ -26,7 +26,7 @@ from .facts import (
     switches,
 )
 from .registry import cpu_loop, finding, given, profiled_cpu_step
-from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, priced
+from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, loader_call, priced
 
 # dispatch-bound
 MERGED = """\
@@ -69,20 +69,14 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     ]
     gone, fused = Change(launch=0.0), each(launch=left_of(outside, PARTLY))
     twice, most = (Change(launch=1 / times, python=1 / times) for times in TIMES)
-    larger = LARGER.at(None, _batch_of(diagnosis))
+    loader, larger = diagnosis.loader, LARGER
+    if loader is not None and loader.batch_size:
+        larger = LARGER.at(loader.location, loader_call(loader, batch_size=TIMES[0] * loader.batch_size))
     proposals = [
         priced(DISPATCH_FUSE, scenario, *fused, most=gone),
         priced(larger, scenario, Change(), twice, most),
     ]
     return Finding("dispatch-bound", "host.launch", evidence, proposals)
-
-
-def _batch_of(diagnosis: Diagnosis) -> str:
-    """The loader's call with twice its batch; "" where the batch is not known."""
-    loader = diagnosis.loader
-    if loader is None or not loader.batch_size:
-        return ""
-    return f"DataLoader(..., batch_size={TIMES[0] * loader.batch_size})"
 
 
 # optimizer-step-slow

@@ -270,11 +270,11 @@ NEEDS_WORKERS = {
     "multiprocessing_context": "None",
     "timeout": "0",
 }
-# TrainingArguments has these with `dataloader_` before them [transformers.TrainingArguments]
+# What TrainingArguments calls them [transformers.TrainingArguments]
 TRAINER_NAMES = {
     name: f"dataloader_{name}"
     for name in ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "drop_last")
-}
+} | {"batch_size": "per_device_train_batch_size"}
 
 
 def without_workers(wanted: dict[str, str], present: Container[str | None]) -> dict[str, str]:

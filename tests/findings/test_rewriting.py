@@ -55,6 +55,7 @@ CALLS: list[tuple[Loader, dict[str, Any]]] = [
     (loader(through=("timm", "hydra"), batch_size="8"), COLLATE),
     (loader(through=("skorch",)), {"num_workers": 2, "prefetch_factor": 2, "persistent_workers": True}),
     (loader(f"DataLoader(ds, collate_fn=make_{'x' * 30}, num_workers=0)"), {"collate_fn": AS_IT_IS}),
+    (loader(through=("transformers",), batch_size="8"), {"batch_size": 16}),
     (loader("DataLoader(train, 8)"), {"dataset": FAST}),
     (loader("DataLoader(dataset=train)"), {"dataset": FAST}),
     (loader("DataLoader(*both)"), {"dataset": FAST}),
