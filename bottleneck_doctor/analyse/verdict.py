@@ -19,8 +19,7 @@ from .predict import (
     side_of,
     without_feeders,
 )
-from .replay import step_seconds
-from .shares import LITTLE, MOST, NEARLY_ALL
+from .shares import MOST, NEARLY_ALL
 
 BALANCED = 1.05  # a resource that would gain less is no limit [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (chosen; three is the contract's example)
@@ -165,8 +164,6 @@ def decide(
     words = RESTS if rests else SENTENCES[cause]
     if close > NEARLY_ALL and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
-    else:
-        words += _details(cause, base, trust.waits, device)
     if not clocked:
         unread = _unclocked(cause, host, device)
         guess = cause == "device.underfilled" or host.device_busy is None
@@ -206,28 +203,6 @@ def _bound_of(cause: str, base: Scenario) -> str:
 def bound_of_writing(stored: float) -> str:
     """``io`` where logging and saving mostly sleep, as the written-to device is slow; else ``cpu``."""
     return "io" if stored >= 0.5 else "cpu"
-
-
-def _details(cause: str, base: Scenario, waits: float, device: DeviceView | None) -> str:
-    """Details of a cause: how fully a busy device works, how long a slow model also waits for data, and why
-    an input that is hardly waited for is the bottleneck."""
-    if cause == "device.compute" and device is not None:
-        power, filled = device.driver.power_share, device.facts.sm_active_share
-        parts = [
-            f"draws {100 * power:.0f} % of its power limit" if power is not None else "",
-            f"has work on {100 * filled:.0f} % of its multiprocessors" if filled is not None else "",
-        ]
-        known = " and ".join(one for one in parts if one)
-        return f"; while busy it {known}" if known else ""
-    if cause in ("model.compute", "host.launch", "model.threads"):
-        if waits < LITTLE:
-            return "; data is there in time"
-        taking = "input and model take turns" if base.workers == 0 else "the loop also waits for data"
-        return f"; {taking}: {100 * waits:.0f} % of the step goes into getting batches"
-    share = base.crowded / step_seconds(base)
-    if cause != "input.preprocess" or share < LITTLE:
-        return ""
-    return f"; what feeds the loop keeps a core or Python's lock from it for {100 * share:.0f} % of the step"
 
 
 def _unclocked(cause: str, host: HostLoad, device: DeviceView | None) -> str:

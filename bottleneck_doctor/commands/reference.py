@@ -24,15 +24,18 @@ def explain_command(
     ] = None,
 ) -> int:
     """Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
+    from ..analyse.verdict import SENTENCES
     from ..findings.registry import offered, pages
-    from ..render.glossary import APPLY, BOUND_PAGES, CAUSES, GAPS, MESSAGES, METRICS
+    from ..render.glossary import APPLY, BOUND_PAGES, GAPS, MESSAGES, METRICS
     from ..render.terminal import list_pages, page, remedy_page, slug
 
     shelves = {
         "findings": pages(),
         "remedies": {name: f"for {', '.join(findings)}" for name, findings in offered().items()},
         "bounds": BOUND_PAGES,
-        "causes": {name: f"{text}\n\n{_of_cause(name)}" for name, text in CAUSES.items() if text},
+        "causes": {
+            name: f"{text}\n\n{_of_cause(name)}" for name, text in SENTENCES.items() if name != "none"
+        },
         "metrics": METRICS,
         "levels of applying a remedy": APPLY,
         "messages": MESSAGES,

@@ -19,7 +19,7 @@ from ..analyse.predict import (
 )
 from ..analyse.whole_run import in_run, with_evaluation
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
-from ..model.report import Evidence, Remedy, Speedup
+from ..model.report import Evidence, Remedy, Speedup, is_setting
 
 MUCH = 0.8  # of the run in training steps: with more of it the two gains are alike (chosen)
 SOURCE = "training steps over the run's length"
@@ -54,9 +54,6 @@ EFFORT = {"minutes": 0, "hours": 1, "days": 2}
 PAYS_TOO = 0.97  # of the step with the remedies above it, or a remedy adds too little to them (chosen)
 TIE = 1.1  # times the gain of another at most, and the easier of the two comes first
 LITTLE = 0.5  # of what another surely saves: a remedy that likely saves less is not put before it (chosen)
-# Settings of the environment and of precision answer no cause: last, unless a replay promises so much.
-SETTINGS = frozenset("cpu-bf16 cpu-fp32-precision-medium keep-freed-memory more-cores isolate-cpus".split())
-SURE = 1.2
 TRUST = {"replay": 0, "amdahl": 1, "bound": 2}
 
 
@@ -153,14 +150,13 @@ def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
     may gain little."""
     sure = max((_saved(offer.low) for offer in ranked), default=0.0)
     return sorted(
-        ranked, key=lambda offer: (offer.may_slow, is_setting(offer), _saved(offer.likely) < LITTLE * sure)
+        ranked,
+        key=lambda offer: (
+            offer.may_slow,
+            is_setting(offer.proposal.id, offer.told),
+            _saved(offer.likely) < LITTLE * sure,
+        ),
     )
-
-
-def is_setting(offer: Offer) -> bool:
-    """Whether it is a setting that answers no cause, and of which no replay promises much."""
-    told = offer.told.likely
-    return offer.proposal.id in SETTINGS and (told is None or told < SURE)
 
 
 def _saved(speedup: float) -> float:

@@ -188,6 +188,16 @@ class Speedup:
         return self.high if self.likely is None else self.likely
 
 
+# Settings of the environment and of precision answer no cause: last, unless a replay promises so much.
+SETTINGS = frozenset("cpu-bf16 cpu-fp32-precision-medium keep-freed-memory more-cores isolate-cpus".split())
+SURE = 1.2
+
+
+def is_setting(remedy: str, told: Speedup) -> bool:
+    """Whether the remedy answers no cause, and no replay promises much of it."""
+    return remedy in SETTINGS and (told.likely is None or told.likely < SURE)
+
+
 @dataclass(frozen=True)
 class Fix:
     """What to change: one sentence, the exact lines, and where."""

@@ -16,6 +16,7 @@ from ..model.report import (
     ReportedFinding,
     RunSummary,
     Verdict,
+    is_setting,
 )
 from ..model.run import Announcement
 from . import words
@@ -31,6 +32,7 @@ from .document import (
     RemedyBlock,
 )
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
+from .head import COMPUTING, head_of
 
 
 def staircase(shown: list[Remedy]) -> str:
@@ -45,12 +47,6 @@ def staircase(shown: list[Remedy]) -> str:
         return ""
     texts = [f"{'with ' if place else ''}{rank} {reached}" for place, (rank, reached) in enumerate(stairs)]
     return f"together: {' → '.join(texts)}"
-
-
-def best_of(report: Report | None) -> Remedy | None:
-    """The first remedy that is expected to help."""
-    remedies = report.remedies if report is not None else []
-    return next((remedy for remedy in remedies if remedy.predicted_speedup.reach > 1), None)
 
 
 def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
@@ -141,6 +137,9 @@ def place(location: Location | None, cwd: str) -> str:
     return f"{words.plain(file)}:{location.line}"
 
 
+# Computing in a step, from which operators are listed; training in a run, from which the run is not divided.
+MUCH = 0.25
+MOSTLY = 0.6
 # A sweep's command line can be longer than its report.
 LONGEST_COMMAND = 160
 
@@ -153,12 +152,15 @@ def compose(report: Report, lengths: Lengths) -> Document:
     users = [one for one in report.functions if one.users]
     foreign = [one for one in report.functions if not one.users]
     verdict, cwd = report.verdict, report.run.cwd
+    computing = sum(one.share for one in report.budget if one.part in COMPUTING)
+    training = next((one.share for one in report.ledger if one.part == "training steps"), 0.0)
+    computes, elsewhere = lengths.whole or computing >= MUCH, lengths.whole or training < MOSTLY
     return Document(
         command=command_line(report.run),
         circumstances=_circumstances(report),
         headline=BOUNDS.get(verdict.bound, words.plain(verdict.bound)),
-        summary=words.plain(verdict.summary),
-        grounds=_grounds(verdict),
+        head=head_of(report),
+        grounds=_grounds(verdict, lengths.whole),
         step=_step(report),
         bars=_bars([(one.part, one.share, one.s_per_step) for one in report.budget], lengths.bars),
         phases=_phases(report, lengths.phases),
@@ -189,10 +191,10 @@ def compose(report: Report, lengths: Lengths) -> Document:
         ][: lengths.metrics],
         functions=_functions(users, cwd, lengths.functions, lengths.least),
         libraries=_functions(foreign, cwd, lengths.libraries, lengths.least),
-        operators=_operators(report.operators, lengths.operators, lengths.least),
+        operators=_operators(report.operators, lengths.operators if computes else 0, lengths.least),
         environment=_environment(report.environment, lengths.environment),
         device=_device(report.device),
-        ledger=_bars([(one.part, one.share, one.s) for one in report.ledger], lengths.ledger),
+        ledger=_bars([(one.part, one.share, one.s) for one in report.ledger if elsewhere], lengths.ledger),
         one_step="an evaluation step" if report.budget_of == "evaluation" else "a step",
     )
 
@@ -232,16 +234,17 @@ def machine_facts(run: RunSummary, unused: bool = False, other: bool = False) ->
     return [*facts, f"torch {words.plain(run.torch)}"] if run.torch else facts
 
 
-def _grounds(verdict: Verdict) -> list[str]:
-    """The cause by its id, how sure that is, and what each resource made infinitely fast would gain."""
+def _grounds(verdict: Verdict, whole: bool) -> list[str]:
+    """The cause by its id, and how sure that is; of the ``whole``, what each resource made infinitely fast
+    would gain."""
     texts = [] if verdict.cause == "none" else [words.plain(verdict.cause)]
     texts.append(f"{words.plain(verdict.confidence)} confidence")
     if verdict.runner_up:
         texts.append(f"close behind: {RESOURCES.get(verdict.runner_up, words.plain(verdict.runner_up))}")
     known = [(value, name) for name, value in verdict.gain.items() if value is not None]
     known.sort(key=lambda pair: -pair[0])
-    gains = [f"{RESOURCES.get(name, words.plain(name))} {words.gain(value)}" for value, name in known]
-    return [*texts, f"upper bound if removed: {', '.join(gains)}"] if gains else texts
+    gains = [f"{RESOURCES.get(name, words.plain(name))} {words.ratio(value)}" for value, name in known]
+    return [*texts, f"upper bound if removed: {', '.join(gains)}"] if gains and whole else texts
 
 
 def _device(device: DeviceSummary | None) -> str:
@@ -309,12 +312,13 @@ def _remedy(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Reme
     basis = BASES.get(speedup.basis, words.plain(speedup.basis))
     if speedup.likely is not None:
         basis = f"{words.ratio_range(speedup.low, speedup.high)}, {basis}"
-    elif remedy.treatments:
-        basis = f"{basis}; bdoc prove --remedy {words.plain(remedy.id)} measures it"
+    else:
+        measures = f"; bdoc prove --remedy {words.plain(remedy.id)} measures it"
+        basis = words.promised(speedup) + (measures if remedy.treatments else "")
     return RemedyBlock(
         id=words.plain(remedy.id),
         title=words.capital(words.plain(remedy.title)),
-        likely=words.promised(speedup),
+        likely="not predicted" if speedup.likely is None else words.ratio(speedup.likely),
         basis=basis,
         place=place(fix.location, report.run.cwd),
         text=words.plain(fix.text),
@@ -323,6 +327,8 @@ def _remedy(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Reme
         effort=words.plain(remedy.effort),
         risk="" if remedy.risk == "none" else words.short(words.plain(remedy.risk), lengths.risk),
         alternative=is_alternative(remedy, report.remedies),
+        ceiling=speedup.likely is None,
+        setting=is_setting(remedy.id, speedup),
     )
 
 

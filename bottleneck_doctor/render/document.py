@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .head import Head
+
 
 @dataclass(frozen=True)
 class Lengths:
@@ -25,12 +27,13 @@ class Lengths:
     environment: int = 0
     metrics: int = 0
     ledger: int = 5
+    whole: bool = False
 
 
 WHOLE = Lengths(
     findings=64, points=32, bars=64, remedies=64, gaps=64, phases=64, snippet=80, snippets=64, risk=4096,
     functions=40, libraries=40, operators=40, least=0.0, environment=64, metrics=64,
-    ledger=64,
+    ledger=64, whole=True,
 )  # fmt: skip
 
 
@@ -65,7 +68,8 @@ class FindingBlock:
 
 @dataclass(frozen=True)
 class RemedyBlock:
-    """One remedy: what to change, where, and what to expect."""
+    """One remedy: what to change, where, and what to expect: only a ``ceiling`` where nothing was predicted.
+    A ``setting`` answers no cause."""
 
     id: str
     title: str
@@ -78,6 +82,8 @@ class RemedyBlock:
     effort: str
     risk: str
     alternative: bool = False
+    ceiling: bool = False
+    setting: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class Document:
     command: str
     circumstances: list[str]
     headline: str
-    summary: str
+    head: Head
     grounds: list[str]
     step: str
     bars: list[Bar]

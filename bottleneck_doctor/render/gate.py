@@ -29,9 +29,10 @@ from ..model.report import (
     Verdict,
 )
 from . import words
-from .compose import best_of, compose
+from .compose import compose
 from .document import Lengths
 from .glossary import BOUNDS
+from .head import best_of
 from .markdown import cell, table
 from .words import code, markdown
 
@@ -280,7 +281,7 @@ def _verdicts(gate: Gate) -> Iterator[str]:
     shown: set[str] = set()
     for one in gate.checked[:MOST_ROWS]:
         document = compose(one.report, LENGTHS)
-        verdict = f"{document.headline}: {document.summary}"
+        verdict = f"{document.headline}: {document.head.claim}"
         if verdict in shown or len(shown) == MOST_VERDICTS:
             continue
         shown.add(verdict)

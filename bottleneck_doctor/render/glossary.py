@@ -94,37 +94,6 @@ BOUNDS = {
 
 RESOURCES = {"cpu": "CPU", "io": "I/O", "gpu": "GPU", "comm": "communication"}
 
-CAUSES = {
-    "input.preprocess": "preparing samples takes the CPU (decoding, augmenting)",
-    "input.collate": "putting samples together into batches takes the CPU",
-    "input.indexing": "reading samples one by one costs more than the data",
-    "input.ipc": "handing batches from the workers to the training process is slow",
-    "input.storage": "the data comes slowly from storage",
-    "input.network": "the data comes slowly over the network",
-    "input.worker_startup": "starting loader workers takes the time",
-    "input.oversubscribed": "more threads want to run than there are cores",
-    "input.wait": "making a batch waits for something else (a lock, a sleep, a rate limit)",
-    "host.python": "Python code in the training loop takes the time",
-    "host.launch": "calling many small operators takes longer than running them",
-    "host.sync": "the training loop keeps stopping to wait for the device",
-    "host.logging": "logging in the training loop takes the time",
-    "host.checkpoint": "writing checkpoints stops the training",
-    "host.gc": "Python's garbage collector stops the training",
-    "host.memory": "mapping memory, or a lack of it",
-    "host.evaluation": "evaluation takes the time, not training",
-    "model.compute": "the model computes on the CPU",
-    "model.threads": "the model's CPU threads are set badly",
-    "device.compute": "the GPU is busy computing",
-    "device.transfer": "copying batches to the GPU takes the time",
-    "device.underfilled": "the GPU gets too little work per step",
-    "device.memory": "the GPU's memory limits the step",
-    "device.throttled": "the GPU runs below its clock",
-    "device.shared": "other processes use the same GPU",
-    "comm.allreduce": "exchanging gradients takes the time",
-    "comm.straggler": "every rank waits for the slowest one",
-    "none": "",
-}
-
 BASES = {"replay": "by replay", "amdahl": "from the measured part", "bound": "an upper bound"}
 
 SEVERITIES = {"primary": 0, "secondary": 1, "notice": 2}
@@ -201,8 +170,8 @@ killed reports no end: the rest is then `after the last batch seen`.""",
 A predicted speedup is that of the whole steady step, as a likely value and a range.
 by replay: the measured batches were run again through a model of the loader with the setting changed.
 from the measured part: the part that the remedy removes was measured, the rest of the step stays.
-at most, an upper bound: the speedup if what the remedy shortens took no time. How much of that can be reached
-was not measured: `bdoc prove --remedy ID` measures it. Ranges on the findings' pages, which come from
+not predicted (at most ×2.4): the speedup if what the remedy shortens took no time. How much of that can be
+reached was not measured: `bdoc prove --remedy ID` measures it. Ranges on the findings' pages, which come from
 elsewhere, then only order the list.
 "Would hurt" lists changes that people try, and that are predicted to make this run slower.""",
     "hottest-lines": """\

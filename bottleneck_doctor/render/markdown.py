@@ -77,8 +77,11 @@ def markdown_page(document: Document, encoding: str) -> str:
 
 
 def _verdict(document: Document) -> str:
+    head = document.head
     lines = [
-        f"## {markdown(document.headline)}: {markdown(document.summary)}",
+        f"## {markdown(document.headline)}: {markdown(head.claim)}",
+        *([markdown(head.why)] if head.why else []),
+        *([f"**{markdown(head.first)}**{markdown(head.promise)}"] if head.first else []),
         markdown(" · ".join(document.grounds)),
         *([markdown(document.device)] if document.device else []),
         f"{code(document.command)} · {markdown(' · '.join(document.circumstances))}",

@@ -106,6 +106,7 @@ def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:
         sheet.line(value, indent=2, lead=f"{sheet.fit(name):<{longest}}  ", lead_style="dim")
 
 
+SETTINGS = "settings worth a try"
 NARROW = 60
 LONGEST_BAR = 30
 COLOURS = {"balanced": "green", "inconclusive": "cyan"}
@@ -135,7 +136,10 @@ def terminal(document: Document, width: int | None, color: bool, encoding: str) 
 
 def _verdict(sheet: Sheet, document: Document) -> None:
     colour = COLOURS.get(document.headline, "yellow")
-    sheet.heading((document.headline, f"bold {colour}"), (f": {document.summary}", "bold"))
+    head = document.head
+    sheet.heading((document.headline, f"bold {colour}"), (f": {head.claim}", "bold"))
+    sheet.line(head.why)
+    sheet.line((head.first, "bold"), (head.promise, "dim" if head.ceiling else "bold green"))
     sheet.line((" · ".join(document.grounds), "dim"), indent=2)
     sheet.line((document.device, "dim"), indent=2)
     for phase in document.phases:
@@ -172,6 +176,8 @@ def _remedies(sheet: Sheet, document: Document) -> None:
     if document.remedies:
         sheet.heading(("what to change", "bold"), (f"  best first{_rest(document.more_remedies)}", "dim"))
     for rank, block in enumerate(document.remedies, start=1):
+        if block.setting and not any(one.setting for one in document.remedies[: rank - 1]):
+            sheet.line((SETTINGS, "dim"), indent=2)
         _remedy(sheet, rank, block)
     sheet.line((document.together, "bold green"), indent=2)
     if document.warnings and not document.remedies:
@@ -183,7 +189,8 @@ def _remedies(sheet: Sheet, document: Document) -> None:
 
 def _remedy(sheet: Sheet, rank: int, block: RemedyBlock) -> None:
     """Three lines, and the snippet where it is long and was left in."""
-    expected, basis = (f"  {block.likely}", "bold green"), (f" ({block.basis})", "dim")
+    expected = (f"  {block.likely}", "dim" if block.ceiling else "bold green")
+    basis = (f" ({block.basis})", "dim")
     sheet.line((block.title, "bold"), expected, basis, indent=2, lead=f"{rank}. ")
     inline = block.snippet[0] if len(block.snippet) == 1 else block.text
     sheet.line((f"{block.place}  " if block.place else "", "cyan"), inline, indent=5)

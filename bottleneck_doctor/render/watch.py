@@ -10,9 +10,10 @@ from ..model.codec import encode_report
 from ..model.report import Report
 from ..model.run import SCHEMA, SCHEMA_VERSION, Announcement, LiveView
 from . import render, words
-from .compose import best_of, command_line, compose
+from .compose import command_line, compose
 from .document import Lengths
 from .glossary import BOUNDS
+from .head import best_of, head_of
 from .terminal import Sheet, terminal
 
 LONGEST_COMMAND = 40
@@ -42,7 +43,7 @@ def plain_line(view: LiveView, report: Report | None, width: int, color: bool, e
     parts = [words.seconds(view.elapsed_s), *_pace(view)]
     if report is not None:
         bound = BOUNDS.get(report.verdict.bound, words.plain(report.verdict.bound))
-        parts.append(f"{bound} so far: {words.plain(report.verdict.summary)}")
+        parts.append(f"{bound} so far: {head_of(report).claim}")
     if (best := best_of(report)) is not None:
         parts.append(f"best so far: {words.plain(best.title)} {words.promised(best.predicted_speedup)}")
     parts.append(closing(view) if view.ending or view.state == "killed" else "")

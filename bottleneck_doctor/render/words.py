@@ -9,9 +9,6 @@ import unicodedata
 from ..model.report import Speedup
 
 UNKNOWN = "?"
-MOST_GAIN = (
-    100.0  # of a resource made infinitely fast: beyond it, the resource takes more than 99 % of a step
-)
 # Replacements of bdoc's own signs in encodings that lack them; each is one column wide, so layouts hold.
 PLAINER = str.maketrans(
     {"×": "x", "–": "-", "·": "|", "µ": "u", "█": "#", "░": ".", "•": "*", "→": ">", "±": "~"}
@@ -90,11 +87,6 @@ def counted(value: int, one: str, many: str = "") -> str:
 def ratio(value: float | None) -> str:
     """``×1.8``; near one the second digit shows: ``×1.03``."""
     return UNKNOWN if value is None or not math.isfinite(value) else f"×{_factor(value)}"
-
-
-def gain(value: float | None) -> str:
-    """``×1.8``, and ``over ×100`` for what would take next to nothing: no model is exact about that."""
-    return f"over {ratio(MOST_GAIN)}" if value is not None and MOST_GAIN < value < math.inf else ratio(value)
 
 
 def ratio_range(low: float, high: float) -> str:

@@ -117,7 +117,7 @@ def test_two_profiles_are_compared(store: Store, capsys: pytest.CaptureFixture[s
         ("workers-auto", "workers-auto\n\noffered by  ipc-overhead, loader-in-main, "),
         ("python stacks (py-spy)", "python-stacks-py-spy\n\npy-spy took no"),
         ("data_wait_fraction", "data_wait_fraction\n\nShare of the steady training time"),
-        ("input.storage", "input.storage\n\nthe data comes slowly from storage"),
+        ("input.storage", "input.storage\n\ndata loading is blocked on storage reads"),
     ],
 )
 def test_an_id_leads_to_its_page(id: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,12 +16,12 @@ import pytest
 
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.analyse.predict import WORTH, gain, side_of
+from bottleneck_doctor.analyse.verdict import SENTENCES
 from bottleneck_doctor.findings.ranking import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
 from bottleneck_doctor.findings.registry import Entry, entries, families, pages
 from bottleneck_doctor.model.diagnosis import Change, Diagnosis, Finding, HostLoad, Inputs, Proposal
 from bottleneck_doctor.model.report import Abstention
 from bottleneck_doctor.model.run import ENVIRONMENT
-from bottleneck_doctor.render.glossary import CAUSES
 from tests.findings.builders import Case
 from tests.findings.cases import cases_of
 
@@ -91,7 +91,7 @@ def test_a_case_comes_out_as_it_says(entry: Entry) -> None:
 def test_a_finding_is_well_formed(entry: Entry) -> None:
     for case, finding in found(entry.id):
         assert finding.id == entry.id
-        assert finding.cause in CAUSES.keys() - {"none"}
+        assert finding.cause in SENTENCES.keys() - {"none"}
         assert finding.evidence, f"{case.name}: a finding without evidence is an opinion"
         for evidence in finding.evidence:
             assert evidence.text[:1].islower() or evidence.text.split()[0].isupper()
@@ -103,7 +103,7 @@ def test_a_finding_is_well_formed(entry: Entry) -> None:
 
 def test_a_proposal_is_declared_predicted_and_can_be_tried_as_it_says(entry: Entry) -> None:
     """A run may say more of a remedy, or forbid that a trial applies it; what it is, it says in advance."""
-    assert entry.cause in CAUSES.keys() - {"none"}
+    assert entry.cause in SENTENCES.keys() - {"none"}
     for case, proposal in proposed(entry):
         said = f"{case.name}: {proposal.id}"
         same = [one for one in entry.remedies if (one.id, one.effort) == (proposal.id, proposal.effort)]

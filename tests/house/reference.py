@@ -7,18 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from bottleneck_doctor.analyse.verdict import SENTENCES
 from bottleneck_doctor.findings.registry import Entry, entries, offered, pages
 from bottleneck_doctor.model.diagnosis import Proposal
-from bottleneck_doctor.render.glossary import (
-    APPLY,
-    BOUND_PAGES,
-    BOUNDS,
-    CAUSES,
-    EFFORTS,
-    GAPS,
-    MESSAGES,
-    METRICS,
-)
+from bottleneck_doctor.render.glossary import APPLY, BOUND_PAGES, BOUNDS, EFFORTS, GAPS, MESSAGES, METRICS
 from bottleneck_doctor.render.terminal import examples, risks
 from bottleneck_doctor.render.words import capital
 from tests.house.fields import PROFILE, REPORT, tables_page, types_page
@@ -111,7 +103,7 @@ def words_page() -> str:
     """What the words of a report mean."""
     lines = ["# Words", ""]
     lines += _section("Bounds", {BOUNDS[name]: text for name, text in BOUND_PAGES.items()})
-    lines += _section("Causes", {name: text for name, text in CAUSES.items() if text})
+    lines += _section("Causes", {name: text for name, text in SENTENCES.items() if name != "none"})
     lines += _section("Metrics", METRICS)
     lines += _section("How a remedy is applied", APPLY)
     lines += _section("Effort", EFFORTS)

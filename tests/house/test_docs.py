@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.analyse.verdict import SENTENCES
 from bottleneck_doctor.findings.registry import offered, pages
 from bottleneck_doctor.model.profile import SCHEMA_VERSION, Profile
-from bottleneck_doctor.render.glossary import CAUSES, METRICS
+from bottleneck_doctor.render.glossary import METRICS
 from tests.house import pictures, quoted, reference
 from tests.house.law import LAWS
 from tests.house.source import PACKAGE, ROOT, Broken, house_files, require_none
@@ -73,7 +74,7 @@ def test_the_page_about_the_profile_names_every_key() -> None:
 
 
 def test_every_id_in_an_answer_exists() -> None:
-    known = {*pages(), *offered(), *METRICS, *CAUSES}
+    known = {*pages(), *offered(), *METRICS, *SENTENCES}
     require_none(unknown((ROOT / COVERAGE).read_text(encoding="utf-8"), known))
 
 

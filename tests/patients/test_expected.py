@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from bottleneck_doctor.analyse.verdict import SENTENCES
 from bottleneck_doctor.findings.registry import offered
-from bottleneck_doctor.render.glossary import BOUNDS, CAUSES
+from bottleneck_doctor.render.glossary import BOUNDS
 from tests.gpu import expected as on_gpus
 from tests.patients import ledger
 from tests.patients.confine import CGROUPS, confined
@@ -44,7 +45,7 @@ def test_every_script_is_a_patient_and_every_patient_has_a_script(table: Table) 
 def test_a_patient_is_described_in_the_words_of_the_report(table: Table) -> None:
     for one in table[0]:
         assert one.bounds | one.bounds_without_limit <= BOUNDS.keys(), one.name
-        assert one.causes <= CAUSES.keys(), one.name
+        assert one.causes <= SENTENCES.keys(), one.name
         assert (one.remedies or frozenset()) | one.never <= offered().keys(), one.name
 
 

@@ -63,7 +63,7 @@ LEDGER = [
 BUDGET = [
     BudgetPart("data wait: decode", 0.48, 0.01157),
     BudgetPart("data wait: collate", 0.1413, 0.00340),
-    BudgetPart("forward and backward", 0.33, 0.00795),
+    BudgetPart("forward and own code", 0.33, 0.00795),
     BudgetPart("optimizer", 0.045, 0.00108),
     BudgetPart("other", 0.0037, 0.0000892),
 ]

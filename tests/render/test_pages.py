@@ -13,16 +13,7 @@ from bottleneck_doctor.model.diagnosis import Proposal
 from bottleneck_doctor.model.errors import BadProfile, Refused, UsageError
 from bottleneck_doctor.model.instruments import Capability
 from bottleneck_doctor.model.report import Fix
-from bottleneck_doctor.render.glossary import (
-    APPLY,
-    BOUND_PAGES,
-    BOUNDS,
-    CAUSES,
-    EFFORTS,
-    GAPS,
-    MESSAGES,
-    METRICS,
-)
+from bottleneck_doctor.render.glossary import APPLY, BOUND_PAGES, BOUNDS, EFFORTS, GAPS, MESSAGES, METRICS
 from bottleneck_doctor.render.terminal import capabilities_text, list_pages, remedy_page, slug
 from bottleneck_doctor.render.words import progress_line
 from tests.render.drawn import require_golden
@@ -80,11 +71,6 @@ def test_every_slug_of_an_error_has_a_page() -> None:
         slugs.update(re.findall(r'CannotStart\(\s*"([a-z-]+)"', file.read_text()))
     assert len(slugs) > 5
     assert slugs <= set(MESSAGES)
-
-
-def test_every_cause_has_words() -> None:
-    assert {name for name, text in CAUSES.items() if not text} == {"none"}
-    assert all("." in name or name == "none" for name in CAUSES)
 
 
 TABLE = [

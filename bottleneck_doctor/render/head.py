@@ -1,0 +1,207 @@
+"""The first three lines of a report: what limits the run, why, and what to do first, each with its number."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import NamedTuple
+
+from ..model.code import Location
+from ..model.report import Remedy, Report, ReportedFinding, is_setting
+from . import words
+from .glossary import RESOURCES, SEVERITIES
+
+WIDTH = 80
+WORTH = 1.05  # a remedy that promises less is not the first thing to do [contract: such a run is balanced]
+NOTABLE = 0.1  # of the step, from which a part is named rather than those after it
+COMPUTING = {
+    "forward", "backward", "optimizer", "loss", "zero_grad", "forward and own code",
+    "device busy", "busy, or short of work",
+}  # fmt: skip
+# The parts of the step, or measured shares, that a cause or a kind of causes may take.
+TAKEN = {
+    "input": ["data wait"], "input.wait": ["data wait", "asleep_share"], "host.gc": ["garbage collection"],
+    "input.oversubscribed": ["data wait", "held_share", "loop_queue_share"], "host.logging": ["logging"],
+    "host.checkpoint": ["checkpoint"], "host.python": ["code", "python_share"], "model": ["model", "code"],
+    "host.launch": ["operators", "launching"], "host.memory": ["paging_share", "io"],
+    "host.sync": ["after readbacks"], "comm": ["waiting for other ranks", "other ranks"],
+    "device": ["device busy"], "device.transfer": ["transfer"], "device.memory": ["allocator"],
+}  # fmt: skip
+NAMES = {
+    "asleep_share": "sleeping in the loop", "checkpoint": "saving checkpoints", "io": "waiting for memory",
+    "held_share": "the loop's wait for a core", "loop_queue_share": "the loop's wait for a core",
+    "code": "code of the loop", "python_share": "code of the loop", "logging": "writing logs",
+    "operators": "calling the model's operators", "paging_share": "mapping memory", "model": "the model",
+    "launching": "waiting for launches", "transfer": "copying batches", "device busy": "the accelerator",
+    "after readbacks": "idling after readbacks", "other ranks": "waiting for other ranks",
+    "allocator": "allocating device memory",
+}  # fmt: skip
+OF_RUN = {
+    "input.worker_startup": ("starting workers", "stopping workers"),
+    "host.checkpoint": ("checkpoints",),
+}
+# Why, by what a finding has measured; the first whose numbers are all known.
+REASONS = (
+    "{place}: {fetch_queue_share} of making a batch waits for a core",
+    "{place}: workers and model want {wanted_cores} cores; there are {cores}",
+    "{place}: drawing indices takes {draw_share} of the step",
+    "{place}: receiving batches of {pipe_bytes} takes {hand_over_share} of the step",
+    "{place}: collating is {collate_share} of making a batch",
+    "{line} is {line_share} of making batches",
+    "{place} picks {batch_samples} samples a batch one by one, {sample_cpu_s} each",
+    "{place} reads {fetch_storage_bytes} a batch from a disk, in {fetch_storage_s}",
+    "{place} waits {fetch_network_s} a batch for the network",
+    "{place} sleeps {fetch_sleep_s} a batch",
+    "{place} sleeps for {asleep_share} of the step",
+    "{place} starts workers anew: {epoch_start_s} of each epoch",
+    "{place} starts {workers_started} workers, in {worker_start_s}",
+    "{place} saves {checkpoints} checkpoints, {checkpoint_s} each",
+    "{place} logs {logging_calls_per_step} times a step, {logging_call_s} each",
+    "{place} is where it writes: {written_share} of the loop's samples",
+    "{place} has {hottest_share} of the loop's samples",
+    "{place} holds a lock that the loop waits for in {lock_wait_share} of its samples",
+    "{place}: the optimizer takes {optimizer_share} of the step",
+    "{place} evaluates for {evaluation_s} in all",
+    "{place} takes {evaluation_fraction} of training and evaluation",
+    "{place}: the slowest rank needs {slowest_rank_s} a step, the fastest {fastest_rank_s}",
+    "{place}: exchanges take {exchange_share} of the step",
+    "{place} loads with num_workers={num_workers}, {fetch_cpu_s} of CPU a batch",
+    "threads of torch: {torch_threads}; cores of the job: {cores}",
+    "operators in a step: {operators_per_step}, {launch_s} to call each",
+)
+# Causes that remedies of another kind may cure; each cause of the host stands alone.
+SIDES = {"host.launch": "model", "host.memory": "model"}
+CLAUSE = re.compile(
+    r"(.*[^:,;])(?: \(|[:,;] |[:,;]? (?:instead of|what Python|before|with workers|and read) )"
+)
+
+
+class Head(NamedTuple):
+    """The three lines, the last as what to do and what that promises; ``ceiling``: that is an upper bound."""
+
+    claim: str
+    why: str
+    first: str
+    promise: str = ""
+    ceiling: bool = False
+
+
+def head_of(report: Report) -> Head:
+    """The lines, made to fit ``WIDTH`` columns; the name of the bound goes before the first."""
+    ranked = sorted(report.findings, key=lambda one: SEVERITIES.get(one.severity, 9))
+    found = [one for one in ranked if one.cause == report.verdict.cause]
+    claim = _claim(report, found)
+    return Head(words.plain(claim), words.plain(_reason(report, found, claim)), *_first(report, found))
+
+
+def best_of(report: Report | None) -> Remedy | None:
+    """The first remedy that is expected to help."""
+    remedies = report.remedies if report is not None else []
+    return next((remedy for remedy in remedies if remedy.predicted_speedup.reach >= WORTH), None)
+
+
+def _claim(report: Report, found: list[ReportedFinding]) -> str:
+    verdict, ledger = report.verdict, {one.part: one.share for one in report.ledger}
+    gains = {name: value for name, value in verdict.gain.items() if value is not None}
+    if verdict.bound == "balanced" and gains:
+        part = max(gains, key=gains.__getitem__)
+        faster = ("an " if part in ("cpu", "gpu") else "") + f"infinitely fast {RESOURCES.get(part, part)}"
+        return f"{faster} would gain {words.ratio(gains[part])} at most"
+    if report.budget_of == "run" and verdict.cause in OF_RUN:
+        parts = OF_RUN[verdict.cause]
+        whole, steps = sum(ledger.get(part, 0.0) for part in parts), ledger.get("training steps", 0.0)
+        return f"{parts[0]} takes {words.percent(whole)} of the run, training steps {words.percent(steps)}"
+    shares, side = _shares(report, found), verdict.cause.partition(".")[0]
+    if report.budget_of == "evaluation" or verdict.cause == "host.evaluation":
+        metric = report.metrics.get("evaluation_fraction")
+        share = ledger.get("evaluation", metric.value if metric is not None else None)
+        waits = f"; {words.percent(shares['data wait'])} of it waits for batches" if side == "input" else ""
+        return f"evaluation takes {words.percent(share)} of the run{waits}"
+    taken = TAKEN.get(verdict.cause, TAKEN.get(side, [""]))
+    part = next((one for one in taken if shares[one] >= NOTABLE), max(taken, key=shares.__getitem__))
+    if part == "data wait":
+        return f"{words.percent(shares[part])} of each step waits for batches"
+    number = words.percent(shares[part])
+    return f"{NAMES.get(part, part)} takes {number} of each step" if shares[part] else verdict.summary
+
+
+def _shares(report: Report, found: list[ReportedFinding]) -> defaultdict[str, float]:
+    """Shares of the step: metrics of findings, parts of the budget, and of these together the ``model`` and
+    other ``code``; ``io`` is what infinitely fast I/O would save."""
+    shares = defaultdict(float, io=1 - 1 / (report.verdict.gain.get("io") or 1.0))
+    shares |= {one.metric: one.value or 0.0 for finding in found for one in finding.evidence}
+    for part in report.budget:
+        name = part.part.removeprefix("idle: ").partition(":")[0]
+        shares[name] += part.share
+        if name in COMPUTING:
+            shares["model"] += part.share
+        elif name.endswith("()") or name.startswith(("line ", "other lines")):
+            shares["code"] += part.share
+    shares["operators"] = shares["model"]
+    return shares
+
+
+def _reason(report: Report, found: list[ReportedFinding], claim: str) -> str:
+    """By a template, else by evidence that the claim lacks, else by the largest parts of the step."""
+    if report.verdict.bound == "inconclusive":
+        return ""
+    known = [_facts(one, found) for one in found] if report.verdict.cause != "model.compute" else []
+    for template in REASONS:
+        for facts in known:
+            if set(re.findall(r"{(\w+)}", template)) <= {*facts}:
+                text = template.format_map(facts)
+                return text if len(text) <= WIDTH else re.sub(r" \([^)]*\)", "", text)
+    for facts, finding in zip(known, found, strict=False):
+        for one in finding.evidence:
+            number = facts.get(one.metric, claim)
+            if "place" in facts and number not in claim and one.metric != "data_wait_fraction":
+                return f"{one.text.partition(',')[0]}: {number} ({facts['place']})"
+    parts = [f"{one.part} {words.percent(one.share)}" for one in report.budget[:2] if one.share >= NOTABLE]
+    text = f"of each step: {', '.join(parts)}" if parts else ""
+    for operator in report.operators[:1] if text and report.budget[0].part in COMPUTING else []:
+        text += f"; of operators: {re.split('[:# ]', operator.name)[-1]} {words.percent(operator.share)}"
+    return text if len(text) <= WIDTH else text.partition(";")[0]
+
+
+def _facts(finding: ReportedFinding, found: list[ReportedFinding]) -> dict[str, str]:
+    """Numbers of a finding, its ``place``, and the hottest ``line`` of making batches with what it does."""
+    does = [one.text[3:] for other in found for one in other.evidence if one.text.startswith("it ")]
+    facts = {"place": _short(finding.location)} if finding.location is not None else {}
+    for one in finding.evidence:
+        if one.value is not None:
+            facts[one.metric] = words.quantity(one.metric, one.value)
+        if one.metric == "line_share" and (named := re.search(r" in (\S+:\d+)(?:, (.*))?", one.text)):
+            inside = named[2] or ("one element at a time" if does else "")
+            note = next((text for text in does if "in a loop" not in text), inside)
+            facts["line"] = f"{named[1]} ({note})" if note else named[1]
+    return facts
+
+
+def _short(location: Location) -> str:
+    return f"{location.file.rpartition('/')[2]}:{location.line}"
+
+
+def _side(cause: str) -> str:
+    return SIDES.get(cause, cause if cause.startswith("host.") else cause.partition(".")[0])
+
+
+def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool]:
+    """What to do first, what that promises, and whether this is a ceiling."""
+    cause, best = report.verdict.cause, best_of(report)
+    if best is None:
+        place = next((words.plain(_short(one.location)) for one in found if one.location is not None), "")
+        text = f"do first: look at {place}; no remedy is known" if place else "nothing to do"
+        return text if report.verdict.bound != "inconclusive" else "", "", False
+    speedup, title = best.predicted_speedup, words.plain(best.title)
+    treated = next((one.cause for one in report.findings if one.id == best.finding), cause)
+    answers = _side(treated) == _side(cause) and not is_setting(best.id, speedup)
+    promises = [f"; not predicted ({words.promised(speedup)})", f"; {words.promised(speedup)}"]
+    if speedup.likely is not None:
+        hour = words.counted(max(1, round(60 / speedup.likely)), "minute")
+        promises = [f", {words.ratio(speedup.likely)}{more}" for more in (f" (an hour becomes {hour})", "")]
+    lead, titles = "do first: " if answers else "try: ", [title]
+    while (less := CLAUSE.match(titles[-1])) is not None:
+        titles.append(less[1])
+    fitting = [(lead + one, more) for more in promises for one in titles if len(lead + one + more) <= WIDTH]
+    cut = words.short(lead + titles[-1], WIDTH - len(promises[-1])), promises[-1]
+    return *(fitting or [cut])[0], speedup.likely is None
