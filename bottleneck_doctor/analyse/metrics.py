@@ -247,10 +247,10 @@ def _evidence(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence
         peak = facts.allocator.peak_bytes / facts.memory_bytes
         yield Evidence("peak of its memory", "device_peak_share", peak, "torch's allocator")
     loss = clock_loss(view)
-    if loss is not None:  # power and clock are shown only where something holds the clock down
+    if loss is not None:  # shown only where something holds the clock down
         yield Evidence("clock, of the highest", "clock_share", loss, "NVML, while busy")
-        if driver.power_share is not None:
-            yield Evidence("power, of the limit", "power_share", driver.power_share, "NVML, while busy")
+    if driver.power_share is not None:
+        yield Evidence("power, of the limit", "power_share", driver.power_share, "NVML, while busy")
 
 
 UNUSED = "the training uses no accelerator"

@@ -72,7 +72,7 @@ REASONS = (
 # Causes that remedies of another kind may cure; each cause of the host stands alone.
 SIDES = {"host.launch": "model", "host.memory": "model"}
 CLAUSE = re.compile(
-    r"(.*[^:,;])(?: \(|[:,;] |[:,;]? (?:instead of|what Python|before|with workers|and read) )"
+    r"(.*[^:,;])(?: \(|[:,;] | with workers$|[:,;]? (?:instead of|what Python|before|and read) )"
 )
 
 
@@ -119,10 +119,9 @@ def _claim(report: Report, found: list[ReportedFinding]) -> str:
         return f"evaluation takes {words.percent(share)} of the run{waits}"
     taken = TAKEN.get(verdict.cause, TAKEN.get(side, [""]))
     part = next((one for one in taken if shares[one] >= NOTABLE), max(taken, key=shares.__getitem__))
-    if part == "data wait":
-        return f"{words.percent(shares[part])} of each step waits for batches"
     number = words.percent(shares[part])
-    return f"{NAMES.get(part, part)} takes {number} of each step" if shares[part] else verdict.summary
+    text = f"{NAMES.get(part, part)} takes {number} of each step" if shares[part] else verdict.summary
+    return f"{number} of each step waits for batches" if part == "data wait" and shares[part] else text
 
 
 def _shares(report: Report, found: list[ReportedFinding]) -> defaultdict[str, float]:
@@ -189,9 +188,13 @@ def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool
     """What to do first, what that promises, and whether this is a ceiling."""
     cause, best = report.verdict.cause, best_of(report)
     if best is None:
-        place = next((words.plain(_short(one.location)) for one in found if one.location is not None), "")
-        text = f"do first: look at {place}; no remedy is known" if place else "nothing to do"
-        return text if report.verdict.bound != "inconclusive" else "", "", False
+        if report.verdict.bound == "inconclusive":
+            return "", "", False
+        place = next(
+            (f"do first: look at {_short(one.location)}; " for one in found if one.location is not None), ""
+        )
+        healthy = cause in ("none", "model.compute", "device.compute")
+        return "nothing to do" if healthy else words.plain(f"{place}no remedy is known"), "", False
     speedup, title = best.predicted_speedup, words.plain(best.title)
     treated = next((one.cause for one in report.findings if one.id == best.finding), cause)
     answers = _side(treated) == _side(cause) and not is_setting(best.id, speedup)
