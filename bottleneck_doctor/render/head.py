@@ -23,7 +23,7 @@ TAKEN = {
     "input": ["data wait"], "input.wait": ["data wait", "asleep_share"], "host.gc": ["garbage collection"],
     "input.oversubscribed": ["data wait", "held_share", "loop_queue_share"], "host.logging": ["logging"],
     "host.checkpoint": ["checkpoint"], "host.python": ["code", "python_share"], "model": ["model", "code"],
-    "host.launch": ["operators", "launching"], "host.memory": ["paging_share", "io"],
+    "host.launch": ["launching", "operators"], "host.memory": ["paging_share", "io"],
     "host.sync": ["after readbacks"], "comm": ["waiting for other ranks", "other ranks"],
     "device": ["device busy"], "device.transfer": ["transfer"], "device.memory": ["allocator"],
 }  # fmt: skip
@@ -32,9 +32,9 @@ NAMES = {
     "held_share": "the loop's wait for a core", "loop_queue_share": "the loop's wait for a core",
     "code": "code of the loop", "python_share": "code of the loop", "logging": "writing logs",
     "operators": "calling the model's operators", "paging_share": "mapping memory", "model": "the model",
-    "launching": "waiting for launches", "transfer": "copying batches", "device busy": "the accelerator",
+    "launching": "waiting for launches", "transfer": "copying batches",
     "after readbacks": "idling after readbacks", "other ranks": "waiting for other ranks",
-    "allocator": "allocating device memory",
+    "allocator": "allocating device memory", "device busy": "work of the accelerator",
 }  # fmt: skip
 OF_RUN = {
     "input.worker_startup": ("starting workers", "stopping workers"),
@@ -200,8 +200,9 @@ def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool
     answers = _side(treated) == _side(cause) and not is_setting(best.id, speedup)
     promises = [f"; not predicted ({words.promised(speedup)})", f"; {words.promised(speedup)}"]
     if speedup.likely is not None:
-        hour = words.counted(max(1, round(60 / speedup.likely)), "minute")
-        promises = [f", {words.ratio(speedup.likely)}{more}" for more in (f" (an hour becomes {hour})", "")]
+        left = max(1, round(60 / speedup.likely))
+        hours = f" (an hour becomes {words.counted(left, 'minute')})", f" (1 h becomes {left} min)", ""
+        promises = [f", {words.ratio(speedup.likely)}{hour}" for hour in hours]
     lead, titles = "do first: " if answers else "try: ", [title]
     while (less := CLAUSE.match(titles[-1])) is not None:
         titles.append(less[1])

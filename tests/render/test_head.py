@@ -95,6 +95,8 @@ def remedy(title: str, speedup: Speedup, id: str = "workers-auto", finding: str 
          "do first: use 3 workers", ", ×2.4 (an hour becomes 25 minutes)"),
         ([remedy("use 3 workers", Speedup(40.0, 85.0, 99.0, "replay"))],
          "do first: use 3 workers", ", ×85 (an hour becomes 1 minute)"),
+        ([remedy("save a checkpoint ten times less often", Speedup(2.0, 2.3, 2.9, "replay"))],
+         "do first: save a checkpoint ten times less often", ", ×2.3 (1 h becomes 26 min)"),
         ([remedy(TITLE, CEILING)],
          "do first: ask the database once for a whole batch", "; not predicted (at most ×7.8)"),
         ([remedy("a title of " + "words " * 20, CEILING)],
@@ -111,6 +113,15 @@ def test_the_first_remedy_says_what_it_promises(remedies: list[Remedy], first: s
     assert (head.first, head.promise) == (first, promise)
     assert head.ceiling == ("at most" in promise)
     assert len(first + promise) <= WIDTH
+
+
+def test_where_no_remedy_is_known_the_head_says_so() -> None:
+    assert (
+        head_of(replace(judged("host.launch", line=None, forward=0.9), remedies=[])).first
+        == "no remedy is known"
+    )
+    assert head_of(replace(MODEL, remedies=[])).first == "nothing to do"
+    assert head_of(replace(judged("input.wait"), remedies=[])).claim == "the sentence about the cause"
 
 
 def test_a_remedy_for_something_else_is_no_answer() -> None:
