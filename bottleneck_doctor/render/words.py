@@ -167,7 +167,7 @@ def plain(text: str) -> str:
 
 def short(text: str, longest: int) -> str:
     """The beginning of a text, and a sign if it was cut."""
-    return text if len(text) <= longest else text[: longest - 4] + " ..."
+    return text if len(text) <= longest else text[: longest - 4].rstrip() + " ..."
 
 
 def block(text: str) -> list[str]:
