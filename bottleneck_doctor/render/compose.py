@@ -32,7 +32,7 @@ from .document import (
     RemedyBlock,
 )
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
-from .head import COMPUTING, head_of
+from .head import BUSY, COMPUTING, head_of
 
 
 def staircase(shown: list[Remedy]) -> str:
@@ -152,7 +152,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
     users = [one for one in report.functions if one.users]
     foreign = [one for one in report.functions if not one.users]
     verdict, cwd = report.verdict, report.run.cwd
-    computing = sum(one.share for one in report.budget if one.part in COMPUTING)
+    computing = sum(one.share for one in report.budget if one.part in COMPUTING | BUSY)
     training = next((one.share for one in report.ledger if one.part == "training steps"), 0.0)
     computes, elsewhere = lengths.whole or computing >= MUCH, lengths.whole or training < MOSTLY
     return Document(

@@ -14,10 +14,8 @@ from .glossary import RESOURCES, SEVERITIES
 WIDTH = 80
 WORTH = 1.05  # a remedy that promises less is not the first thing to do [contract: such a run is balanced]
 NOTABLE = 0.1  # of the step, from which a part is named rather than those after it
-COMPUTING = {
-    "forward", "backward", "optimizer", "loss", "zero_grad", "forward and own code",
-    "device busy", "busy, or short of work",
-}  # fmt: skip
+COMPUTING = {"forward", "backward", "optimizer", "loss", "zero_grad", "forward and own code"}
+BUSY = {"device busy", "busy, or short of work"}  # of an accelerator
 # The parts of the step, or measured shares, that a cause or a kind of causes may take.
 TAKEN = {
     "input": ["data wait"], "input.wait": ["data wait", "asleep_share"], "host.gc": ["garbage collection"],
@@ -157,7 +155,7 @@ def _reason(report: Report, found: list[ReportedFinding], claim: str) -> str:
                 return f"{one.text.partition(',')[0]}: {number} ({facts['place']})"
     parts = [f"{one.part} {words.percent(one.share)}" for one in report.budget[:2] if one.share >= NOTABLE]
     text = f"of each step: {', '.join(parts)}" if parts else ""
-    for operator in report.operators[:1] if text and report.budget[0].part in COMPUTING else []:
+    for operator in report.operators[:1] if text and report.budget[0].part in COMPUTING | BUSY else []:
         text += f"; of operators: {re.split('[:# ]', operator.name)[-1]} {words.percent(operator.share)}"
     return text if len(text) <= WIDTH else text.partition(";")[0]
 

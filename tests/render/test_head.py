@@ -62,6 +62,8 @@ STARTING = judged(
         (judged("host.sync", Evidence("", "data_wait_fraction", 0.3), **{"idle: after readbacks": 0.56}),
          "idling after readbacks takes 56 % of each step", "of each step: idle: after readbacks 56 %"),
         (judged("device.underfilled", line=None), "the sentence about the cause", ""),
+        (judged("host.launch", line=None, **{"busy, or short of work": 0.9}), "the sentence about the cause",
+         "of each step: busy, or short of work 90 %"),
         (MODEL, "the model takes 95 % of each step", "of each step: backward 63 %, forward 32 %"),
         (replace(MODEL, operators=[HotOperator("aten::mm", 2.0, 0.1, 0.0, 0.48)]),
          "the model takes 95 % of each step",
