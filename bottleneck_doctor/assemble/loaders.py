@@ -163,21 +163,27 @@ def _credit(iterations: list[Iteration], last_backward: int) -> None:
     """Give each iteration the backward passes and optimizer steps that followed its batches.
 
     Batches that came with no backward pass between them were for the same step (loaders side by side), but
-    not those of an iterator that ended before the pass, or that gave several: these evaluated.
+    not those of an iterator that ended before the pass, or that gave several: these evaluated. Where another
+    iterator gave a batch for each pass, unobserved, the passes are its own.
     """
     events = [
-        (arrival.t, arrival.next.backwards, arrival.next.optimizer_steps, one)
+        (arrival.t, arrival.next.backwards, arrival.next.optimizer_steps, arrival.next.arrivals, one)
         for one in iterations
         for arrival in one.arrivals
     ]
-    events += [(one.finish, one.end.backwards, -1, one) for one in iterations if one.end is not None]
+    ended = [(one, one.end) for one in iterations if one.end is not None]
+    events += [(one.finish, end.backwards, -1, end.arrivals + 1, one) for one, end in ended]
     events.sort(key=lambda event: event[0])
     waiting: list[Iteration] = []
     trained: list[Iteration] = []
+    given: dict[int, int] = {}  # iterator -> batches at its last event
     backwards, steps = events[0][1:3] if events else (0, 0)
-    for _, passes, optimizer_steps, one in events:
+    for _, passes, optimizer_steps, batches, one in events:
+        unobserved = batches - 1 - given.get(one.number, 0)
+        given[one.number] = batches
         if passes > backwards:
-            trained = _sharers(waiting)
+            own = one not in waiting and unobserved >= passes - backwards
+            trained = [one] if own else _sharers(waiting)
             for other in trained:
                 other.backwards += passes - backwards
             waiting, backwards = [], passes

@@ -110,6 +110,20 @@ def test_an_evaluation_iterator_kept_open_takes_only_its_own_time(script: Script
     assert evaluation.wall_s < 0.02
 
 
+def test_steps_that_nobody_looked_at_belong_to_the_loader_that_gave_their_batches(script: Script) -> None:
+    """An evaluation's single batch is looked at, and few of the 20 steps between two of them."""
+    opens(script, 2, 0, loader=2)
+    opens(script, 1, 1)
+    for place in range(10):
+        begin = 10 + 100 * place
+        asks(script, 1, begin, skipped=18 if place else 0)
+        trains(script, begin + 2)
+        asks(script, 2, begin + 4, loader=2)
+        trains(script, begin + 80, steps=18)
+    found = read_arrivals(script)
+    assert [found[n].role for n in (1, 2)] == ["train", "evaluation"]
+
+
 def test_two_passes_over_one_loader_side_by_side_are_one_loop(script: Script) -> None:
     """``zip(loader, loader)``: a step has a batch of each, and waits for both."""
     opens(script, 1, 0)
