@@ -114,7 +114,7 @@ def test_steps_that_nobody_looked_at_belong_to_the_loader_that_gave_their_batche
     """An evaluation's single batch is looked at, and few of the 20 steps between two of them."""
     opens(script, 2, 0, loader=2)
     opens(script, 1, 1)
-    for place in range(10):
+    for place in range(12):
         begin = 10 + 100 * place
         asks(script, 1, begin, skipped=18 if place else 0)
         trains(script, begin + 2)
