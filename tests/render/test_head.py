@@ -122,7 +122,7 @@ def test_where_no_remedy_is_known_the_head_says_so() -> None:
         head_of(replace(judged("host.launch", line=None, forward=0.9), remedies=[])).first
         == "no remedy is known"
     )
-    assert head_of(replace(MODEL, remedies=[])).first == "nothing to do"
+    assert "faster hardware" in head_of(replace(MODEL, remedies=[])).first
     assert head_of(replace(judged("input.wait"), remedies=[])).claim == "the sentence about the cause"
 
 
