@@ -146,8 +146,12 @@ def _late_share(
     rows = zip(table.late_s, table.gap_s, table.wall_s, strict=True) if table.late_s else ()
     timed = [(late, wall - (gap or 0.0)) for late, gap, wall in rows if late is not None]
     late_s, rest_s = sum(late for late, _ in timed), sum(rest for _, rest in timed)
-    forwards = _usual([one for one in samples if one.part == "forward"])
-    model = max((line for line in forwards if line < last), default=0)
+    lines, calls = Counter[int](), Counter[int]()
+    for one in samples:
+        lines[one.line] += one.stack.count
+        calls[one.line] += one.stack.count if one.part == "forward" else 0
+    known = (line for line, count in calls.items() if line < last and count > LITTLE * lines[line])
+    model = max(known, default=0)  # a single sample at a line of many is torn
     before = (*OWN, "forward", "loss")  # the line that trains may call the model itself, after another one
     between = [one for one in samples if model < one.line < last or (one.line == last and one.part in before)]
     got = samples_in(one for one in data if model < one.line < last)
