@@ -70,11 +70,6 @@ class Offer(NamedTuple):
     cautious: float = 1.0
 
     @property
-    def may_slow(self) -> bool:
-        """Whether the training may get slower by it."""
-        return self.cautious < STEADY
-
-    @property
     def discounted(self) -> float:
         """The geometric mean of the low and the likely speedup."""
         return sqrt(max(self.low, 1e-6) * max(self.likely, 1e-6))
@@ -152,7 +147,7 @@ def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
     return sorted(
         ranked,
         key=lambda offer: (
-            offer.may_slow,
+            offer.cautious < STEADY,
             is_setting(offer.proposal.id, offer.told),
             _saved(offer.likely) < LITTLE * sure,
         ),

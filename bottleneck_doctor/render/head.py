@@ -188,14 +188,12 @@ def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool
     if best is None:
         if report.verdict.bound == "inconclusive":
             return "", "", False
-        place = next(
-            (f"do first: look at {_short(one.location)}; " for one in found if one.location is not None), ""
-        )
         if cause == "none":
             return "nothing to do", "", False
         if cause in ("model.compute", "device.compute"):
             return "no remedy is known: computing less, or faster hardware, would help", "", False
-        return words.plain(f"{place}no remedy is known"), "", False
+        looks = [f"do first: look at {_short(one.location)}; " for one in found if one.location]
+        return words.plain("".join(looks[:1]) + "no remedy is known"), "", False
     speedup, title = best.predicted_speedup, words.plain(best.title)
     treated = next((one.cause for one in report.findings if one.id == best.finding), cause)
     answers = _side(treated) == _side(cause) and not is_setting(best.id, speedup)

@@ -90,8 +90,7 @@ def test_what_passes_between_model_and_backward_is_timed() -> None:
     timed = own_loop(100, body, wall_s=0.010, gap_s=0.002, late_s=0.002)
     told = judged(timed, (42, "model", 30), (43, "batch", 3), (44, "backward", 40))
     assert (told.share, told.outside) == (0.0, pytest.approx(0.25))
-    looks = [(42, "model", 3), (43, "batch", 60), (44, "backward", 40)]
-    torn = judged(timed, *looks, (43, "model", 1))
+    torn = judged(timed, (42, "model", 3), (43, "batch", 60), (44, "backward", 40), (43, "model", 1))
     assert torn.outside == pytest.approx(0.25, rel=0.03), "a single sample of a model elsewhere is torn"
 
 

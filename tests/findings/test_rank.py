@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.findings import report
-from bottleneck_doctor.findings.ranking import offers, remedies, without_trifles_first, worth_saying
+from bottleneck_doctor.findings.ranking import STEADY, offers, remedies, without_trifles_first, worth_saying
 from bottleneck_doctor.findings.registry import entries, given
 from bottleneck_doctor.findings.report import FAILED, write_up
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Finding, Proposal, StepCost
@@ -79,7 +79,7 @@ def test_workers_may_slow_down_what_many_threads_make() -> None:
     def may_slow(threads: float) -> bool:
         scenario = replace(given(diagnosis.scenario), making_threads=threads)
         (offer,) = offers(replace(diagnosis, scenario=scenario), [more])
-        return offer.may_slow
+        return offer.cautious < STEADY
 
     assert [may_slow(threads) for threads in (1.0, 4.0)] == [False, True]
 
