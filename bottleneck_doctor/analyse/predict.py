@@ -89,7 +89,7 @@ def split_change(scenario: Scenario, workers: int, threads: int, longer: float) 
 # The error that even a prediction keeps whose replay fits: what intervals needed in docs/accuracy.md.
 FLOORS = {"replay": 0.2, "amdahl": 0.2, "bound": 0.4}
 # Times as long as in the loop's process a batch takes a worker, at most: it shares caches with the model, and
-# cores with OpenMP's threads, which spin (measured: 1.0 to 1.4 where several threads make the batches)
+# cores with OpenMP's threads, which spin (chosen: promises of ×1.4 to ×1.9 had brought ×0.64 to ×0.88)
 ALONE_LONGER = 1.4
 SMALL = 0.3  # share of that error that even a tiny predicted effect keeps
 # Of the rest of a step, what goes with all that is cured: its caches, allocator and threads were disturbed by

@@ -26,7 +26,7 @@ from .facts import (
     switches,
 )
 from .registry import cpu_loop, finding, given, profiled_cpu_step
-from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, loader_call, priced
+from .remedies import LARGER, MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, loader_call, priced
 
 # dispatch-bound
 MERGED = """\
@@ -42,17 +42,10 @@ DISPATCH_FUSE = Proposal(
     basis="bound",
 )
 TIMES = (2, 8)  # the batch: what the remedy promises, and what it brings at most
-LARGER = Proposal(
-    id="bigger-batch",
-    title="use larger batches: twice as large, or up to eight times",
-    fix=Fix("then scale the learning rate and validate again", "DataLoader(..., batch_size=128)"),
-    effort="hours",
-    risk="another training: learning rate, schedule and generalisation change; the gain is per sample",
-    basis="amdahl",
-)
+TWICE = replace(LARGER, title="use larger batches: twice as large, or up to eight times", basis="amdahl")
 
 
-@finding("host.launch", DISPATCH_FUSE, LARGER, needs=(profiled_cpu_step,))
+@finding("host.launch", DISPATCH_FUSE, TWICE, needs=(profiled_cpu_step,))
 def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     """Fires when calling operators takes a large part of the step."""
     scenario, found = given(diagnosis.scenario), given(anatomy(diagnosis))
@@ -69,9 +62,9 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     ]
     gone, fused = Change(launch=0.0), each(launch=left_of(outside, PARTLY))
     twice, most = (Change(launch=1 / times, python=1 / times) for times in TIMES)
-    loader, larger = diagnosis.loader, LARGER
+    loader, larger = diagnosis.loader, TWICE
     if loader is not None and loader.batch_size:
-        larger = LARGER.at(loader.location, loader_call(loader, batch_size=TIMES[0] * loader.batch_size))
+        larger = TWICE.at(loader.location, loader_call(loader, batch_size=TIMES[0] * loader.batch_size))
     proposals = [
         priced(DISPATCH_FUSE, scenario, *fused, most=gone),
         priced(larger, scenario, Change(), twice, most),

@@ -28,7 +28,7 @@ from .facts import (
     place,
 )
 from .registry import device_step, finding, given
-from .remedies import PARTLY, each, left_of, loader_call, priced
+from .remedies import LARGER, PARTLY, each, left_of, loader_call, priced
 
 # launch-bound
 BUSY_SHARE = 0.8  # of the step, above which the device hardly waits (NVIDIA's advice for CUDA graphs)
@@ -151,14 +151,6 @@ def pointwise_unfused(diagnosis: Diagnosis) -> Finding | str | None:
 PEAK_SHARE = 0.7  # of the device's memory [SageMaker Debugger, batch size]
 FULL = 0.9  # of it that a larger batch may take [PyTorch Profiler's TensorBoard plugin]
 TIMES_AT_MOST = 8  # larger: beyond, the learning rate is another question (chosen)
-LARGER = Proposal(
-    id="bigger-batch",
-    title="use larger batches",
-    fix=Fix("then scale the learning rate and validate again", "DataLoader(..., batch_size=128)"),
-    basis="bound",
-    effort="hours",
-    risk="another training: learning rate, schedule and generalisation change; the gain is per sample",
-)
 
 
 @finding("device.underfilled", LARGER, needs=(device_step,), device=True)

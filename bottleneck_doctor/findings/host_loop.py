@@ -160,8 +160,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
     if hot.purpose.repeats:
         snippet = COUNTED if measure else ARRAYS
         text = f"replace the loop in {hot.line.function} by operators on all elements"
-        vectorise = priced(VECTORISE.at(hot.line, snippet, text), scenario, *changes)
-        proposals.append(replace(vectorise, most=1 / max(1 - hot.share, 0.01)))
+        proposals.append(priced(VECTORISE.at(hot.line, snippet, text), scenario, *changes))
     if measure:
         metric = quoted(diagnosis, hot.purpose.caller) or METRIC
         seldom = SELDOM.at(hot.purpose.caller, rarely(EVERY_TENTH, metric))

@@ -17,11 +17,11 @@ from ..analyse.predict import (
     step_after,
     widened,
 )
+from ..analyse.shares import NEARLY_ALL
 from ..analyse.whole_run import in_run, with_evaluation
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Remedy, Speedup, is_setting
 
-MUCH = 0.8  # of the run in training steps: with more of it the two gains are alike (chosen)
 SOURCE = "training steps over the run's length"
 
 
@@ -36,7 +36,7 @@ def in_whole_run(diagnosis: Diagnosis, finding: Finding, ranked: list[Offer]) ->
     if (
         best is None
         or best.finding is not finding
-        or not 0 < whole.training_s < MUCH * whole.run_s
+        or not 0 < whole.training_s < NEARLY_ALL * whole.run_s
         or best.told.likely is None
         or best.told.likely < WORTH
     ):

@@ -25,6 +25,14 @@ PARTLY = (1.0, 0.5, 0.1)  # elsewhere it brought anything between nothing and ne
 MOSTLY = (0.5, 0.1, 0.0)  # elsewhere it removed nearly all (chosen)
 WHOLLY = (0.5, 0.0, 0.0)  # it removes all; at worst, half of what was measured was something else (chosen)
 NOTHING = (1.0, 1.0, 1.0)  # a speedup: no step gets faster; a failure is averted, or the run is shorter
+LARGER = Proposal(
+    id="bigger-batch",
+    title="use larger batches",
+    fix=Fix("then scale the learning rate and validate again", "DataLoader(..., batch_size=128)"),
+    basis="bound",
+    effort="hours",
+    risk="another training: learning rate, schedule and generalisation change; the gain is per sample",
+)
 
 
 def left_of(share: float, lefts: Iterable[float]) -> tuple[float, ...]:
