@@ -125,10 +125,10 @@ def known_format(name: str, origin: str) -> str:
 
 
 def printed_format(name: str, origin: str) -> str:
-    """The same for the end of a run, which prints: formats that only files hold are for ``bdoc report``."""
-    from ..render import DRAWN
+    """The same for the end of a run, which prints: the other formats are for ``bdoc report``."""
+    from ..render import PRINTED
 
-    if known_format(name, origin) in DRAWN:
+    if known_format(name, origin) not in PRINTED:
         raise UsageError(
             f"{origin} {name!r}: a run prints terminal, markdown or json; afterwards "
             f"`bdoc report --format {name} -o FILE` writes this"

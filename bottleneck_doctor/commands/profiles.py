@@ -122,8 +122,7 @@ def hand_over(gate: Gate, junit: str | None, summary: str | None, annotations: s
     if junit is not None:
         write(junit, texts.junit(gate, __version__), "--junit")
     if summary is not None:
-        taken = os.path.getsize(summary) if os.path.isfile(summary) else 0
-        append(summary, texts.summary(gate, texts.LARGEST_BYTES - taken), "--summary")
+        append(summary, texts.summary(gate), "--summary")
 
 
 def side(names: Sequence[str], origin: str) -> list[Repeat]:

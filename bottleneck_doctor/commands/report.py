@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -22,8 +23,10 @@ ENDINGS = {
 }  # fmt: skip
 
 ANY_FORMAT = replace(
-    FORMAT, help="terminal (the default), markdown, json; to a file html, speedscope.", read=known_format
-)
+    FORMAT,
+    help="terminal (the default), markdown, json, prompt (for an assistant); to a file html, speedscope.",
+    read=known_format,
+)  # fmt: skip
 # The variable is for runs: looking at a report again must not send it again.
 SENT_NOW = replace(EXPORT, variable="")
 
@@ -46,8 +49,10 @@ def report_command(
     export: Annotated[list[str] | None, declared(SENT_NOW)] = None,
 ) -> int:
     """Show verdict, evidence and ranked remedies of a profile."""
+    from ..launch.masking import mask
     from ..model.codec import read_profile
     from ..render import DRAWN, render
+    from ..source.reader import lines_around
 
     settings = read_settings()
     named = next((name for ending, name in ENDINGS.items() if (output or "").lower().endswith(ending)), None)
@@ -63,7 +68,9 @@ def report_command(
     report, picture = with_picture(seen) if drawn else (write_up(seen), None)
     report = replace(report, bdoc=__version__)
     shown = Screen(100, False, "utf-8") if output or drawn or asked == "json" else screen(sys.stdout)
-    text = render(report, asked, picture=picture, details=details, **vars(shown))
+    quote = partial(lines_around, profile=seen, here=os.curdir, mask=mask)
+    how = {"picture": picture, "details": details, "profile": path, "quote": quote, **vars(shown)}
+    text = render(report, asked, **how)
     if output:
         write(output, text.encode())
     else:

@@ -252,10 +252,10 @@ def _report(options: Options, profile: Profile, ended_ns: int, saved: bool, kept
     if not wanted:
         return 0
     from ..analyse.gate import judge
-    from ..render.gate import outcome_lines
+    from ..render.gate import failed_lines, outcome_lines
 
     outcome = judge(report, wanted)
-    for line in outcome_lines(outcome):
+    for line in [*outcome_lines(outcome), *(failed_lines(outcome, report) if quiet else [])]:
         complain(line)
     return outcome.status
 

@@ -192,7 +192,7 @@ def _check_head(head: _ProfileHeader) -> None:
     if version > SCHEMA_VERSION:
         raise BadProfile(
             f"written by a newer bdoc: {SCHEMA} version {_quoted(version)}, this bdoc reads up to version "
-            f"{SCHEMA_VERSION}; upgrade with `pip install --upgrade bottleneck-doctor`"
+            f"{SCHEMA_VERSION}; upgrade bdoc"
         )
 
 

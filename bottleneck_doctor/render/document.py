@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .head import Head
 
@@ -35,6 +35,12 @@ WHOLE = Lengths(
     functions=40, libraries=40, operators=40, least=0.0, environment=64, metrics=64,
     ledger=64, whole=True,
 )  # fmt: skip
+# What fits into an issue, and what an assistant is to apply.
+ISSUE = Lengths(
+    findings=64, points=8, remedies=64, gaps=64, phases=8, snippet=80, snippets=64, risk=400, functions=10,
+    libraries=5, operators=10, environment=64, metrics=64, ledger=8,
+)  # fmt: skip
+PROMPT = replace(ISSUE, remedies=6, points=4)
 
 
 @dataclass(frozen=True)

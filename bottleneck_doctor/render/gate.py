@@ -6,9 +6,10 @@ For CI systems: a job summary in markdown, JUnit XML, annotations of GitHub's.
 from __future__ import annotations
 
 import os.path
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 from ..model.code import Location
 from ..model.loops import LATE_FOR, SlowRank
@@ -16,6 +17,7 @@ from ..model.report import (
     CANNOT_SAY,
     EXCEEDED,
     HOLDS,
+    Checked,
     Comparison,
     Condition,
     Difference,
@@ -29,26 +31,28 @@ from ..model.report import (
     Verdict,
 )
 from . import words
-from .compose import compose
+from .compose import compose, place
 from .document import Lengths
 from .glossary import BOUNDS
-from .head import best_of
-from .markdown import cell, table
-from .words import code, markdown
+from .head import best_of, head_of
+from .markdown import written
+from .words import markdown
 
-# Of a step; less is lost in the noise.
-WORTH_SAYING = 0.01
+WORTH_SAYING = 0.01  # of a step; less is lost in the noise
 SIGNS = {HOLDS: "ok  ", EXCEEDED: "FAIL", CANNOT_SAY: "?   "}
 VERDICTS = {HOLDS: "holds", EXCEEDED: "fails", CANNOT_SAY: "cannot say"}
 
 
 def gate_lines(gate: Gate) -> list[str]:
-    """Every line of a check: each profile's, named where there are several, then the baseline's."""
-    several = len(gate.checked) > 1
-    lines = []
+    """Every line of a check: each profile's, named where there are several, then the baseline's. What to do
+    stands below the first of a script's repeats that fails."""
+    several, told = len(gate.checked) > 1, set[str | None]()
+    lines: list[str] = []
     for one in gate.checked:
-        prefix = f"{words.plain(one.profile)}: " if several else ""
+        prefix, script = f"{words.plain(one.profile)}: " if several else "", one.report.run.script
         lines += [prefix + line for line in outcome_lines(one.outcome)]
+        lines += failed_lines(one.outcome, one.report) if script not in told else []
+        told |= {script} if one.outcome.status == EXCEEDED else set()
     if gate.regression is None:
         return lines
     lines.append(f"{SIGNS[gate.regression.status]} {regression_text(gate.regression)}")
@@ -60,16 +64,33 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     return [f"{SIGNS[one.status]} {judgement_text(one)}" for one in outcome.judgements]
 
 
+def failed_lines(outcome: Outcome, report: Report) -> list[str]:
+    """Of what fails the verdict and, where something is known to help, what to do first and where."""
+    if outcome.status != EXCEEDED:
+        return []
+    document, best = compose(report, LENGTHS), best_of(report)
+    head, where = document.head, place(best.fix.location, report.run.cwd) if best is not None else ""
+    at = f", {where}" if where and where not in head.first else ""
+    lines = [f"{document.headline}: {head.claim}"]
+    if head.first and report.verdict.bound != "balanced":
+        lines.append(head.first.replace("do first", "first") + at + head.promise)
+    return [f"     {line}" for line in lines]
+
+
 def judgement_text(judgement: Judgement) -> str:
     """What was measured and when that fails, or why there is no result."""
-    condition = judgement.condition
-    limit = words.exact(condition.threshold, judgement.value)
-    fails = f"fails when {condition.op} {limit} ({words.plain(condition.origin)})"
+    condition, fails = judgement.condition, _fails(judgement)
     if judgement.status == CANNOT_SAY or judgement.value is None:
         name = "" if condition.metric in judgement.why else f"{condition.metric}: "
         return f"cannot say: {name}{words.plain(judgement.why)}; {fails} [cannot-say]"
     close = "; close: the interval crosses the threshold" if judgement.close else ""
     return f"{words.plain(condition.metric)} = {measured(judgement)}; {fails}{close}"
+
+
+def _fails(judgement: Judgement) -> str:
+    condition = judgement.condition
+    limit = words.exact(condition.threshold, judgement.value)
+    return f"fails when {condition.op} {limit} ({words.plain(condition.origin)})"
 
 
 def condition_text(condition: Condition) -> str:
@@ -155,18 +176,56 @@ KINDS = {
 
 
 def comparison_text(comparison: Comparison, encoding: str = "utf-8") -> str:
-    """Lines that end in a newline; columns are as wide as what stands in them."""
+    """Whether the new run is faster, then what moved: lines that end in a newline, columns as wide as what
+    stands in them. Rows without news are left out."""
+    moves = {move.metric: move for move in comparison.moves}
     before, after = _verdict(comparison.base), _verdict(comparison.new)
-    verdict = f"still {after}" if before == after else f"{before} → {after}"
-    lines = [verdict, ""]
-    rows = [_row(move) for move in sorted(comparison.moves, key=lambda move: list(KINDS).index(move.kind))]
-    widths = [max((len(row[at]) for row in rows), default=0) for at in range(4)]
-    lines += ["  ".join(map(str.ljust, row, [*widths, 0])) for row in rows]
+    lines = [_answer(comparison, moves), f"still {after}" if before == after else f"{before} → {after}", ""]
+    wait = _values(moves.get("data_wait_fraction"))
+    shown = [
+        _row(move) for move in sorted(comparison.moves, key=lambda move: list(KINDS).index(move.kind))
+        if _values(move) != (0, 0) and (move.metric != "exposed_data_wait_fraction" or _values(move) != wait)
+    ]  # fmt: skip
+    widths = [max((len(row[at]) for row in shown), default=0) for at in range(4)]
+    lines += ["  ".join(map(str.ljust, row, [*widths, 0])) for row in shown]
     changes = [f"gone: {words.plain(', '.join(comparison.gone))}"] if comparison.gone else []
     changes += [f"new: {words.plain(', '.join(comparison.appeared))}"] if comparison.appeared else []
     changes += [f"careful: {difference_text(one)}" for one in comparison.differences]
     lines += ["", *changes] if changes else []
     return words.fit("\n".join(line.rstrip() for line in lines) + "\n", encoding)
+
+
+def _values(move: Move | None) -> tuple[float | None, ...]:
+    return tuple(side.value if side else None for side in (move.base, move.new)) if move else (None, None)
+
+
+def _answer(comparison: Comparison, moves: dict[str, Move]) -> str:
+    """``step 24.1 → 9.7 ms: ×2.48 faster; data wait 62 → 2 %``; of batches of two sizes, samples a second."""
+    resized = any(one.what == "batch-size" for one in comparison.differences)
+    name, called = ("samples_per_s", "samples") if resized else ("step_time_s", "step")
+    move, wait = moves.get(name), moves.get("data_wait_fraction")
+    before, after = _values(move)
+    if move is None or not before or not after:
+        return f"cannot say which is faster: {name} is not known of both runs"
+    text = f"{called} {_moved(move)}"
+    if move.kind in ("better", "worse"):
+        times = max(before, after) / min(before, after)
+        shown = f"×{times:.2f}" if times < 10 else words.ratio(times)
+        text += f": {shown} {'faster' if move.kind == 'better' else 'slower'}"
+    elif move.kind == "noise":
+        text += ": no difference that these runs can show"
+    else:
+        text += ": cannot say which is faster, the noise is not known"
+    refusing = " and ".join(difference_text(one) for one in comparison.differences if one.refuses)
+    text += f", with {refusing}" if refusing else ""
+    known = None not in _values(wait) and any(_values(wait))
+    return f"{text}; data wait {_moved(wait)}" if wait is not None and known else text
+
+
+def _moved(move: Move) -> str:
+    """``24.1 → 9.7 ms``; one number where that is all noise."""
+    before, after = (words.quantity(move.metric, one) for one in _values(move))
+    return after if move.kind == "noise" else words.number_range(before, after, " → ")
 
 
 def difference_text(difference: Difference) -> str:
@@ -225,147 +284,71 @@ def late_text(one: SlowRank) -> str:
     return f"{where} comes {beyond} a step after the median rank: {part} of it {LATE_FOR[one.cause]}{busy}"
 
 
-# GitHub drops a step's whole summary beyond this.
-LARGEST_BYTES = 1 << 20
-MOST_ROWS = 200
+MOST_ROWS = 200  # GitHub drops a step's whole summary beyond 1 MiB
 MOST_VERDICTS = 5
 LENGTHS = Lengths(remedies=3)
 MARKS = {HOLDS: "✅", EXCEEDED: "❌", CANNOT_SAY: "❔"}
 
 
-def summary(gate: Gate, room_bytes: int = LARGEST_BYTES) -> str:
-    """A page that ends in an empty line and takes at most ``room_bytes`` of UTF-8; "" where nothing fits."""
-    parts = [
-        f"## bdoc check: {VERDICTS[gate.status]}",
-        _rows(gate),
-        *_noise_lines(gate.regression),
-        *_verdicts(gate),
-    ]
-    while parts:
-        page = "\n\n".join(part for part in parts if part) + "\n\n"
-        page = page.encode("utf-8", "backslashreplace").decode()
-        if len(page.encode()) <= room_bytes:
-            return page
-        parts.pop()  # what comes last matters least
-    return ""
-
-
-def _rows(gate: Gate) -> str:
-    """Each profile and threshold, and the baseline, as a row."""
-    pairs = [(one, judgement) for one in gate.checked for judgement in one.outcome.judgements]
-    rows = []
-    for one, judgement in pairs[:MOST_ROWS]:
-        value = measured(judgement) if judgement.status != CANNOT_SAY else f"cannot say: {judgement.why}"
-        failing = code(condition_text(judgement.condition))
-        rows.append((MARKS[judgement.status], cell(code(one.profile)), cell(failing), cell(markdown(value))))
+def summary(gate: Gate) -> str:
+    """A page that ends in an empty line: every threshold, the noise, and what limits each job, as its first
+    repeat of that cause says."""
+    rows, notes = [], list[str]()
+    for one in gate.checked:
+        for judgement in one.outcome.judgements:
+            unknown = judgement.status == CANNOT_SAY
+            value = f"cannot say: {judgement.why}" if unknown else measured(judgement)
+            rows.append((MARKS[judgement.status], one.profile, condition_text(judgement.condition), value))
+    kept, more = rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS)
     if (regression := gate.regression) is not None:
         fails = f"slower by more than {words.percent(regression.limit)}"
-        value = cell(markdown(moved(regression) or f"cannot say: {regression.why}"))
-        rows.append((MARKS[regression.status], "against the baseline", fails, value))
-    drawn = table(("", "what", "fails when", "measured"), rows, numbers=False)
-    more = len(pairs) - MOST_ROWS
-    return f"{drawn}\n\n{words.counted(more, 'more row')}" if more > 0 else drawn
+        value = moved(regression) or f"cannot say: {regression.why}"
+        kept.append((MARKS[regression.status], "", fails, value))
+        notes = [regression_text(regression)] if regression.change is None else noise_text(regression)
+        notes += [f"careful: {difference}" for difference in careful(regression)]
+    firsts = dict[tuple[str | None, str], Checked]()
+    for one in gate.checked:
+        firsts.setdefault((one.report.run.script, one.report.verdict.cause), one)
+    shown = [(one.profile, compose(one.report, LENGTHS)) for one in [*firsts.values()][:MOST_VERDICTS]]
+    told = {"outcome": VERDICTS[gate.status], "rows": kept, "more": more, "notes": notes, "verdicts": shown}
+    return written("summary.md.j2", markdown, "utf-8", **told) + "\n"
 
 
-def _noise_lines(regression: Regression | None) -> Iterator[str]:
-    """The noise behind the comparison, and what else differs."""
-    if regression is None:
-        return
-    texts = [regression_text(regression)] if regression.change is None else noise_text(regression)
-    texts += [f"careful: {difference}" for difference in careful(regression)]
-    yield "\n".join(f"- {markdown(text)}" for text in texts)
-
-
-def _verdicts(gate: Gate) -> Iterator[str]:
-    """What limits each run and what to change first; equal texts of repeats once."""
-    shown: set[str] = set()
-    for one in gate.checked[:MOST_ROWS]:
-        document = compose(one.report, LENGTHS)
-        verdict = f"{document.headline}: {document.head.claim}"
-        if verdict in shown or len(shown) == MOST_VERDICTS:
-            continue
-        shown.add(verdict)
-        lines = [f"**{markdown(verdict)}** ({code(one.profile)})", ""]
-        for rank, block in enumerate(document.remedies, start=1):
-            place = f" at {code(block.place)}" if block.place else ""
-            lines.append(
-                f"{rank}. {markdown(block.title)}: **{block.likely}** ({markdown(block.basis)}){place}"
-            )
-        yield "\n".join(lines).rstrip()
-
-
-SUITE = "bdoc check"
+Case = tuple[str, str, str, str, bool, str, list[str], list[str]]
 
 
 def junit(gate: Gate, version: str) -> bytes:
     """One test suite: a test for each profile and condition, and one for the baseline. UTF-8."""
-    cases, duration_s = [], 0.0
+    cases, properties = list[Case](), [("bdoc", version), ("gate", VERDICTS[gate.status])]
     for one in gate.checked:
-        took_s = one.report.run.duration_s
-        duration_s += took_s
+        verdict, wait = one.report.verdict, one.report.metrics.get("data_wait_fraction")
+        found = f"{verdict.bound}, {verdict.cause}: {head_of(one.report).claim}"
+        properties.append((f"verdict of {one.profile}", found))
+        if wait is not None and wait.value is not None:
+            properties.append((f"data_wait_fraction of {one.profile}", words.exact(wait.value)))
+        took, more = f"{one.report.run.duration_s:.3f}", failed_lines(one.outcome, one.report)
         for judgement in one.outcome.judgements:
-            origin = words.plain(judgement.condition.origin)
-            name = f"fails when {condition_text(judgement.condition)} ({origin})"
-            case = _case(name, words.plain(one.profile), f"{took_s:.3f}")
-            cases.append(_judged(case, judgement.status, judgement_text(judgement)))
+            name = f"fails when {condition_text(judgement.condition)} ({judgement.condition.origin})"
+            failed, error = judgement.status == EXCEEDED, "cannot-say" * (judgement.status == CANNOT_SAY)
+            cases.append((name, one.profile, took, judgement_text(judgement), failed, error, more, []))
     if (regression := gate.regression) is not None:
         name = f"fails when slower than the baseline by more than {words.percent(regression.limit)}"
-        case, text = _case(name, "baseline", "0"), regression_text(regression)
-        cases.append(_judged(case, regression.status, text, refused=regression.refused))
-        for difference in careful(regression):
-            ElementTree.SubElement(case, "system-out").text = f"careful: {difference}"
-    counts = {
-        "tests": len(cases),
-        "failures": sum(case.find("failure") is not None for case in cases),
-        "errors": sum(case.find("error") is not None for case in cases),
-        "skipped": 0,
-    }
-    suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(suites, "testsuite", name=SUITE, time=f"{duration_s:.3f}")
-    suite.attrib.update({name: str(count) for name, count in counts.items()})
-    suite.append(_properties(gate, version))
-    suite.extend(cases)
-    ElementTree.indent(suites)
-    return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
+        slug = "not-comparable" if regression.refused else "cannot-say"
+        failed, error = regression.status == EXCEEDED, slug * (regression.status == CANNOT_SAY)
+        text = regression_text(regression)
+        cases.append((name, "baseline", "0", text, failed, error, [], careful(regression)))
+    time = f"{sum(one.report.run.duration_s for one in gate.checked):.3f}"
+    text = written("junit.xml.j2", _xml, "utf-8", cases=cases, properties=properties, time=time)
+    return text.encode()
 
 
-def _properties(gate: Gate, version: str) -> ElementTree.Element:
-    """bdoc's version, the gate's outcome, and the verdict and data wait of each profile."""
-    found = ElementTree.Element("properties")
-    pairs = [("bdoc", version), ("gate", VERDICTS[gate.status])]
-    for one in gate.checked:
-        verdict = one.report.verdict
-        pairs.append((f"verdict of {one.profile}", f"{verdict.bound}, {verdict.cause}: {verdict.summary}"))
-        wait = one.report.metrics.get("data_wait_fraction")
-        if wait is not None and wait.value is not None:
-            pairs.append((f"data_wait_fraction of {one.profile}", words.exact(wait.value)))
-    for name, value in pairs:
-        ElementTree.SubElement(found, "property", name=words.plain(name), value=words.plain(value))
-    return found
+def _xml(text: str) -> str:
+    return escape(words.plain(text), {'"': "&quot;"})
 
 
-def _case(name: str, classname: str, time: str) -> ElementTree.Element:
-    return ElementTree.Element("testcase", name=name, classname=classname, time=time)
-
-
-def _judged(case: ElementTree.Element, status: int, text: str, refused: bool = False) -> ElementTree.Element:
-    """The case with its failure or error; a condition that holds has its numbers as output."""
-    if status == EXCEEDED:
-        ElementTree.SubElement(case, "failure", type="exceeded", message=text).text = text
-    elif status == CANNOT_SAY:
-        slug = "not-comparable" if refused else "cannot-say"
-        ElementTree.SubElement(case, "error", type=slug, message=text).text = text
-    else:
-        ElementTree.SubElement(case, "system-out").text = text
-    return case
-
-
-# GitHub shows ten of a kind for each step of a job and drops the rest without notice.
-MOST = 10
+MOST = 10  # GitHub shows ten of a kind for each step of a job and drops the rest without notice
 LONGEST = 1000
 ADVICE = 3
-
-
 LEVELS = ("error", "warning", "notice")
 
 
@@ -380,30 +363,46 @@ class Annotation(NamedTuple):
 
 
 def github(gate: Gate, workspace: str) -> list[str]:
-    """Workflow commands, errors first and at most ``MOST``; paths relative to ``workspace``."""
-    found = list(dict.fromkeys([*_failures(gate, workspace), *_advice(gate, workspace)]))
+    """Workflow commands, errors first and at most ``MOST``; paths relative to ``workspace``. A remedy that an
+    error names at its line is no notice there."""
+    found = list(_failures(gate, workspace))
+    said = {(one.file, one.line, one.message.rpartition("\n")[2]) for one in found}
+    found += [one for one in _advice(gate, workspace) if (one.file, one.line, one.message) not in said]
     return [_command(one) for one in sorted(found, key=lambda one: LEVELS.index(one.level))[:MOST]]
 
 
 def _failures(gate: Gate, workspace: str) -> Iterator[Annotation]:
-    """A failed condition, at the line most to blame; one without a result, at no line."""
-    regression = gate.regression
-    if regression is not None and regression.status == EXCEEDED:
-        yield Annotation("error", "bdoc: slower than the baseline", regression_text(regression))
-    elif regression is not None and regression.status == CANNOT_SAY:
-        title = "bdoc: cannot say whether it is slower than the baseline"
-        yield Annotation("warning", title, regression_text(regression))
+    """A failed condition, at the line most to blame; one without a result, at no line. Repeats are one."""
+    if (regression := gate.regression) is not None and regression.status != HOLDS:
+        level, title = "error", "bdoc: slower than the baseline"
+        if regression.status == CANNOT_SAY:
+            level, title = "warning", "bdoc: cannot say whether it is slower than the baseline"
+        yield Annotation(level, title, regression_text(regression))
+    jobs = Counter(one.report.run.script for one in gate.checked)
+    alike = defaultdict[tuple[str | None, Condition, int], list[tuple[Report, Judgement]]](list)
     for one in gate.checked:
-        name = f"{words.plain(one.profile)}: " if len(gate.checked) > 1 else ""
-        for judgement in one.outcome.judgements:
-            text = name + judgement_text(judgement)
-            if judgement.status == EXCEEDED:
-                best = best_of(one.report)
-                text += f"\n{_remedy(best)}" if best else ""
-                title = f"bdoc: {condition_text(judgement.condition)}"
-                yield Annotation("error", title, text, *_blamed(one.report, workspace))
-            elif judgement.status == CANNOT_SAY:
-                yield Annotation("warning", "bdoc: cannot say", text)
+        for found in one.outcome.judgements:
+            alike[one.report.run.script, found.condition, found.status].append((one.report, found))
+    for (script, condition, status), pairs in alike.items():
+        report, text = pairs[0][0], _together([found for _, found in pairs], jobs[script])
+        if status == EXCEEDED:
+            best = best_of(report)
+            text += f"\n{_remedy(best)}" if best else ""
+            yield Annotation("error", f"bdoc: {condition_text(condition)}", text, *_blamed(report, workspace))
+        elif status == CANNOT_SAY:
+            yield Annotation("warning", "bdoc: cannot say", text)
+
+
+def _together(judgements: list[Judgement], runs: int) -> str:
+    """What one run shows; of repeats ``2 of 5 runs: 0.8–0.84; fails when > 0.2 (--max-data-wait)``."""
+    first, values = judgements[0], [one.value for one in judgements if one.value is not None]
+    if runs == 1:
+        return judgement_text(first)
+    text = judgement_text(first)
+    if first.status != CANNOT_SAY:
+        ends = (words.exact(end, first.condition.threshold) for end in (min(values), max(values)))
+        text = f"{words.number_range(*ends)}; {_fails(first)}"
+    return f"{len(judgements)} of {runs} runs: {text}"
 
 
 def _advice(gate: Gate, workspace: str) -> Iterator[Annotation]:
@@ -419,7 +418,9 @@ def _advice(gate: Gate, workspace: str) -> Iterator[Annotation]:
 
 def _remedy(remedy: Remedy) -> str:
     title, fix = words.capital(words.plain(remedy.title)), words.plain(remedy.fix.text)
-    return f"{title} ({words.promised(remedy.predicted_speedup)} predicted): {fix}"
+    promise = words.promised(remedy.predicted_speedup)
+    known = remedy.predicted_speedup.likely is not None
+    return f"{title} ({f'{promise} predicted' if known else f'not predicted, {promise}'}): {fix}"
 
 
 def _blamed(report: Report, workspace: str) -> tuple[str, int]:

@@ -1,39 +1,23 @@
-"""The report as GitHub-flavoured markdown, for pull requests and job summaries."""
+"""The report as markdown: a page for an issue, a prompt for an assistant; what all markdown is made of."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable
+from pathlib import Path
 
+from ..model.code import FunctionSource, Location
+from ..model.report import Remedy, Report, RunSummary
 from . import words
-from .document import Bar, Document, Hottest, RemedyBlock
+from .compose import INSTALLED, compose, place
+from .document import ISSUE, PROMPT
 from .words import code, markdown
 
-TEXTS = ("part", "metric", "source", "function", "operator", "what", "")
-
-
-def _rows(title: str, found: Hottest, heads: tuple[str, ...]) -> str:
-    if not found.rows:
-        return ""
-    rows: list[tuple[str, ...]] = [
-        (row.own, row.second, cell(code(row.name)), cell(code(row.place)) if ":" in row.place else row.place)
-        for row in found.rows
-    ]
-    if any(row.state for row in found.rows):
-        heads = (*heads, "")
-        rows = [(*cells, row.state) for cells, row in zip(rows, found.rows, strict=True)]
-    return folded(title, f"{markdown(found.taken)}\n\n{table(heads, rows)}")
-
-
-def folded(title: str, body: str) -> str:
-    """A section that opens when asked."""
-    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
-
-
-def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: bool = True) -> str:
-    """Texts to the left, ``numbers`` to the right."""
-    align = ["--:" if numbers and head not in TEXTS else "---" for head in heads]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [heads, tuple(align), *rows])
+FIRST = 3  # remedies that are not folded
+BAR = 20  # columns
+PAGES = Path(__file__).parent / "page"
 
 
 def fenced(lines: list[str], language: str) -> list[str]:
@@ -43,99 +27,81 @@ def fenced(lines: list[str], language: str) -> list[str]:
     return [f"{marks}{language}", *lines, marks]
 
 
-def cell(text: str) -> str:
-    """Text that may hold the mark between cells."""
-    return text.replace("|", "\\|")
+def written(template: str, escape: Callable[[str], str], encoding: str, **values: object) -> str:
+    """The template of that name, filled: ends in a newline, without two empty lines after each other. Every
+    value that it does not mark as safe is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    pages = Environment(
+        loader=FileSystemLoader(PAGES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        finalize=lambda value: value if hasattr(value, "__html__") else escape(str(value)),
+    )  # fmt: skip
+    pages.filters |= {"code": code, "cell": lambda text: code(text).replace("|", "\\|"), "fenced": fenced}
+    pages.filters["bar"] = lambda share: words.bar(share, BAR)
+    text = re.sub(r"[ \t]+$", "", pages.get_template(template).render(values), flags=re.MULTILINE)
+    return words.fit(re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n", encoding)
 
 
-def markdown_page(document: Document, encoding: str) -> str:
-    """The document as one markdown page that ends in a newline."""
-    step = f", {document.step}" if document.step else ""
-    harms = [f"- {markdown(c.title)}: **{c.likely}** ({markdown(c.basis)})" for c in document.warnings]
-    environment = [(markdown(name), markdown(value)) for name, value in document.environment]
-    metrics = [
-        (cell(code(row.name)), markdown(row.value), row.interval, row.n, markdown(row.source))
-        for row in document.metrics
-    ]
-    sections = [
-        _verdict(document),
-        _parts(f"Where {document.one_step} goes{step}", document.bars),
-        _parts("Where the run goes", document.ledger),
-        _why(document),
-        _remedies(document),
-        "\n".join(["### Would hurt here", "", *harms]) if harms else "",
-        _rows("Where Python was seen", document.functions, ("own", "with calls", "function", "")),
-        _rows("Where in libraries", document.libraries, ("own", "with calls", "function", "")),
-        _rows("Operators", document.operators, ("own", "time", "operator", "")),
-        folded("Environment", table(("what", ""), environment)) if environment else "",
-        folded("All metrics", table(("metric", "value", "90 % interval", "n", "source"), metrics))
-        if metrics
-        else "",
-        _unknown(document),
-    ]
-    return words.fit("\n\n".join(part for part in sections if part) + "\n", encoding)
+def markdown_page(report: Report, encoding: str) -> str:
+    """The report as a page that fits into an issue; what is long opens when asked."""
+    return written("report.md.j2", markdown, encoding, d=compose(report, ISSUE), FIRST=FIRST)
 
 
-def _verdict(document: Document) -> str:
-    head = document.head
-    lines = [
-        f"## {markdown(document.headline)}: {markdown(head.claim)}",
-        *([markdown(head.why)] if head.why else []),
-        *([f"**{markdown(head.first)}**{markdown(head.promise)}"] if head.first else []),
-        markdown(" · ".join(document.grounds)),
-        *([markdown(document.device)] if document.device else []),
-        f"{code(document.command)} · {markdown(' · '.join(document.circumstances))}",
-    ]
-    if document.phases:
-        lines.append("\n".join(f"- {markdown(phase)}" for phase in document.phases))
-    return "\n\n".join(lines)
+ASK = {
+    "hook~": "ask first, it changes numerics, order or meaning",
+    "admin": "ask first, it is a change of hardware, driver, container or cluster",
+}
+NEAR = 5  # lines: what is so near to a place was shown with it
+LINE = re.compile(r"([\w./~-]+\.py):(\d{1,9})\b")
+Quote = Callable[[Location], FunctionSource | str]  # the lines around a place, or why they are not shown
 
 
-def _parts(title: str, bars: list[Bar]) -> str:
-    rows = [(markdown(bar.part), bar.percent, bar.time) for bar in bars]
-    return f"### {title}\n\n{table(('part', 'share', 'time'), rows)}" if rows else ""
+def prompt(report: Report, profile: str, quote: Quote, encoding: str) -> str:
+    """What an assistant needs to apply the remedies: verdict, rules, and of each remedy the place, the lines
+    to write, the evidence, and the code around every line that these name. ``profile`` is its path."""
+    document, steps, shown = compose(report, PROMPT), [], list[Location]()
+    evidence = {block.id: block.points for block in document.findings}
+    for block in document.remedies:
+        remedy = next(one for one in report.remedies if words.plain(one.id) == block.id)
+        points = evidence.pop(words.plain(remedy.finding), [])  # once, at the first of its remedies
+        quoted = []
+        for named in _named(report, remedy, [block.text, *(one.text for one in points)]):
+            if not any(one.file == named.file and abs(one.line - named.line) <= NEAR for one in shown):
+                shown.append(named)
+                quoted.append((place(named, report.run.cwd), _rows(quote(named), named.line)))
+        steps.append((block, points, quoted))
+    commands = {
+        "again": f"bdoc run -o after-1.json {_command(report.run)}",
+        "compare": f"bdoc compare {shlex.quote(profile)} after-1.json",
+    }
+    return written("prompt.md.j2", words.plain, encoding, d=document, steps=steps, ask=ASK, **commands)
 
 
-def _why(document: Document) -> str:
-    lines = ["### Why", ""]
-    for finding in document.findings:
-        place = f" ({code(finding.place)})" if finding.place else ""
-        lines.append(f"- **{markdown(finding.id)}**{place}")
-        for point in finding.points:
-            number = f": **{point.number}**" if point.number else ""
-            sources = [code(point.metric) if point.metric else "", markdown(point.source)]
-            source = f" ({', '.join(filter(None, sources))})" if any(sources) else ""
-            lines.append(f"  - {markdown(point.text)}{number}{source}")
-    return "\n".join(lines) if document.findings else ""
+def _rows(quoted: FunctionSource | str, at: int) -> list[str] | str:
+    """The lines with their numbers and a mark at the one that is meant."""
+    if isinstance(quoted, str):
+        return quoted
+    lines = enumerate(words.block(quoted.text), quoted.first)
+    return [f"{'>' if number == at else ' '} {number:4}  {line}".rstrip() for number, line in lines]
 
 
-def _remedies(document: Document) -> str:
-    lines = ["### What to change", ""]
-    for rank, block in enumerate(document.remedies, start=1):
-        lines += _remedy(rank, block)
-    if document.together:
-        lines += ["", f"**{document.together}**"]
-    return "\n".join(lines) if document.remedies else ""
+def _command(run: RunSummary) -> str:
+    """The words behind ``bdoc run`` that repeat the run, for as long as it went on if it was ended."""
+    short = [f"--max-seconds={math.ceil(run.duration_s)}"] if run.stopped_by else []
+    home, at = run.cwd.rstrip("/") + "/", 1 if run.command[1:2] == ["-m"] else 0
+    if run.script in run.command[:2]:
+        at = run.command.index(run.script)
+    else:
+        short += [] if at else ["--"]
+    return shlex.join([*short, *(part.removeprefix(home) for part in run.command[at:])])
 
 
-def _remedy(rank: int, block: RemedyBlock) -> list[str]:
-    head = f"{rank}. **{markdown(block.title)}: {block.likely}** ({markdown(block.basis)})"
-    inset = " " * (len(str(rank)) + 2)
-    place = f"{code(block.place)} " if block.place else ""
-    effort = f"effort: {block.effort}" if block.effort else ""
-    risk = f"risk: {block.risk}" if block.risk else ""
-    alternative = "adds nothing to those above" if block.alternative else ""
-    terms = " · ".join(markdown(term) for term in (block.apply, alternative, effort, risk) if term)
-    body = [f"{place}{markdown(block.text)}".rstrip(), f"{code(block.id)} {terms}".rstrip()]
-    lines = [head, *(f"{inset}<br>{line}" for line in body if line)]
-    if block.snippet:
-        lines += ["", *((inset + line).rstrip() for line in fenced(block.snippet, "python")), ""]
-    return lines
-
-
-def _unknown(document: Document) -> str:
-    lines = [f"- {markdown(gap)}" for gap in document.gaps]
-    if document.more_gaps:
-        lines.append(f"- {document.more_gaps} more")
-    section = ["### Not measured", "", *lines, ""] if lines else []
-    return "\n".join([*section, f"<sub>{markdown(document.watching)}</sub>"])
+def _named(report: Report, remedy: Remedy, texts: list[str]) -> list[Location]:
+    """The lines that a remedy, its finding and these texts name in the user's files."""
+    found = [remedy.fix.location, *(one.location for one in report.findings if one.id == remedy.finding)]
+    known = [*(one.location for one in report.findings), *(one.location for one in report.functions)]
+    files = {one.file for one in known if one is not None}
+    for file, line in LINE.findall(" ".join(texts)):
+        whole = next((one for one in files if one == file or one.endswith(f"/{file}")), file)
+        found.append(Location(whole, int(line)))
+    return [one for one in found if one is not None and not INSTALLED.search(one.file)]

@@ -15,9 +15,9 @@ from ..model.run import ENVIRONMENT, Treatment
 from . import words
 from .compose import command_line, machine_facts, place
 from .glossary import BASES
-from .markdown import cell, fenced, table
+from .markdown import written
 from .terminal import Sheet
-from .words import code, markdown
+from .words import markdown
 
 COLUMNS = ("predicted", "measured", "losses", "memory", "verdict")
 LEAST_NAME = 16  # columns, below which each row becomes a paragraph
@@ -320,43 +320,14 @@ def _cost(proof: Proof) -> str:
 def _markdown(proof: Proof, winner: Proved | None, encoding: str) -> str:
     """One page that ends in a newline."""
     headline, figures, _ = _headline(proof, winner)
-    facts = [code(command_line(proof.run)), *map(markdown, machine_facts(proof.run))]
-    sections = [
-        f"## {markdown(headline)}" + (f": {markdown(figures)}" if figures else ""),
-        markdown(" · ".join(_grounds(proof, winner))),
-        " · ".join(facts),
-    ]
-    if proof.rows:
-        rows: list[tuple[str, ...]] = []
-        notes: list[str] = []
-        for row in proof.rows:
-            name, predicted, measured, losses, memory, verdict = _cells(row)
-            verdict = f"**{markdown(verdict)}**" if row is winner else markdown(verdict)
-            rows.append((cell(code(name)), predicted, measured, markdown(losses), memory, verdict))
-            notes += [f"- {code(name)}: {markdown(note)}" for note in _notes(row, row is winner)]
-        sections += [f"### Tried\n\n{markdown(_before(proof))}"]
-        sections += [table(("remedy", *COLUMNS), rows, numbers=False), "\n".join(notes)]
-    sections.append("\n".join(f"- {markdown(remark)}" for _, remark in _remarks(proof)))
-    if missed := _missed(proof):
-        lines = [f"- {code(name)}: {markdown(why)}" for name, why in missed]
-        sections.append("\n".join(["### Not tried", "", *lines]))
-    sections += [_change_in_markdown(_change(winner, proof.run.cwd)), f"<sub>{markdown(_cost(proof))}</sub>"]
-    return words.fit("\n\n".join(part for part in sections if part) + "\n", encoding)
-
-
-def _change_in_markdown(change: Advice | None) -> str:
-    if change is None:
-        return ""
-    lines = ["### The change", ""]
-    if not change.is_diff:
-        place = f"{code(change.place)} " if change.place else ""
-        why = f" (no patch: {markdown(change.why)})" if change.why else ""
-        lines += [f"{place}{markdown(change.text)}{why}".strip(), ""]
-    if change.lines:
-        lines += fenced(change.lines, "diff" if change.is_diff else "python")
-    if change.more:
-        lines += ["", words.counted(change.more, "more line")]
-    return "\n".join(lines).rstrip()
+    rows = [(*_cells(row), row is winner) for row in proof.rows]
+    notes = [(_cells(row)[0], note) for row in proof.rows for note in _notes(row, row is winner)]
+    return written(
+        "prove.md.j2", markdown, encoding, headline=headline, figures=figures, rows=rows, notes=notes,
+        grounds=_grounds(proof, winner), command=command_line(proof.run), facts=machine_facts(proof.run),
+        before=_before(proof), columns=COLUMNS, remarks=_remarks(proof), missed=_missed(proof),
+        change=_change(winner, proof.run.cwd), cost=_cost(proof),
+    )  # fmt: skip
 
 
 def render_plan(

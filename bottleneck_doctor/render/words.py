@@ -121,14 +121,14 @@ def within(value: str, interval: str) -> str:
     return f"{value} ({interval})" if interval else value
 
 
-def number_range(low: str, high: str) -> str:
+def number_range(low: str, high: str, between: str = "–") -> str:
     """``61–63 %`` from ``61 %`` and ``63 %``: the unit once when both ends share it."""
     if low == high:
         return low
     first, last = NUMBER_AND_UNIT.match(low), NUMBER_AND_UNIT.match(high)
     if first is None or last is None or first[2] != last[2]:
-        return f"{low} – {high}"
-    return f"{first[1].rstrip()}–{high}"
+        return f"{low} {between.strip()} {high}"
+    return f"{first[1].rstrip()}{between}{high}"
 
 
 def quantity(name: str, value: float | None, unit: str = "") -> str:

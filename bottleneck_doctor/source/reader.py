@@ -9,12 +9,14 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import pairwise
 
 from ..model.code import Argument, FunctionSource, Location, SourceCall
 from ..model.instruments import Operation, Stack
 from ..model.loops import Feed, LoopBody
+from ..model.profile import Profile
 from . import code
 from .code import Names
 from .files import INDENTED, Mask, is_users, last_name, masked, parsed, tree_at, users_path
@@ -79,6 +81,45 @@ def _read(place: Location, cwd: str, mask: Mask) -> FunctionSource | None:
         return None  # masking would move its lines
     name = node.name if isinstance(node, code.Function) else last_name(place.function)  # never "<listcomp>"
     return FunctionSource(place.file, name, first, hidden)
+
+
+AROUND = 8  # lines before and after
+ABSOLUTE = re.compile(r"(?<![\w./~-])~?(?:/[^\s/:'\"(),=\[\]{}]+){2,}")
+
+
+def lines_around(place: Location, profile: Profile, here: str, mask: Mask) -> FunctionSource | str:
+    """The lines around a place as they are now, if they are those that ran, else why not: the profile has
+    kept the same text, or the file lies below the folder ``here``, where the run began, and is older.
+
+    Of other files nothing is shown: a profile may be of other people, who would choose what is read. Secrets
+    are masked, and paths that the profile does not hold.
+    """
+    cwd, sources, root = profile.run.cwd or "/", profile.sources, os.path.realpath(here)
+    ran = os.path.join(cwd, place.file)
+    path = next(filter(os.path.isfile, (ran, os.path.join(here, os.path.relpath(ran, cwd)))), "")
+    read = tree_at(path) if path.endswith(".py") else None
+    if read is None:
+        return "the file cannot be read here"
+    kept = [one for one in sources if one.file == place.file and one.first <= place.line <= _last(one)]
+    now = (_read(replace(place, file=path, function=one.function), "", mask) for one in kept)
+    same = [one for one, other in zip(kept, now, strict=True) if other == replace(one, file=path)]
+    inside = os.path.realpath(path).startswith(root.rstrip("/") + "/") and os.path.realpath(cwd) == root
+    began = profile.run.started_at.replace("Z", "+00:00")  # as Python 3.10 reads it
+    older = inside and os.stat(path).st_mtime < datetime.fromisoformat(began).timestamp()
+    lines = masked(read[0], mask).split("\n")
+    if not (same or older) or len(lines) != read[0].count("\n") + 1 or place.line > len(lines):
+        return "it is not sure that the file is still the one that ran"
+    first, last = max(1, place.line - AROUND), place.line + AROUND
+    if not older:
+        first, last = max(first, same[0].first), min(last, _last(same[0]))
+    known = "".join(one.text for one in sources)
+    text = re.sub(r"#.*", lambda found: mask([found[0]])[0], "\n".join(lines[first - 1 : last]))
+    text = ABSOLUTE.sub(lambda found: found[0] if found[0] in known else "/...", text)
+    return FunctionSource(place.file, place.function, first, text)
+
+
+def _last(source: FunctionSource) -> int:
+    return source.first + source.text.rstrip("\n").count("\n")
 
 
 def _around(tree: ast.Module, place: Location) -> ast.stmt | None:

@@ -51,15 +51,6 @@ def test_the_status_says_it_all(
     assert status != 2 or not list(folder.glob("*.xml"))
 
 
-def test_of_several_profiles_each_is_named_and_the_worst_decides(
-    store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = [store("typical", "a.json"), store("inconclusive", "b.json")]
-    assert main(["check", *names, "--max-data-wait", "0.7"]) == 3
-    lines = capsys.readouterr().out.splitlines()
-    assert [line[:12] for line in lines] == ["a.json: ok  ", "b.json: ?   "]
-
-
 def test_defaults_from_the_settings_are_checked(
     store: Store, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,17 +61,6 @@ def test_defaults_from_the_settings_are_checked(
     assert main(["check"]) == 1
     assert "pyproject.toml [tool.bdoc] max-data-wait" in capsys.readouterr().out
     assert main(["check", "--max-data-wait", "0.7"]) == 0
-
-
-@pytest.mark.parametrize("setting", ["max-data-wait = nan", "max-data-wait = 20", "max-regression = -0.1"])
-def test_a_default_that_is_no_fraction_is_refused_by_its_name(
-    setting: str, store: Store, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "pyproject.toml").write_text(f"[tool.bdoc]\n{setting}\n")
-    store("typical")
-    line = [] if "wait" in setting else ["--max-data-wait", "0.5"]
-    assert main(["check", *line]) == 2
-    assert f"pyproject.toml [tool.bdoc] {setting.split()[0]}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("given", ['"base.json"', '["base.json", "base2.json"]'])

@@ -40,20 +40,16 @@ def test_json_goes_to_a_file(fleet: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["fleet", "runs", "-o", "fleet.json"]) == 0
     assert capsys.readouterr().out == ""
     told = json.loads((fleet / "fleet.json").read_text())
-    assert (told["schema"], told["schema_version"], told["totals"]["runs"]) == (
-        "bottleneck-doctor/fleet",
-        2,
-        60,
-    )
+    found = told["schema"], told["schema_version"], told["totals"]["runs"]
+    assert found == ("bottleneck-doctor/fleet", 2, 60)
 
 
 def test_sql_reads_the_tables(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     query = "SELECT judged, count(*) AS runs FROM runs JOIN findings USING (run) GROUP BY ALL"
     assert main(["fleet", "runs", "--sql", query]) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["judged", "runs"]
-    assert (
-        main(["fleet", "runs", "--format", "json", "--sql", "SELECT max(started_at) AS last FROM runs"]) == 0
-    )
+    query = "SELECT max(started_at) AS last FROM runs"
+    assert main(["fleet", "runs", "--format", "json", "--sql", query]) == 0
     assert json.loads(capsys.readouterr().out)[0]["last"].startswith("2026-11-2")
 
 

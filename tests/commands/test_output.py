@@ -13,27 +13,22 @@ from bottleneck_doctor.commands.output import append, screen, writable, write
 from bottleneck_doctor.model.errors import UsageError
 
 
-def test_a_new_file_has_the_usual_mode(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "private", "mode"), [(None, False, 0o640), (None, True, 0o600), (0o604, False, 0o604)]
+)
+def test_a_new_file_has_the_usual_mode_a_profile_is_its_owners_and_an_old_one_keeps_its_own(
+    old: int | None, private: bool, mode: int, folder: Path
+) -> None:
+    file = folder / "report.txt"
+    if old is not None:
+        file.write_bytes(b"old")
+        file.chmod(old)
     before = os.umask(0o027)
     try:
-        write("report.txt", b"new")
+        write("report.txt", b"new", private=private)
     finally:
         os.umask(before)
-    assert (folder / "report.txt").read_bytes() == b"new"
-    assert stat.S_IMODE((folder / "report.txt").stat().st_mode) == 0o640
-
-
-def test_a_new_profile_is_its_owners_alone(folder: Path) -> None:
-    write("profile.json", b"new", private=True)
-    assert stat.S_IMODE((folder / "profile.json").stat().st_mode) == 0o600
-
-
-def test_an_old_file_keeps_its_mode(folder: Path) -> None:
-    (folder / "report.txt").write_bytes(b"old")
-    (folder / "report.txt").chmod(0o600)
-    write("report.txt", b"new")
-    assert (folder / "report.txt").read_bytes() == b"new"
-    assert stat.S_IMODE((folder / "report.txt").stat().st_mode) == 0o600
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", mode)
 
 
 def test_a_link_stays_a_link(folder: Path) -> None:

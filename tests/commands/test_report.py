@@ -31,15 +31,6 @@ def test_a_report_is_printed_in_the_format_asked_for(
     assert capsys.readouterr().out == render(TYPICAL, "terminal", width=77, color=True, details=True)
 
 
-def test_a_foreign_profile_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "trace.json").write_text('{"traceEvents": []}')
-    assert main(["report", "trace.json"]) == 2
-    assert capsys.readouterr().err == (
-        "bdoc: 'trace.json': not a bdoc profile: it names no schema, expected 'bottleneck-doctor/profile'"
-        " [bad-profile]\n"
-    )
-
-
 def test_a_format_from_the_settings_is_used(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,7 +98,7 @@ def test_a_page_goes_into_a_pipe_but_not_onto_a_terminal(
 
 def test_two_profiles_are_compared(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", store("typical", "a.json"), store("healthy", "b.json")]) == 0
-    assert capsys.readouterr().out.startswith("CPU-bound, input.preprocess → balanced\n")
+    assert capsys.readouterr().out.startswith("step 24.1 ms: no difference that these runs can show")
 
 
 @pytest.mark.parametrize(

@@ -280,4 +280,4 @@ def test_the_gate_decides_the_status_of_a_run_that_ended_well(folder: Path) -> N
     limits = ["--fail-if", "step_time_s > 100", "--fail-if", "data_wait_fraction > 0.0001"]
     told = bdoc(folder, *QUIETLY, *limits, training(folder, source))
     assert told.status == 1
-    assert [line[:9] for line in told.err.splitlines()] == ["bdoc: ok ", "bdoc: FAI"]
+    assert [line[:9] for line in told.err.splitlines()] == ["bdoc: ok ", "bdoc: FAI", *["bdoc:    "] * 2]

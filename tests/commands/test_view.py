@@ -24,8 +24,6 @@ ATTACK = "</script><script>alert(7)</script>"
 DESK = {"DISPLAY": ":0"}
 AWAY = ("CI", "SSH_CONNECTION", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
-Told = tuple[int, str, str]
-
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[str]:
@@ -88,10 +86,7 @@ def test_browsers_are_for_people_who_sit_here(
 
 
 REFUSED = {
-    "no times": (
-        ["--cprofile"],
-        "no profile.prof next to profile.json: `bdoc run --cprofile SCRIPT` leaves one",
-    ),
+    "no times": (["--cprofile"], "no profile.prof next to profile.json: `bdoc run --cprofile SCRIPT` leaves"),
     "a folder": (["folder.prof"], "Is a directory"),
     "a trap": (["trap.prof"], "is not a file of cProfile's"),
 }
@@ -103,9 +98,7 @@ def test_what_there_is_not_is_said_in_one_line_with_what_gets_it(
 ) -> None:
     saved(folder, PROFILE)
     (folder / "folder.prof").mkdir()
-    (folder / "trap.prof").write_bytes(
-        b"[\xff\xff\xff\x7f" * 9
-    )  # lists of two thousand million, in each other
+    (folder / "trap.prof").write_bytes(b"[\xff\xff\xff\x7f" * 9)  # lists of two thousand million, nested
     assert main(["view", *line]) == 2
     out, err = capsys.readouterr()
     assert (out, len(err.splitlines())) == ("", 1)

@@ -19,7 +19,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -176,15 +176,18 @@ def use(found: Profile) -> None:
     from bottleneck_doctor.analyse.diagnose import diagnose
     from bottleneck_doctor.analyse.lanes import picture_of
     from bottleneck_doctor.findings.report import write_up
+    from bottleneck_doctor.launch.masking import mask
     from bottleneck_doctor.model.report import Condition, Repeat
     from bottleneck_doctor.render import FORMATS, render
     from bottleneck_doctor.render.gate import comparison_text, gate_lines
+    from bottleneck_doctor.source.reader import lines_around
 
     diagnosis = diagnose(found)
     report, picture = write_up(found, diagnosis), picture_of(diagnosis)
     for form in FORMATS:
-        text = render(report, form, picture=picture, details=True)
-        if form in ("terminal", "markdown"):
+        quote = partial(lines_around, profile=found, here=".", mask=mask)
+        text = render(report, form, picture=picture, details=True, quote=quote)
+        if form in ("terminal", "markdown", "prompt"):
             assert not ESCAPES.search(text), f"{form}: a terminal would obey {ESCAPES.search(text)!r}"
         if form == "html":
             assert MARKUP not in text, f"{form}: markup"

@@ -71,6 +71,7 @@ def _step(step: dict[str, Any], folder: Path, values: dict[str, str], ran: Ran) 
         "GITHUB_OUTPUT": str(output),
         "GITHUB_STEP_SUMMARY": str(summary),
         "GITHUB_WORKSPACE": str(folder),
+        "GITHUB_ACTION_PATH": str(ACTION.parent),
         **{name: _filled(value, values) for name, value in step.get("env", {}).items()},
     }
     script = folder / ".step.sh"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -88,6 +89,7 @@ def test_the_action_judges_profiles_that_are_there(tmp_path: Path) -> None:
         ({"script": "train.py", "profiles": "a.json"}, "give either script or profiles"),
         ({"script": "train.py", "repeats": "1; touch owned"}, "repeats is no whole number"),
         ({"profiles": "absent.json"}, "nothing to check"),
+        ({"python": "echo", "install": "."}, f"-m pip install --quiet {ACTION.parent}/../../..\n"),
         ({"profiles": "--help", "max-data-wait": "0.2"}, "no profile at '--help'"),
         ({"profiles": "$(touch owned)`touch owned`", "max-data-wait": "0.2"}, "no profile at"),
         ({"script": "'$(touch owned); touch owned'"}, "script '$(touch owned); touch owned' does not exist"),
@@ -124,13 +126,13 @@ def test_the_action_runs_a_training_and_marks_its_lines(tmp_path: Path) -> None:
 def test_repeats_are_profiles_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys; print(sys.argv)")
     given = {"install": "", "script": "train.py 'two words' $HOME", "repeats": "2", "max-data-wait": "0.2"}
+    given["max-seconds"] = "30"
     ran = carry_out(tmp_path, given)
     assert (ran.status, ran.outputs["profiles"]) == (3, "bdoc-results/profiles")
     assert ran.said.count("['train.py', 'two words', '$HOME']") == 2
-    assert [path.name for path in sorted((tmp_path / "bdoc-results" / "profiles").iterdir())] == [
-        "1.json",
-        "2.json",
-    ]
+    names = [sorted(os.listdir(tmp_path / "bdoc-results" / kind)) for kind in ("profiles", "reports")]
+    assert names == [["1.json", "2.json"], ["1-1.html", "2-2.html"]]
+    assert ran.outputs["report"] == "bdoc-results/reports/2-2.html"
 
 
 @pytest.mark.slow

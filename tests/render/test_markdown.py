@@ -3,42 +3,69 @@
 from __future__ import annotations
 
 import re
+import shlex
+import unicodedata
+from dataclasses import replace
 
-import pytest
-
+from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.render import render
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked, without_code
-from tests.render.reports import PHASED, TYPICAL, WATCHED
+from tests.render.reports import HEALTHY, PHASED, TRAIN, TYPICAL, WATCHED
 
 OUR_TAGS = {"<br>", "<sub>", "</sub>", "<details>", "</details>", "<summary>", "</summary>", "<!-- -->"}
 
 
-@pytest.mark.parametrize(("name", "report"), [("phased", PHASED), ("watched", WATCHED)])
-def test_a_page_is_written_as_accepted(name: str, report: object) -> None:
+def quoted(place: Location) -> FunctionSource | str:
+    """Some lines of the script; of other files none."""
+    lines = "\n".join(f"line({number})  # ```" for number in range(33, 50))
+    return (
+        FunctionSource(place.file, "", 33, lines)
+        if place.file == TRAIN.file
+        else "the file cannot be read here"
+    )
+
+
+def test_a_page_and_a_prompt_are_written_as_accepted() -> None:
     # Not *.md: formatters would rewrite the Python in it.
-    require_golden(f"{name}.md.txt", render(report, "markdown"))  # type: ignore[arg-type]
+    asked = render(WATCHED, "prompt", profile="my runs/profile.json", quote=quoted)
+    require_golden(
+        "watched.md.txt", render(replace(WATCHED, phases=PHASED.phases), "markdown") + "\n\n" + asked
+    )
 
 
-def test_no_tag_but_ours_survives_outside_code() -> None:
+def test_the_prompt_says_how_to_measure_again_and_asks_for_nothing_where_no_remedy_is_known() -> None:
+    for command in ("train.py -x 'a b'", "-m cats.train -x", "-- torchrun --nproc-per-node=2 train.py"):
+        line = shlex.split(command)
+        whole = line[1:] if line[0] == "--" else ["python", *line]
+        run = replace(TYPICAL.run, command=whole, script="train.py" if "train.py" in line else "cats.train")
+        again = f"\nbdoc run -o after-1.json {command}\nbdoc compare profile.json after-1.json\n"
+        assert again in render(replace(TYPICAL, run=run), "prompt")
+    ended = render(replace(TYPICAL, run=replace(TYPICAL.run, stopped_by="max-steps")), "prompt")
+    assert "after-1.json --max-seconds=39 train.py" in ended
+    asked = render(HEALTHY, "prompt")
+    assert "No remedy is known: change nothing, and say so." in asked
+    assert "## " not in asked
+
+
+def test_an_attack_makes_no_line_of_the_prompt() -> None:
+    heads = [line[:3] for line in render(attacked(WATCHED, "x"), "prompt").splitlines() if line[:1] == "#"]
     for attack in ATTACKS.values():
-        page = without_code(render(attacked(WATCHED, attack), "markdown"))
+        asked = without_code(render(attacked(WATCHED, attack), "prompt", quote=lambda _, why=attack: why))
+        assert [line[:3] for line in asked.splitlines() if line[:1] == "#"] == heads
+        assert not [sign for sign in asked if unicodedata.category(sign) == "Cc" and sign != "\n"]
+
+
+def test_an_attack_adds_no_tags_headings_links_mentions_or_cells() -> None:
+    headings = _headings(without_code(render(attacked(WATCHED, "x"), "markdown")))
+    for attack in ATTACKS.values():
+        whole = render(attacked(WATCHED, attack), "markdown")
+        page = without_code(whole)
         assert set(re.findall(r"<[^>]*>", page)) <= OUR_TAGS
-
-
-def test_an_attack_adds_no_headings_links_or_mentions() -> None:
-    for attack in ATTACKS.values():
-        page = without_code(render(attacked(WATCHED, attack), "markdown"))
-        headings = _headings(without_code(render(attacked(WATCHED, "x"), "markdown")))
         assert [line.split()[0] for line in _headings(page)] == [line.split()[0] for line in headings]
         assert not re.search(r"(?<!\\)\]\(|@\w|(?<!&)#\d", page)
-
-
-def test_every_row_of_a_table_has_as_many_cells_as_its_head() -> None:
-    for attack in ATTACKS.values():
-        page = render(attacked(WATCHED, attack), "markdown")
-        tables = re.findall(r"(?:^\|.*\|\n)+", page, re.MULTILINE)
-        assert len(tables) == 7
+        tables = re.findall(r"(?:^\|.*\|\n)+", whole, re.MULTILINE)
+        assert len(tables) == 6
         for table in tables:
             assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bottleneck_doctor.launch.masking import mask
-from bottleneck_doctor.model.code import FunctionSource, SourceCall
+from bottleneck_doctor.model.code import FunctionSource, Location, SourceCall
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.source.code import tree_of
 from bottleneck_doctor.source.files import LARGEST_SOURCE
@@ -18,9 +19,11 @@ from bottleneck_doctor.source.reader import (
     LETTERS_AT_MOST,
     LONGEST_CALL,
     Site,
+    lines_around,
     read_call,
     read_sources,
 )
+from tests.model.profiles import PROFILE, RUN
 
 SCRIPT = '''\
 import torch
@@ -110,6 +113,34 @@ def test_a_script_that_changed_meanwhile_is_not_quoted_as_something_else(script:
 
 
 HERE = "<here>"  # ends the call that is meant
+
+
+def around(script: str, *sources: FunctionSource, began: str = "2020", here: str = "") -> str:
+    """The lines around line 16, or why they are not shown; ``here`` is the script's folder."""
+    folder = os.path.dirname(script)
+    run = replace(RUN, cwd=folder, started_at=f"{began}-01-01T00:00:00Z")
+    found = lines_around(
+        Location(script, 16), replace(PROFILE, run=run, sources=[*sources]), here or folder, mask
+    )
+    return found if isinstance(found, str) else f"{found.first}\n{found.text}"
+
+
+def test_lines_are_shown_if_they_are_those_that_ran_without_secrets_and_other_paths(script: str) -> None:
+    Path(script).write_text(
+        SCRIPT.replace(".fit(step)", '.fit("/data/x", 6 / 2)  # /home/ann/x, token=hf_abcdefghijklm')
+    )
+    source = kept(script, seen(script, ("main", 16)))["main"]
+    unsure = "it is not sure that the file is still the one that ran"
+    body = ["def main():", '    password = "***"', '    login(api_key="***", name="me")']
+    body += ["    for step in range(10):", '        model.fit("/data/x", 6 / 2)  # /..., token=***']
+    assert around(script, source, here="/").splitlines() == ["12", *body]  # what the profile has, no more
+    assert around(script) == around(script, here="/", began="2999") == unsure
+    older = around(script, began="2999").splitlines()
+    assert (older[0], len(older)) == ("8", 13)
+    Path(script).write_text(Path(script).read_text().replace("range(10)", "range(11)"))
+    assert around(script, source) == unsure
+    os.remove(script)
+    assert around(script, source) == "the file cannot be read here"
 
 
 def called(folder: Path, source: str | bytes, **site: object) -> SourceCall | None:

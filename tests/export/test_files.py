@@ -1,4 +1,4 @@
-"""The text file, read back by Prometheus' own parser."""
+"""What is written as files, read by others' own readers: Prometheus' text and TensorBoard's folder."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from tests.export import sent
 
-pytest.importorskip("prometheus_client", reason="needs the extra `prometheus`")
-from prometheus_client.parser import text_string_to_metric_families
+needed = "needs the extras `prometheus` and `tensorboard`"
+parser = pytest.importorskip("prometheus_client.parser", reason=needed)
+events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason=needed)
+tensors = pytest.importorskip("tensorboard.util.tensor_util", reason=needed)
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 
 def samples(text: str) -> list[tuple[str, dict[str, str], float]]:
     """Names, labels and values of a text."""
-    families = text_string_to_metric_families(text)
+    families = parser.text_string_to_metric_families(text)
     return [(one.name, one.labels, one.value) for family in families for one in family.samples]
 
 
@@ -44,3 +46,16 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.C
     told = capsys.readouterr().err
     assert told.startswith(f"bdoc: not exported to {target}: FileNotFoundError: ")
     assert told.count("\n") == 1
+
+
+def test_the_folder_holds_each_number_of_the_report_and_the_verdict(tmp_path: Path) -> None:
+    sent.export(tmp_path, f"tensorboard:{tmp_path / 'logs'}")
+    read = events.EventAccumulator(str(tmp_path / "logs"))
+    read.Reload()
+    found = {tag: read.Tensors(tag) for tag in read.Tags()["tensors"]}
+    (said,) = tensors.make_ndarray(found.pop("bdoc/verdict")[0].tensor_proto).reshape(-1).tolist()
+    for name, word in sent.verdict().items():
+        assert f"| {name} | `{word}` |" in said.decode()
+    values = {tag: float(tensors.make_ndarray(one[0].tensor_proto)) for tag, one in found.items()}
+    assert values == pytest.approx(sent.named("bdoc/"), rel=1e-6)  # it keeps 32 bits
+    assert found["bdoc/step_time_s"][0].step == 0
