@@ -77,7 +77,7 @@ def cpu_bf16_unused(diagnosis: Diagnosis) -> Finding | str | None:
     evidence = [
         Evidence("share of the operators' time in products", "product_share", share, PROFILER),
         Evidence("share of their time in calls of 0.2 ms and more", "large_operator_share", large, PROFILER),
-        Evidence("the processor has AMX: products of bfloat16 tiles", "amx", float(known.amx), SETTINGS),
+        Evidence(f"the processor has {'' if known.amx else 'no '}AMX", "amx", None, SETTINGS),
     ]
     return Finding("cpu-bf16-unused", "model.compute", evidence, proposals) if proposals else None
 

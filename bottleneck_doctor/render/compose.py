@@ -32,7 +32,7 @@ from .document import (
     RemedyBlock,
 )
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
-from .head import BUSY, COMPUTING, head_of
+from .head import BUSY, COMPUTING, culprits, head_of
 
 
 def staircase(shown: list[Remedy]) -> str:
@@ -58,6 +58,7 @@ def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
     return replayed and remedy.combined_speedup is None and any(one.combined_speedup for one in above)
 
 
+IN_FILE = re.compile(r"(?<!\S)(/\S+):(\d{1,9})\b")  # a place within a text
 INSTALLED = re.compile(r"^/.*/(?:site|dist)-packages/|^/.*/lib(?:64)?/(?=python3\.)")
 ROLES = {"trainer": "the training thread", "worker": "the workers", "other": "other threads"}
 # Of a function's samples. Where half are on a core, 16 or more of 20 are so once in 170 times (binomial).
@@ -151,7 +152,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
     users = [one for one in report.functions if one.users]
     foreign = [one for one in report.functions if not one.users]
-    verdict, cwd = report.verdict, report.run.cwd
+    verdict, cwd, marked = report.verdict, report.run.cwd, culprits(report)
     computing = sum(one.share for one in report.budget if one.part in COMPUTING | BUSY)
     training = next((one.share for one in report.ledger if one.part == "training steps"), 0.0)
     computes, elsewhere = lengths.whole or computing >= MUCH, lengths.whole or training < MOSTLY
@@ -162,7 +163,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
         head=head_of(report),
         grounds=_grounds(verdict, lengths.whole),
         step=_step(report),
-        bars=_bars([(one.part, one.share, one.s_per_step) for one in report.budget], lengths.bars),
+        bars=_bars([(one.part, one.share, one.s_per_step) for one in report.budget], lengths.bars, marked),
         phases=_phases(report, lengths.phases),
         findings=[_finding(finding, report, lengths) for finding in findings[: lengths.findings]],
         more_findings=len(findings[lengths.findings :]),
@@ -194,7 +195,9 @@ def compose(report: Report, lengths: Lengths) -> Document:
         operators=_operators(report.operators, lengths.operators if computes else 0, lengths.least),
         environment=_environment(report.environment, lengths.environment),
         device=_device(report.device),
-        ledger=_bars([(one.part, one.share, one.s) for one in report.ledger if elsewhere], lengths.ledger),
+        ledger=_bars(
+            [(one.part, one.share, one.s) for one in report.ledger if elsewhere], lengths.ledger, marked
+        ),
         one_step="an evaluation step" if report.budget_of == "evaluation" else "a step",
     )
 
@@ -260,7 +263,8 @@ def _step(report: Report) -> str:
     metric = report.metrics.get(name)
     if metric is None or metric.value is None:
         return ""
-    return words.within(words.seconds(metric.value), _interval("step_time_s", metric))
+    value, interval = words.seconds(metric.value), _interval("step_time_s", metric)
+    return words.within(value, interval if interval != value else "")
 
 
 def _interval(name: str, metric: Metric) -> str:
@@ -269,13 +273,13 @@ def _interval(name: str, metric: Metric) -> str:
     return words.number_range(*(words.quantity(name, end, metric.unit) for end in (metric.low, metric.high)))
 
 
-def _bars(parts: list[tuple[str, float, float]], longest: int) -> list[Bar]:
+def _bars(parts: list[tuple[str, float, float]], longest: int, marked: set[str]) -> list[Bar]:
     """Name, share and seconds of each part, in their order; of too many, the smallest join "other"."""
     kept = sorted(parts, key=lambda part: -part[1])[: longest if len(parts) <= longest else longest - 1]
     left = [part for part in parts if part not in kept]
     other = [("other", sum(share for _, share, _ in left), sum(s for _, _, s in left))] if left else []
     return [
-        Bar(words.plain(name), share, words.percent(share), words.seconds(s))
+        Bar(words.plain(name), share, words.percent(share), words.seconds(s), name in marked)
         for name, share, s in [*(part for part in parts if part in kept), *other]
     ]
 
@@ -298,7 +302,8 @@ def _finding(finding: ReportedFinding, report: Report, lengths: Lengths) -> Find
         number, metric = "", report.metrics.get(one.metric)
         if one.value is not None and f"{one.metric}=" not in one.text:  # else the text has it
             number = words.quantity(one.metric, one.value, metric.unit if metric else "")
-        texts = (words.plain(one.text), number, words.plain(one.metric), words.plain(one.source))
+        text = IN_FILE.sub(lambda found: place(Location(found[1], int(found[2])), report.run.cwd), one.text)
+        texts = (words.plain(text), number, words.plain(one.metric), words.plain(one.source))
         points.append(EvidenceLine(*texts))
     return FindingBlock(words.plain(finding.id), place(finding.location, report.run.cwd), points)
 

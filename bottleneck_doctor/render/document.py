@@ -45,12 +45,13 @@ PROMPT = replace(ISSUE, remedies=6, points=4)
 
 @dataclass(frozen=True)
 class Bar:
-    """One part of the steady step, or of the whole run."""
+    """One part of the steady step, or of the whole run; ``culprit``: the verdict is about it."""
 
     part: str
     share: float
     percent: str
     time: str
+    culprit: bool = False
 
 
 @dataclass(frozen=True)

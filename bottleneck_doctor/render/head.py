@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from ..model.code import Location
-from ..model.report import Remedy, Report, ReportedFinding, is_setting
+from ..model.report import Remedy, Report, ReportedFinding, Verdict, is_setting
 from . import words
 from .glossary import RESOURCES, SEVERITIES
 
@@ -115,11 +115,16 @@ def _claim(report: Report, found: list[ReportedFinding]) -> str:
         share = ledger.get("evaluation", metric.value if metric is not None else None)
         waits = f"; {words.percent(shares['data wait'])} of it waits for batches" if side == "input" else ""
         return f"evaluation takes {words.percent(share)} of the run{waits}"
-    taken = TAKEN.get(verdict.cause, TAKEN.get(side, [""]))
-    part = next((one for one in taken if shares[one] >= NOTABLE), max(taken, key=shares.__getitem__))
+    part = _limiting(verdict, shares)
     number = words.percent(shares[part])
     text = f"{NAMES.get(part, part)} takes {number} of each step" if shares[part] else verdict.summary
     return f"{number} of each step waits for batches" if part == "data wait" and shares[part] else text
+
+
+def _limiting(verdict: Verdict, shares: defaultdict[str, float]) -> str:
+    """The part, or kind of parts, of the step that the cause takes."""
+    taken = TAKEN.get(verdict.cause, TAKEN.get(verdict.cause.partition(".")[0], [""]))
+    return next((one for one in taken if shares[one] >= NOTABLE), max(taken, key=shares.__getitem__))
 
 
 def _shares(report: Report, found: list[ReportedFinding]) -> defaultdict[str, float]:
@@ -128,14 +133,30 @@ def _shares(report: Report, found: list[ReportedFinding]) -> defaultdict[str, fl
     shares = defaultdict(float, io=1 - 1 / (report.verdict.gain.get("io") or 1.0))
     shares |= {one.metric: one.value or 0.0 for finding in found for one in finding.evidence}
     for part in report.budget:
-        name = part.part.removeprefix("idle: ").partition(":")[0]
-        shares[name] += part.share
-        if name in COMPUTING:
-            shares["model"] += part.share
-        elif name.endswith("()") or name.startswith(("line ", "other lines")):
-            shares["code"] += part.share
-    shares["operators"] = shares["model"]
+        for kind in kinds_of(part.part):
+            shares[kind] += part.share
     return shares
+
+
+def kinds_of(part: str) -> set[str]:
+    """What a part of the step is, by the names of ``TAKEN``."""
+    name = part.removeprefix("idle: ").partition(":")[0]
+    if name in COMPUTING:
+        return {name, "model", "operators"}
+    return {name, "code"} if name.endswith("()") or name.startswith(("line ", "other lines")) else {name}
+
+
+def culprits(report: Report) -> set[str]:
+    """The parts of the step, or of the run, that the verdict is about, by name."""
+    verdict = report.verdict
+    if verdict.bound in ("balanced", "inconclusive"):
+        return set()
+    if report.budget_of == "run" and verdict.cause in OF_RUN:
+        return set(OF_RUN[verdict.cause])
+    limits = _limiting(verdict, _shares(report, []))
+    known = [one for one in report.budget if limits in kinds_of(one.part)]
+    found = {one.part for one in known if one.share >= min(NOTABLE, known[0].share)}
+    return found | {"evaluation"} if verdict.cause == "host.evaluation" else found
 
 
 def _reason(report: Report, found: list[ReportedFinding], claim: str) -> str:

@@ -5,61 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..model.picture import Lanes, Mark, Picture, RankMap, Timeline
-from ..model.report import Remedy, Report
+from ..model.report import Report
 from . import words
-from .compose import ROLES, is_alternative
+from .compose import ROLES
 from .document import Document
 from .figures import Figure
 from .figures.lanes import called, kinds_in, lane_names, lanes_figure, legend
-from .figures.stacks import stacks_figure
-from .figures.staircase import staircase_figure, stairs_of
-from .figures.timeline import (
-    curve_words,
-    flat,
-    mark_words,
-    plot_words,
-    plots_of,
-    ranks_figure,
-    timeline_figure,
-    unit_of,
-)
-from .glossary import APPLY
+from .figures.stacks import stacks_figure, stacks_table
+from .figures.timeline import curve_words, mark_words, plot_words, ranks_figure, timeline_figure, unit_of
+from .head import kinds_of
 from .page import page, templates
 
 # The colours of the parts of a step, by the pieces of the loop that they are made of.
 PARTS = {
     "data wait": "wait",
-    "between epochs": "logging",
     "forward and own code": "compute",
     "forward": "compute",
     "loss": "compute",
+    "device busy": "compute",
+    "busy, or short of work": "compute",
     "backward": "backward",
     "optimizer": "optimizer",
+    "zero_grad": "optimizer",
     "transfer": "copy",
     "checkpoint": "checkpoint",
     "logging": "logging",
+    "saving, logging": "logging",
     "garbage collection": "collect",
     "waiting for other ranks": "exchange",
-    "device busy": "compute",
-    "busy, or short of work": "compute",
-    "idle: data wait": "wait",
-    "idle: launching": "queue",
-    "idle: after readbacks": "sync",
-    "idle: transfer": "copy",
-    "idle: allocator": "collect",
-    "idle: other ranks": "exchange",
-    "idle: saving, logging": "logging",
-    # And of the parts of the run.
-    "launching": "queue",
-    "start-up and imports": "copy",
-    "starting workers": "wait",
-    "stopping workers": "wait",
-    "warm-up": "optimizer",
-    "training steps": "compute",
-    "evaluation": "exchange",
-    "checkpoints": "checkpoint",
-    "end of epochs": "logging",
-    "shut-down": "collect",
+    "other ranks": "exchange",
+    "launching": "launch",
+    "after readbacks": "sync",
+    "allocator": "allocator",
 }
 TYPICAL = 0.05  # how far the data wait of some steps may be from all steps', in shares
 LONGEST_TITLE = 80
@@ -81,21 +58,19 @@ class PageContext:
 
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None
-    flat: str = ""
     marks: list[str] = field(default_factory=list)
     lanes: Table | None = None
     lanes_text: str = ""
     legend: list[tuple[str, list[tuple[str, str, float]]]] = field(default_factory=list)
-    stairs: Table | None = None
     ranks: Table | None = None
     ranks_text: str = ""
-    stacks: dict[str, str] = field(default_factory=dict)  # figure: its title
+    stacks: dict[str, tuple[str, Table]] = field(default_factory=dict)  # figure: title and table
     charts: bool = True
 
 
 def html_page(document: Document, report: Report, picture: Picture | None) -> str:
     """The document as one self-contained HTML page, with what can be drawn of the run. Without a ``picture``
-    it has no charts, which take a library of 5 MB, and is small enough to be kept in a notebook."""
+    it has no charts, which take a library of 1.2 MB, and is small enough to be kept in a notebook."""
     shown = show(report, picture) if picture is not None else PageContext(charts=False)
     title = words.short(f"{document.headline}: {document.command}", LONGEST_TITLE)
     return page(f"{title} · bdoc", html_body(document, shown), shown.figures)
@@ -104,8 +79,14 @@ def html_page(document: Document, report: Report, picture: Picture | None) -> st
 def html_body(document: Document, shown: PageContext) -> str:
     """The body of the page, every string of it escaped."""
     template = templates().get_template("report.html.j2")
-    colors = {part: f"var(--{color})" for part, color in PARTS.items()}
-    return template.render(document=document, shown=shown, colors=colors, apply=APPLY, capital=words.capital)
+    return template.render(document=document, shown=shown, color=color_of, capital=words.capital)
+
+
+def color_of(part: str) -> str:
+    """The colour of a part of the step: that of its kind, of the user's own code, or none of its own."""
+    kinds = kinds_of(part)
+    other = "cpu" if "code" in kinds else "unseen"
+    return f"var(--{next((PARTS[kind] for kind in kinds if kind in PARTS), other)})"
 
 
 def show(report: Report, picture: Picture) -> PageContext:
@@ -118,7 +99,6 @@ def show(report: Report, picture: Picture) -> PageContext:
     roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths}
     drawn = {
         **{name: stacks_figure(one, report.run.cwd) for name, one in roles.items()},
-        "staircase": staircase_figure(report.remedies),
         "timeline": timeline_figure(replace(picture.timeline, marks=[*picture.timeline.marks, *marks])),
         "lanes": lanes_figure(lanes) if lanes else None,
         "ranks": ranks_figure(ranks) if ranks else None,
@@ -126,15 +106,19 @@ def show(report: Report, picture: Picture) -> PageContext:
     return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
         timeline_table(picture.timeline) if drawn["timeline"] else None,
-        flat_words(picture.timeline),
         mark_lines(picture.timeline.marks),
         lanes_table(lanes) if lanes else None,
         lanes_words(lanes, report) if lanes else "",
         legend(lanes) if lanes else [],
-        staircase_table(report.remedies) if drawn["staircase"] else None,
         ranks_table(ranks) if ranks else None,
         ranks_words(ranks) if ranks else "",
-        {name: words.capital(ROLES.get(one.role, words.plain(one.role))) for name, one in roles.items()},
+        {
+            name: (
+                words.capital(ROLES.get(one.role, words.plain(one.role))),
+                Table(["function", "place", "share", "on a CPU"], stacks_table(one, report.run.cwd)),
+            )
+            for name, one in roles.items()
+        },
     )
 
 
@@ -174,12 +158,6 @@ def timeline_table(timeline: Timeline) -> Table:
     return Table(["", *heads], rows)
 
 
-def flat_words(timeline: Timeline) -> str:
-    """The plots that are not drawn because all their values are zero."""
-    names = [plot_words(plot) for plot, curves in plots_of(timeline).items() if flat(curves)]
-    return f"Zero all along, and not drawn: {', '.join(names)}." if names else ""
-
-
 def mark_lines(marks: list[Mark]) -> list[str]:
     """A text for each of the first marks; the rest is counted."""
     text = [mark_words(mark) for mark in marks[:MOST_MARKS]]
@@ -201,24 +179,11 @@ def lanes_table(lanes: Lanes) -> Table:
     return Table(["", *(called(kind)[0] for kind in kinds)], rows)
 
 
-def staircase_table(remedies: list[Remedy]) -> Table:
-    """The stairs as they are drawn."""
-    rows = []
-    for rank, remedy in enumerate(stairs_of(remedies), start=1):
-        alone = remedy.predicted_speedup
-        together = words.ratio(remedy.combined_speedup) if remedy.combined_speedup is not None else ""
-        if is_alternative(remedy, remedies):
-            together = "adds nothing to those above"
-        title = words.capital(words.short(words.plain(remedy.title), 120))
-        rows.append([f"{rank}. {title}", words.promised(alone), words.promised_range(alone), together])
-    return Table(["remedy", "alone", "range", "with all above it"], rows)
-
-
 def ranks_words(ranks: RankMap) -> str:
     """What is drawn, and what is not."""
     text = "Time outside of exchanges, over the median rank's in the same steps: all wait for who is late"
     if any(one is None for row in ranks.ratio for one in row):
-        text += ". White: steps that were set aside"
+        text += ". Gaps: steps that were set aside"
     if ranks.left_out:
         text += f". {words.counted(ranks.left_out, 'more rank')} nearer to the median"
     return f"{text}."

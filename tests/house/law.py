@@ -42,7 +42,7 @@ LAWS = {
     "assemble": _law("model source agent.wire"),
     "analyse": _law("model source", not_stdlib=WORLD),
     "findings": _law("model source analyse", not_stdlib=WORLD),
-    "render": _law("model", "jinja2 plotly rich snakeviz tornado"),
+    "render": _law("model", "jinja2 rich snakeviz tornado"),
     "export": _law("model", "mlflow opentelemetry prometheus_client tensorboard wandb"),
     "prove": _law("model analyse launch sense", "psutil"),
     "fleet": _law("model", "duckdb"),

@@ -101,17 +101,3 @@ STACKS = [
 
 
 SAMPLED = Picture(Timeline(38.2), stacks=STACKS)
-
-
-def _frame(depth: int, number: int) -> str:
-    folder = "/usr/lib/python3.11/site-packages/deep" if depth % 2 else "/home/ann/cats"
-    return f"function_{depth}_{number} ({folder}/module_{number}.py:{depth + 1})"
-
-
-def _path(number: int) -> CallPath:
-    """Nearly as wide at the bottom as a screen can show, 128 deep."""
-    return CallPath([_frame(depth, number * min(depth, 9) // 9) for depth in range(128)], 7, number % 8)
-
-
-# As much as an analysis hands over.
-DEEP = Picture(Timeline(38.2), stacks=[CallPaths("worker", 4200, [_path(number) for number in range(600)])])

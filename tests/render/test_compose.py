@@ -85,6 +85,15 @@ def test_a_file_is_seen_from_where_it_is_looked_for(file: str, shown: str) -> No
     assert place(Location(file, 7, "f"), "/home/ann/cats") == shown
 
 
+def test_a_place_in_a_text_is_seen_from_there_too_and_an_interval_differs_from_its_value() -> None:
+    text = "time of each all_reduce at /home/ann/cats/train.py:110"
+    found = replace(TYPICAL.findings[0], evidence=[Evidence(text, "each_s", 0.7, "")])
+    exact = replace(TYPICAL.metrics["step_time_s"], low=0.0241, high=0.0241)
+    document = compose(replace(TYPICAL, findings=[found], metrics={"step_time_s": exact}), WHOLE)
+    assert document.findings[0].points[0].text == "time of each all_reduce at train.py:110"
+    assert document.step == "24.1 ms"
+
+
 def stairs(*combined: float | None, basis: str = "replay") -> list[Remedy]:
     """Remedies with these combined speedups."""
     return [

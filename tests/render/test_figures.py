@@ -15,14 +15,17 @@ from bottleneck_doctor.model.picture import (
     RankMap,
     Timeline,
 )
-from bottleneck_doctor.model.report import Speedup
-from bottleneck_doctor.render.figures import Figure, ticks
+from bottleneck_doctor.render.figures import Figure
 from bottleneck_doctor.render.figures.lanes import KINDS, legend
-from bottleneck_doctor.render.figures.stacks import MOST_BOXES, MOST_LEVELS, stacks_figure
-from bottleneck_doctor.render.figures.staircase import MOST, staircase_figure
+from bottleneck_doctor.render.figures.stacks import (
+    MOST_BOXES,
+    MOST_LEVELS,
+    boxes_of,
+    stacks_figure,
+    stacks_table,
+)
 from bottleneck_doctor.render.figures.timeline import ranks_figure, timeline_figure
 from bottleneck_doctor.render.html import (
-    flat_words,
     lanes_table,
     mark_lines,
     ranks_table,
@@ -33,8 +36,8 @@ from bottleneck_doctor.render.html import (
 from bottleneck_doctor.render.page import HERE
 from tests.render.drawn import require_golden
 from tests.render.hostile import attacked
-from tests.render.reports import REMEDIES, WATCHED
-from tests.render.scenes import DEEP, PICTURE, STACKS
+from tests.render.reports import WATCHED
+from tests.render.scenes import PICTURE, STACKS
 
 
 def words_of(figure: Figure) -> list[str]:
@@ -62,35 +65,19 @@ def test_all_figures_and_their_tables_say_what_was_accepted() -> None:
     assert picture.lanes is not None
     tables = timeline_table(picture.timeline), lanes_table(picture.lanes), ranks_table(LATE)
     said += [str(row) for table in tables for row in (table.heads, *table.rows)]
-    said += [ranks_words(LATE), flat_words(picture.timeline), *mark_lines(picture.timeline.marks)]
+    said += [str(row) for paths in STACKS for row in stacks_table(paths, WATCHED.run.cwd)]
+    said += [ranks_words(LATE), *mark_lines(picture.timeline.marks)]
     said += [f"{whose}: {[called for called, _, _ in kinds]}" for whose, kinds in legend(picture.lanes)]
     require_golden("figures.txt", "\n".join(said) + "\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "top", "texts"),
-    [
-        ("step_time_s", 0.055, ["0 s", "20 ms", "40 ms"]),
-        ("disk_read_bytes_per_s", 40 * 2**20, ["0 B/s", "10 MiB/s", "20 MiB/s", "30 MiB/s", "40 MiB/s"]),
-        ("step_time_s", 0.0, ["0 s"]),
-    ],
-)
-def test_ticks_are_round_and_in_words(name: str, top: float, texts: list[str]) -> None:
-    assert ticks(name, top)[1] == texts
-
-
-STEADY = Curve("step_time_s", "step", [1.0, 2.0, 3.0], [0.02, 0.021, 0.02])
-
-
-def headings(run: Timeline) -> list[str]:
-    figure = timeline_figure(run)
-    assert figure is not None
-    return [one["text"] for one in figure.layout["annotations"]]
+STEADY = Curve("step_time_s", "step", [float(t) for t in range(8)], [0.02] * 8)
 
 
 def test_a_run_without_curves_has_no_timeline() -> None:
     assert timeline_figure(Timeline(10.0)) is None
-    assert timeline_figure(Timeline(10.0, [Curve("gpu_busy_share", "gpu", [1.0], [None])])) is None
+    assert timeline_figure(Timeline(10.0, [replace(STEADY, value=[0.0] * 8)])) is None
+    assert timeline_figure(Timeline(10.0, [replace(STEADY, value=[*[0.02] * 7, None])])) is None, "too few"
     assert timeline_figure(Timeline(0.0, [STEADY])) is None
 
 
@@ -104,17 +91,17 @@ def test_one_outlier_does_not_flatten_the_plot_and_is_said() -> None:
 
 
 def test_gaps_stay_gaps_and_numbers_that_are_none_become_gaps() -> None:
-    holed = replace(STEADY, value=[0.02, None, float("nan")])
-    figure = timeline_figure(Timeline(4.0, [holed]))
+    holed = replace(STEADY, t=[float(t) for t in range(10)], value=[*[0.02] * 8, None, float("nan")])
+    figure = timeline_figure(Timeline(10.0, [holed]))
     assert figure is not None
-    assert figure.data[-1]["y"] == [0.02, None, None]
+    assert figure.data[-1]["y"] == [*[0.02] * 8, None, None]
 
 
 def test_names_and_labels_cannot_be_markup() -> None:
     hostile = "<a href='javascript:x'>b</a>&"
     picture = attacked(replace(PICTURE, stacks=STACKS, ranks=LATE), hostile)
     figures = show(attacked(WATCHED, hostile), picture).figures
-    assert len(figures) == 5, "of stacks, remedies, time, lanes and ranks"
+    assert len(figures) == 4, "of stacks, time, lanes and ranks"
     assert [name for name, one in figures.items() if "<a" in str(one.data) + str(one.layout)] == []
 
 
@@ -136,17 +123,26 @@ def test_nothing_comparable_is_not_drawn() -> None:
     assert ranks_figure(RankMap(["rank 0"], [1, 2], [0.1, 0.2], [[None]])) is None
 
 
-def test_an_absurd_speedup_and_many_remedies_still_make_a_chart() -> None:
-    absurd = replace(REMEDIES[0], predicted_speedup=Speedup(1e308, float("inf"), float("nan"), "replay"))
-    figure = staircase_figure([absurd, *REMEDIES * 20])
-    assert figure is not None
-    assert len(figure.layout["xaxis"]["tickvals"]) == MOST + 1
-    assert 2 <= len(figure.layout["yaxis"]["tickvals"]) <= 8
-
-
-def test_boxes_and_height_are_bounded() -> None:
-    figure = stacks_figure(DEEP.stacks[0], "")
-    assert len(figure.data[0]["ids"]) == MOST_BOXES
-    assert figure.data[0]["maxdepth"] <= MOST_LEVELS
+def test_boxes_and_levels_are_bounded_and_each_lies_within_its_caller() -> None:
+    deep = [
+        CallPath([f"f (/a/{min(depth, 9) * number // 9}.py:{depth})" for depth in range(128)], 7)
+        for number in range(600)
+    ]
+    boxes = boxes_of(CallPaths("worker", 4200, deep))
+    assert len(boxes) == MOST_BOXES
+    assert max(box.depth for box in boxes) < MOST_LEVELS
+    spans = {(box.depth, at) for box in boxes for at in range(box.begin, box.begin + box.frames[0].count)}
+    assert all({(box.depth - 1, box.begin)} <= spans for box in boxes[1:])
     thin = [CallPath([f"f{at} (/a.py:{at})"], 1, 1) for at in range(5000)]
-    assert len(stacks_figure(CallPaths("trainer", 5000, thin), "").data[0]["ids"]) == 1
+    assert len(boxes_of(CallPaths("trainer", 5000, thin))) == 1
+
+
+def test_frames_of_a_library_with_nearly_the_same_samples_are_one_box() -> None:
+    library = [f"f{at} (/usr/lib/python3.11/site-packages/a.py:{at})" for at in range(9)]
+    own = "Net.forward (/home/ann/net.py:7)"
+    paths = [CallPath([*library, own, library[0]], 97, 90), CallPath([*library[:5], own], 3, 3)]
+    figure = stacks_figure(CallPaths("trainer", 100, paths), "/home/ann")
+    assert figure.data[0]["text"] == ["all 100 samples", "f0 … f8", "Net.forward", "f0"]
+    assert figure.data[0]["x"] == [100, 100, 97, 97]
+    assert "net.py:7" in figure.data[0]["hovertext"][2]
+    assert "1 more frame" in figure.data[0]["hovertext"][1]

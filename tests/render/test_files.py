@@ -26,26 +26,18 @@ def written(picture: Picture) -> dict[str, Any]:
 
 
 def test_each_role_is_a_profile_and_another_of_what_was_on_a_core() -> None:
-    profiles = written(SAMPLED)["profiles"]
-    assert [(one["name"], one["endValue"]) for one in profiles] == [
+    found = written(SAMPLED)
+    assert [(one["name"], one["endValue"]) for one in found["profiles"]] == [
         ("the training thread", 98),
         ("the training thread, on CPU alone", 17),
         ("the workers", 389),
         ("the workers, on CPU alone", 188),
         ("other threads", 98),
     ]
-
-
-def test_paths_stand_outermost_first_with_file_and_line() -> None:
-    found = written(SAMPLED)
-    frames = found["shared"]["frames"]
-    first = [frames[place] for place in found["profiles"][0]["samples"][0]]
-    assert [(one["name"], one["file"], one["line"]) for one in first] == [
-        ("main", "train.py", 41),
-        ("__next__", "torch/utils/data/dataloader.py", 630),
-        ("wait", "python3.11/threading.py", 331),
-    ]
     assert found["profiles"][0]["weights"] == [80, 18]
+    first = [found["shared"]["frames"][place] for place in found["profiles"][0]["samples"][0]]
+    assert [one["name"] for one in first] == ["main", "__next__", "wait"], "outermost first"
+    assert (first[1]["file"], first[1]["line"]) == ("torch/utils/data/dataloader.py", 630)
 
 
 def test_hostile_names_stay_names() -> None:

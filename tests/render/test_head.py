@@ -19,7 +19,7 @@ from bottleneck_doctor.model.report import (
     Verdict,
 )
 from bottleneck_doctor.render import render
-from bottleneck_doctor.render.head import WIDTH, Head, head_of
+from bottleneck_doctor.render.head import WIDTH, Head, culprits, head_of
 from tests.render.reports import HEALTHY, INCONCLUSIVE, REMEDIES, TYPICAL
 
 LINE = Evidence("share of data-loading samples in data.py:88, mostly inside json", "line_share", 0.86, "")
@@ -83,6 +83,15 @@ STARTING = judged(
 def test_what_was_found_is_named_with_its_number(report: Report, claim: str, why: str) -> None:
     head = head_of(report)
     assert (head.claim, head.why) == (claim, why)
+
+
+def test_the_parts_that_the_verdict_is_about_are_named() -> None:
+    assert culprits(WAITING) == {"data wait"}
+    assert culprits(judged("model", forward=0.2, backward=0.6, loss=0.05)) == {"forward", "backward"}
+    run = replace(STARTING, ledger=RUNS, budget_of="run")
+    assert culprits(run) == {"starting workers", "stopping workers"}
+    assert culprits(judged("host.evaluation", data_wait=0.5)) == {"evaluation"}
+    assert culprits(HEALTHY) == culprits(INCONCLUSIVE) == set()
 
 
 def remedy(title: str, speedup: Speedup, id: str = "workers-auto", finding: str = "f") -> Remedy:

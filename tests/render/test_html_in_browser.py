@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from bottleneck_doctor.render import render
 from tests.render.browser import Browser, open_browser
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import WATCHED
-from tests.render.scenes import LARGEST, PICTURE
+from tests.render.scenes import LARGEST, PICTURE, STACKS
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -28,7 +29,7 @@ const picked = (trace, row) => bars[trace][row].classList.contains('picked');
 return [...new Set(plot.data.flatMap((trace, place) => trace.y.filter((_, row) => picked(place, row))))];
 """
 WIDER = """
-const allowed = (one) => one.closest(".scroll, pre, svg, .unseen, .skip");
+const allowed = (one) => one.closest(".scroll, nav, pre, svg, .unseen, .skip");
 return [...document.body.querySelectorAll("*")]
   .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !allowed(one))
   .map((one) => one.outerHTML.slice(0, 120));
@@ -43,7 +44,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return render(WATCHED, "html", picture=PICTURE)
+    return render(WATCHED, "html", picture=replace(PICTURE, stacks=STACKS))
 
 
 def test_all_charts_are_drawn_and_nothing_is_complained_about_or_asked_for(
@@ -51,7 +52,7 @@ def test_all_charts_are_drawn_and_nothing_is_complained_about_or_asked_for(
 ) -> None:
     browser.show(page)
     counts = browser.run(PATHS)
-    assert len(counts) == 3
+    assert len(counts) == 5
     assert min(counts) > 3
     assert browser.errors() == []
     assert [url.rpartition("/")[2] for url in browser.requests()] == ["page.html"]
@@ -80,6 +81,18 @@ def test_keys_zoom_pan_and_reset_a_chart(browser: Browser, page: str) -> None:
     assert browser.run(RANGE, chart) == whole
 
 
+def test_a_click_on_a_box_of_call_paths_makes_it_as_wide_as_the_chart(browser: Browser, page: str) -> None:
+    from selenium.webdriver import ActionChains
+
+    browser.show(page)
+    chart = browser.driver.find_element("css selector", '[data-figure="stacks-worker"]')
+    assert browser.run(RANGE, chart) == [0, 389]
+    # The third of four boxes, the data set's own code, is below the middle.
+    ActionChains(browser.driver).move_to_element_with_offset(chart, 0, 27).click().perform()
+    browser.wait_for("document.getElementById('said').textContent")
+    assert browser.run(RANGE, chart) == [0, 357]
+
+
 def test_a_finger_on_a_chart_scrolls_the_page(browser: Browser, page: str) -> None:
     browser.show(page, width=360)
     browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", LANES)
@@ -94,12 +107,12 @@ def test_every_chart_and_button_is_reached_by_the_tab_key(browser: Browser, page
     body.send_keys("\ue004")
     assert browser.run("return document.activeElement.className") == "skip"
     reached = set()
-    for _ in range(40):
+    for _ in range(80):
         browser.driver.switch_to.active_element.send_keys("\ue004")
         reached.add(
             browser.run("return document.activeElement.dataset.figure ?? document.activeElement.className")
         )
-    assert {"timeline", "lanes", "staircase", "theme", "copy"} <= reached
+    assert {"timeline", "lanes", "stacks-trainer", "theme", "copy"} <= reached
 
 
 def test_a_batch_is_shown_in_the_lane_that_made_it_and_in_the_one_that_waited(
@@ -137,8 +150,8 @@ def test_without_javascript_the_words_stand_and_no_holes_are_left(browser: Brows
         (browser.folder / "page.html").write_text(page, encoding="utf-8")
         browser.driver.get((browser.folder / "page.html").as_uri())
         figures = browser.driver.find_elements("css selector", ".figure")
-        assert [one.is_displayed() for one in figures] == [False] * 3
-        assert len(browser.driver.find_elements("css selector", "noscript p")) == 3
+        assert [one.is_displayed() for one in figures] == [False] * 5
+        assert len(browser.driver.find_elements("css selector", "noscript p")) == 5
         assert browser.driver.find_element("css selector", ".summary").text
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...model.code import Location
 from ...model.picture import CallPaths, Picture
@@ -124,48 +124,107 @@ def _frame(text: str, cwd: str) -> Value:
 
 NARROWEST = 1 / 400  # of the samples: a box of less is two pixels wide
 MOST_BOXES = 500  # of one role; Plotly takes a millisecond or two for each
-MOST_LEVELS = 40  # drawn at once; clicking a box shows what is below
-LEVEL_PX = 20
+MOST_LEVELS = 40
+LEVEL_PX, TOP = 20, 34  # pixels; buttons stand on top
+NEARLY = 0.95  # of a frame's samples
 FEWEST = 5  # samples, below which the share on a CPU is not printed
+MOST_NAMED = 8  # frames of a box that are named under the pointer
+IN_TABLE = 0.02  # of the samples, from which a box is in the table
+
+
+class Box(NamedTuple):
+    """Frames that share nearly all of their samples, where it begins in samples, and its depth."""
+
+    frames: list[Node]
+    begin: int
+    depth: int
+
+
+def boxes_of(paths: CallPaths) -> list[Box]:
+    """What is drawn, breadth first, the whole on top. Libraries call themselves many levels deep: a library's
+    frame and the one that takes nearly all of its samples, if that is a library's too, are one box."""
+    root = call_tree(paths)
+    boxes = [Box([root], 0, 0)]
+    for box in boxes:  # grows while it is read
+        begin = box.begin
+        for node in box.frames[-1].below.values():
+            wide = node.count >= max(1, NARROWEST * root.count)
+            if wide and box.depth + 1 < MOST_LEVELS and len(boxes) < MOST_BOXES:
+                boxes.append(Box(_alike(node), begin, box.depth + 1))
+            begin += node.count
+    return boxes
+
+
+def _alike(node: Node) -> list[Node]:
+    frames = [node]
+    while node.below and not read_frame(node.text, "").users:
+        node = next(iter(node.below.values()))  # the heaviest
+        if node.count < NEARLY * frames[0].count or read_frame(node.text, "").users:
+            break
+        frames.append(node)
+    return frames
 
 
 def stacks_figure(paths: CallPaths, cwd: str) -> Figure:
-    """The root's box stands for all samples of the role; the user's own code is coloured."""
-    root = call_tree(paths)
-    boxes: list[tuple[Node, str, int]] = [(root, "", 0)]  # node, id of its parent, depth
-    for number, (node, _, depth) in enumerate(boxes):  # breadth first: grows while it is read
-        wide = [one for one in node.below.values() if one.count >= max(1, NARROWEST * root.count)]
-        boxes += [(one, str(number), depth + 1) for one in wide[: MOST_BOXES - len(boxes)]]
-    role = words.capital(ROLES.get(paths.role, paths.role))
-    levels = min(MOST_LEVELS, 1 + max(depth for *_, depth in boxes))
-    labels, hovers, colors = zip(
-        *(_described(node, role if not parent else "", root.count, cwd) for node, parent, _ in boxes),
-        strict=True,
-    )
+    """An icicle: each box below its callers; the user's own code is coloured."""
+    boxes = boxes_of(paths)
+    role, whole = words.capital(ROLES.get(paths.role, paths.role)), boxes[0].frames[0].count
+    levels = 1 + max(box.depth for box in boxes)
+    own = [box.depth > 0 and read_frame(box.frames[0].text, cwd).users for box in boxes]
     trace: dict[str, Any] = {
-        "type": "icicle", "ids": [str(number) for number in range(len(boxes))],
-        "parents": [parent for _, parent, _ in boxes], "values": [node.count for node, *_ in boxes],
-        "labels": labels, "hovertext": hovers, "marker": {"colors": colors, "line": {"width": 0}},
-        "branchvalues": "total", "sort": False, "hoverinfo": "text", "textinfo": "label",
-        "textposition": "middle left", "maxdepth": levels, "leaf": {"opacity": 1},
-        "tiling": {"orientation": "v", "pad": 1}, "pathbar": {"thickness": LEVEL_PX, "side": "top"},
+        "type": "bar", "orientation": "h", "width": 0.94, "y": [box.depth for box in boxes],
+        "base": [box.begin for box in boxes], "x": [box.frames[0].count for box in boxes],
+        "text": [words.in_chart(_label(box, whole)) for box in boxes], "textposition": "inside",
+        "insidetextanchor": "start", "textangle": 0, "hoverinfo": "text",
+        "insidetextfont": {"color": ["var(--on-cpu)" if one else "var(--ink)" for one in own]},
+        "hovertext": [_hover(box, whole, cwd) for box in boxes],
+        "marker": {"color": ["var(--cpu)" if one else "var(--unseen)" for one in own],
+                   "line": {"width": 1, "color": "var(--paper)"}},
     }  # fmt: skip
+    hidden = {"visible": False, "showgrid": False, "zeroline": False}
     layout = {
-        "margin": {"l": 0, "r": 0, "t": LEVEL_PX + 10, "b": 0}, "hoverlabel": HOVER,
-        "uniformtext": {"minsize": 9, "mode": "hide"},
+        "xaxis": {**hidden, "range": [0, whole], "minallowed": 0, "maxallowed": whole},
+        "yaxis": {**hidden, "range": [levels - 0.5, -0.5], "fixedrange": True},
+        "margin": {"l": 0, "r": 0, "t": TOP, "b": 0}, "hovermode": "closest", "hoverlabel": HOVER,
+        "barmode": "overlay", "showlegend": False, "uniformtext": {"minsize": 10, "mode": "hide"},
     }  # fmt: skip
-    label = f"{role}: call paths of {words.counted(root.count, 'sample')}"
-    return Figure([trace], layout, (levels + 1) * LEVEL_PX + 10, label)
+    label, extra = f"{role}: call paths of {words.counted(whole, 'sample')}", {"unit": "samples"}
+    return Figure([trace], layout, levels * LEVEL_PX + TOP, label, moves="xaxis", sort="stacks", extra=extra)
 
 
-def _described(node: Node, role: str, whole: int, cwd: str) -> tuple[str, str, str]:
-    """Label, text under the pointer and colour of one box."""
-    frame = read_frame(node.text, cwd)
-    name = role or frame.function or "?"
-    place = f"{frame.file}:{frame.line}" if frame.file and not role else ""
-    share = f"{words.percent(node.count / whole)}, {words.counted(node.count, 'sample')}"
-    awake = on_cpu_share(node, FEWEST)
-    running = f"on a CPU in {words.percent(awake)} of them" if awake is not None else ""
-    hover = "<br>".join(map(words.in_chart, filter(None, [name, place, share, running])))
-    own = bool(frame.users and not role)
-    return words.in_chart(name) or "?", hover, "var(--compute)" if own else "var(--unseen)"
+def stacks_table(paths: CallPaths, cwd: str) -> list[list[str]]:
+    """The widest boxes, callers first: a sign for each level and the name, place, share, that on a CPU."""
+    boxes, rows = boxes_of(paths), []
+    whole = boxes[0].frames[0].count
+    for box in sorted(boxes, key=lambda one: (one.begin, one.depth)):
+        if (share := box.frames[0].count / whole) >= IN_TABLE:
+            frame, awake = read_frame(box.frames[0].text, cwd), on_cpu_share(box.frames[0], FEWEST)
+            name = " ".join(["·"] * box.depth + [_label(box, whole)])
+            place = f"{frame.file}:{frame.line}" if frame.file else ""
+            rows.append(
+                [name, place, words.percent(share), words.percent(awake) if awake is not None else ""]
+            )
+    return rows
+
+
+def _label(box: Box, whole: int) -> str:
+    if not box.depth:
+        return f"all {words.counted(whole, 'sample')}"
+    names = [read_frame(node.text, "").function or "?" for node in box.frames]
+    ends = [name.rpartition(".")[2] for name in (names[0], names[-1])]
+    return " … ".join(ends) if len(names) > 1 else names[0]
+
+
+def _hover(box: Box, whole: int, cwd: str) -> str:
+    """The frames by name and place, what share of the samples they have, and how many of these on a CPU."""
+    lines = [_label(box, whole)] if not box.depth else []
+    for node in box.frames[: MOST_NAMED if box.depth else 0]:
+        frame = read_frame(node.text, cwd)
+        lines.append(f"{frame.function or '?'}  {frame.file}:{frame.line}" if frame.file else frame.function)
+    rest = len(box.frames) - MOST_NAMED
+    lines += [f"{words.counted(rest, 'more frame')}"] if rest > 0 else []
+    count = box.frames[0].count
+    lines.append(f"{words.percent(count / whole)}, {words.counted(count, 'sample')}")
+    awake = on_cpu_share(box.frames[0], FEWEST)
+    lines += [f"on a CPU in {words.percent(awake)} of them"] if awake is not None else []
+    return "<br>".join(map(words.in_chart, lines))

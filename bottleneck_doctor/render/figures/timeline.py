@@ -10,15 +10,9 @@ from ...model.picture import Curve, Mark, RankMap, Timeline
 from .. import words
 from . import HOVER, TICKS, Figure, TimeAxis, clock, heading, time_axis, value_axis
 
-COLORS = {
-    "warm-up": "var(--shade)",
-    "evaluation": "var(--shade-evaluation)",
-    "checkpoint": "var(--shade-checkpoint)",
-    "instrument": "var(--shade-instrument)",
-    "lanes": "var(--accent)",
-}
+COLORS = {"evaluation": "var(--evaluation)", "checkpoint": "var(--checkpoint)", "lanes": "var(--accent)"}
 UNSHADED = ("phase", "lanes")  # the run itself, and what is drawn elsewhere: named only
-OTHER = "var(--shade)"
+OTHER = "var(--soft)"
 LONGEST_MARK, LONGEST_KIND = 60, 12
 AXIS = "y99"  # beyond those of the plots
 
@@ -110,21 +104,19 @@ CURVES = {
     "job_rss_bytes": "this job",
 }
 LONGEST_NAME = 60
+FEWEST = 8  # values of a curve, as many as the steps from which a run is judged
 Plot = tuple[str, str]  # the group of its curves, and what they are measured in
 
 
 def plots_of(timeline: Timeline) -> dict[Plot, list[Curve]]:
-    """Curves with a value, by plot: the known plots in their order, then others."""
+    """Curves of enough values, by plot: the known plots in their order, then others; none that is zero."""
     found: dict[Plot, list[Curve]] = {plot: [] for plot in PLOTS}
     for curve in timeline.curves:
-        if any(words.drawn(value) is not None for value in curve.value):
+        if sum(words.drawn(value) is not None for value in curve.value) >= FEWEST:
             found.setdefault((curve.group, unit_of(curve.name)), []).append(curve)
-    return {plot: some for plot, some in found.items() if some}
-
-
-def flat(curves: list[Curve]) -> bool:
-    """Whether the plot would be a line at zero, which is stated in text, not drawn."""
-    return not any(words.drawn(value) for curve in curves for value in curve.value)
+    return {
+        plot: some for plot, some in found.items() if any(words.drawn(v) for one in some for v in one.value)
+    }
 
 
 def unit_of(name: str) -> str:
@@ -147,21 +139,21 @@ def plot_words(plot: Plot) -> str:
 
 PLOT, TITLE, RIBBON, BOTTOM, TOP = 66, 30, 20, 44, 30  # heights in pixels
 WHOLE = ("wait", "gpu")  # their shares are drawn against the whole
-LINES = (("var(--line-1)", "solid"), ("var(--line-2)", "dot"), ("var(--line-3)", "dash"),
-         ("var(--line-4)", "dashdot"))  # fmt: skip
+# Colours mean parts of a step; other curves differ by their strokes.
+LINES = (("var(--ink)", "solid"), ("var(--soft)", "dot"), ("var(--soft)", "dash"), ("var(--ink)", "dashdot"))
+MEANT = {"wait": "var(--wait)", "gpu": "var(--compute)"}
 STROKES = {"solid": "━━", "dot": "┅┅", "dash": "╍╍", "dashdot": "━·"}
 SPIKE = {
     "showspikes": True, "spikemode": "across", "spikesnap": "cursor", "spikethickness": 1,
     "spikedash": "solid", "spikecolor": "var(--soft)",
 }  # fmt: skip
 LEAST_TOP = 0.05  # a share that is always below 5 % is not drawn as if it were large
-FEW = 8  # points that are also dots: a line needs two
 OUTLIER = 6.0  # a maximum above so many times the 95th percentile leaves the plot at its top
 
 
 def timeline_figure(timeline: Timeline) -> Figure | None:
     """Small multiples of all curves that were measured, and a ribbon of marks; None without any."""
-    plots = {plot: curves for plot, curves in plots_of(timeline).items() if not flat(curves)}
+    plots = plots_of(timeline)
     if not plots or not words.drawn(timeline.duration_s) or timeline.duration_s < 0:
         return None
     marks = [mark for mark in timeline.marks if None not in map(words.drawn, (mark.begin_s, mark.end_s))]
@@ -206,13 +198,12 @@ def _draw_plot(
         name = words.in_chart(curve_words(curve))
         when = f" at %{{x:.4~g}} {time.unit}" if (row, place) == (0, 0) else ""
         data.append({
-            "type": "scatter", "mode": "lines+markers" if len(curve.t) <= FEW else "lines",
+            "type": "scatter", "mode": "lines",
             "yaxis": _axis("y", row), "name": name,
             "x": [words.drawn(t * time.scale) for t in curve.t], "y": list(map(words.drawn, curve.value)),
             "text": [words.quantity(curve.name, value) for value in curve.value],
             "hovertemplate": f"{name or title} %{{text}}{when}<extra></extra>",
-            "line": {"color": color, "dash": dash, "width": 1.5}, "connectgaps": False,
-            "marker": {"color": color, "size": 4},
+            "line": {"color": MEANT.get(plot[0], color), "dash": dash, "width": 1.5}, "connectgaps": False,
         })  # fmt: skip
 
 
@@ -255,31 +246,37 @@ def ranks_figure(ranks: RankMap) -> Figure | None:
     names = [words.in_chart(words.short(name, LONGEST_RANK)) for name in ranks.names]
     darkest = max(LEAST, *known)
     axis = clock(ranks.ends_s[-1])
-    hovers = [
-        [f"{name}<br>steps {begin} to {end}: {_told(value)}"
-         for (begin, end), value in zip(pairwise(ranks.edges), row, strict=True)]
-        for name, row in zip(names, ranks.ratio, strict=True)
-    ]  # fmt: skip
+    cells = [
+        (row, place, value)
+        for row, ratios in enumerate(ranks.ratio)
+        for place, value in enumerate(map(words.drawn, ratios))
+        if value is not None
+    ]
+    ends = [end * axis.scale for end in ranks.ends_s]
+    steps = list(pairwise(ranks.edges))
     data: dict[str, Any] = {
-        "type": "heatmap", "x": [end * axis.scale for end in ranks.ends_s],
-        "y": list(range(len(names))),
-        "z": [list(map(words.drawn, row)) for row in ranks.ratio], "zmin": 1, "zmax": darkest,
-        "colorscale": [[0, "var(--accent-soft)"], [1, "var(--wait)"]], "xgap": 0, "ygap": 1,
-        "hovertext": hovers, "hoverinfo": "text", "showscale": True,
-        "colorbar": {"tickvals": [1, darkest], "ticktext": ["the median", words.ratio(darkest)],
-                     "thickness": 10, "outlinewidth": 0, "tickfont": TICKS["tickfont"]},
+        "type": "bar", "orientation": "h", "width": 0.94, "y": [row for row, _, _ in cells],
+        "base": [ends[place] for _, place, _ in cells],
+        "x": [ends[place + 1] - ends[place] for _, place, _ in cells],
+        "hovertext": [
+            f"{names[row]}<br>steps {steps[place][0]} to {steps[place][1]}: {words.ratio(value)} the median"
+            for row, place, value in cells
+        ],
+        "hoverinfo": "text",
+        "marker": {
+            "color": [value for _, _, value in cells], "cmin": 1, "cmax": darkest, "showscale": True,
+            "colorscale": [[0, "var(--grid)"], [1, "var(--exchange)"]], "line": {"width": 0},
+            "colorbar": {"tickvals": [1, darkest], "ticktext": ["the median", words.ratio(darkest)],
+                         "thickness": 10, "outlinewidth": 0, "tickfont": TICKS["tickfont"]},
+        },
     }  # fmt: skip
     since = {"text": f"{axis.unit} since the run began", "font": {"size": 12, "color": "var(--soft)"}}
+    still = {"fixedrange": True, "showgrid": False, "zeroline": False, **TICKS}
     layout: dict[str, Any] = {
-        "xaxis": {"title": since, **TICKS,
-                  "fixedrange": True, "showgrid": False, "zeroline": False},
-        "yaxis": {"tickvals": list(range(len(names))), "ticktext": names, "autorange": "reversed",
-                  "fixedrange": True, "showgrid": False, "zeroline": False, "automargin": True, **TICKS},
+        "xaxis": {"title": since, "range": [ends[0], ends[-1]], **still},
+        "yaxis": {"tickvals": list(range(len(names))), "ticktext": names, "automargin": True,
+                  "range": [len(names) - 0.5, -0.5], **still},
         "margin": {"l": 66, "r": 10, "t": 12, "b": 44}, "hovermode": "closest", "hoverlabel": HOVER,
-        "dragmode": False,
+        "barmode": "overlay", "dragmode": False,
     }  # fmt: skip
     return Figure([data], layout, AROUND + ROW * len(names), "Ranks: how much longer than the median rank")
-
-
-def _told(value: float | None) -> str:
-    return "set aside" if words.drawn(value) is None or value is None else f"{words.ratio(value)} the median"

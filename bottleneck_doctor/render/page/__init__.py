@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 HERE = Path(__file__).parent
-SCRIPTS = ("page.js", "figures.js", "batches.js")
+SCRIPTS = ("page.js", "figures.js")
+LIBRARY = "plotly-basic.min.js"  # 4.1.1, of npm's plotly.js-basic-dist-min, unchanged; plotly-LICENSE.txt
 # What would end a script element or start a comment in one; JSON may write them as escapes.
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
@@ -32,7 +33,7 @@ def page(title: str, body: str, figures: Mapping[str, Figure]) -> str:
     """A self-contained page. ``title`` is plain text; ``body`` is HTML, already escaped, in which
     ``<div class="figure" data-figure="NAME"></div>`` places a figure."""
     first = script("theme.js")  # before anything is painted
-    inline = [first, *([plotly()] if figures else []), *map(script, SCRIPTS)]
+    inline = [first, *map(script, [*([LIBRARY] if figures else []), *SCRIPTS])]
     return (
         templates()
         .get_template("shell.html.j2")
@@ -76,13 +77,6 @@ def embedded(value: object) -> str:
     for sign, escape in UNSAFE.items():
         text = text.replace(sign, escape)
     return text
-
-
-def plotly() -> str:
-    """Plotly's script, as it stands between two tags."""
-    from plotly.offline import get_plotlyjs
-
-    return between_tags(get_plotlyjs())
 
 
 @cache
