@@ -51,7 +51,6 @@ ASK = {
     "hook~": "ask first, it changes numerics, order or meaning",
     "admin": "ask first, it is a change of hardware, driver, container or cluster",
 }
-NEAR = 5  # lines: what is so near to a place was shown with it
 LINE = re.compile(r"([\w./~-]+\.py):(\d{1,9})\b")
 Quote = Callable[[Location], FunctionSource | str]  # the lines around a place, or why they are not shown
 
@@ -59,41 +58,41 @@ Quote = Callable[[Location], FunctionSource | str]  # the lines around a place, 
 def prompt(report: Report, profile: str, quote: Quote, encoding: str) -> str:
     """What an assistant needs to apply the remedies: verdict, rules, and of each remedy the place, the lines
     to write, the evidence, and the code around every line that these name. ``profile`` is its path."""
-    document, steps, shown = compose(report, PROMPT), [], list[Location]()
+    document, steps, shown = compose(report, PROMPT), [], set[tuple[str, int | str]]()
     evidence = {block.id: block.points for block in document.findings}
     for block in document.remedies:
         remedy = next(one for one in report.remedies if words.plain(one.id) == block.id)
         points = evidence.pop(words.plain(remedy.finding), [])  # once, at the first of its remedies
         quoted = []
         for named in _named(report, remedy, [block.text, *(one.text for one in points)]):
-            if not any(one.file == named.file and abs(one.line - named.line) <= NEAR for one in shown):
-                shown.append(named)
-                quoted.append((place(named, report.run.cwd), _rows(quote(named), named.line)))
+            found = quote(named)
+            why = found if isinstance(found, str) else ""  # once of a file
+            if not {(named.file, named.line), (named.file, why)} & shown:
+                rows = [] if isinstance(found, str) else list(enumerate(found.text.split("\n"), found.first))
+                shown |= {(named.file, number) for number, _ in rows} if rows else {(named.file, why)}
+                quoted.append((place(named, report.run.cwd), why, _numbered(rows, named.line)))
         steps.append((block, points, quoted))
-    commands = {
-        "again": f"bdoc run -o after-1.json {_command(report.run)}",
-        "compare": f"bdoc compare {shlex.quote(profile)} after-1.json",
-    }
+    commands = {"again": _again(report.run), "compare": f"bdoc compare {shlex.quote(profile)} after-1.json"}
     return written("prompt.md.j2", words.plain, encoding, d=document, steps=steps, ask=ASK, **commands)
 
 
-def _rows(quoted: FunctionSource | str, at: int) -> list[str] | str:
+def _numbered(rows: list[tuple[int, str]], at: int) -> list[str]:
     """The lines with their numbers and a mark at the one that is meant."""
-    if isinstance(quoted, str):
-        return quoted
-    lines = enumerate(words.block(quoted.text), quoted.first)
-    return [f"{'>' if number == at else ' '} {number:4}  {line}".rstrip() for number, line in lines]
+    return [
+        f"{'>' if n == at else ' '} {n:4}  {words.plain(line.expandtabs(4))}".rstrip() for n, line in rows
+    ]
 
 
-def _command(run: RunSummary) -> str:
-    """The words behind ``bdoc run`` that repeat the run, for as long as it went on if it was ended."""
-    short = [f"--max-seconds={math.ceil(run.duration_s)}"] if run.stopped_by else []
-    home, at = run.cwd.rstrip("/") + "/", 1 if run.command[1:2] == ["-m"] else 0
-    if run.script in run.command[:2]:
-        at = run.command.index(run.script)
-    else:
-        short += [] if at else ["--"]
-    return shlex.join([*short, *(part.removeprefix(home) for part in run.command[at:])])
+def _again(run: RunSummary) -> str:
+    """The line that measures the run once more, for as long as it went on if it was ended."""
+    line, home = run.command, run.cwd.rstrip("/") + "/"
+    if len(line) == 1 and run.script is None:
+        return "%%bdoc -o after-1.json"  # a notebook, of which no more is known
+    options = [f"--max-seconds={math.ceil(run.duration_s)}"] if run.stopped_by else []
+    at = line.index(run.script) if run.script in line[:2] else int(line[1:2] == ["-m"])
+    options += [] if at or line[:1] == [run.script] else ["--"]
+    again = shlex.join([*options, *(part.removeprefix(home) for part in line[at:])])
+    return f"bdoc run -o after-1.json {again}"
 
 
 def _named(report: Report, remedy: Remedy, texts: list[str]) -> list[Location]:

@@ -43,6 +43,8 @@ def test_the_prompt_says_how_to_measure_again_and_asks_for_nothing_where_no_reme
         assert again in render(replace(TYPICAL, run=run), "prompt")
     ended = render(replace(TYPICAL, run=replace(TYPICAL.run, stopped_by="max-steps")), "prompt")
     assert "after-1.json --max-seconds=39 train.py" in ended
+    notebook = replace(TYPICAL.run, command=["cats.ipynb"], script=None)
+    assert "\n%%bdoc -o after-1.json\n" in render(replace(TYPICAL, run=notebook), "prompt")
     asked = render(HEALTHY, "prompt")
     assert "No remedy is known: change nothing, and say so." in asked
     assert "## " not in asked
