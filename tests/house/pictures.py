@@ -29,7 +29,7 @@ from tests.lab.golden import GOLDEN, read
 RUN = GOLDEN / "quickstarts", "plain.profile.json"
 TERMINAL, PAGE = ROOT / "docs" / "terminal.svg", ROOT / "docs" / "page.png"
 COLUMNS = 88
-PAGE_PX = (1100, 1245)
+PAGE_PX = (1100, 860)
 DRAWN_WITHIN_MS = 8000
 # Nothing is fetched for a picture.
 FONTS = re.compile(r"@font-face \{\{.*?\}\}", re.DOTALL)
