@@ -53,11 +53,19 @@ def settled() -> None:
     torch: Any = sys.modules.get("torch")
     if torch is None:
         return
-    cuda = torch.version.cuda is not None and torch.cuda.is_initialized()
-    state.writer.fact(
-        fact="settled", threads=torch.get_num_threads(), device="cuda" if cuda else "cpu",
-    )  # fmt: skip
+    state.writer.fact(fact="settled", threads=torch.get_num_threads(), device=_computes_on(torch))
     state.writer.fact(fact="switches", **torch_settings.read(torch))
+
+
+def _computes_on(torch: Any) -> str:
+    """The kind of accelerator that the process has begun to use, or "cpu"; asking initialises none."""
+    if (torch.version.cuda or torch.version.hip) and torch.cuda.is_initialized():
+        return "cuda"
+    current = torch.accelerator.current_accelerator()
+    allocates = getattr(torch._C, "_accelerator_isAllocatorInitialized", None)
+    if current is not None and allocates is not None and allocates():
+        return str(current.type)
+    return "xla" if "torch_xla" in sys.modules else "cpu"
 
 
 PR_SET_PTRACER = 0x59616D61

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import hypot
 from statistics import multimode
@@ -13,11 +14,12 @@ from ..model.loops import Loop
 from ..model.profile import Profile
 from ..model.run import Gap
 from .shares import FEW_SAMPLES, LARGE_PART, MOST, NEARLY_ALL, NOTICED, TRACE
-from .steps import mean_in, ratio_interval, share_interval
+from .steps import mean_in, ratio_interval, share_interval, span_of
 
 PAIR_AT_MOST_S = 5e-6  # for two adjacent events [CUDA Runtime API: events resolve 0.5 us; the rest is chosen]
 
-DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s")
+DIVIDED = ("launch_s", "sync_s", "memory_s", "collective_s", "unexplained_s")
+PHASES = ("forward_s", "backward_s", "optimizer_s")
 
 
 def read_clock(facts: DeviceFacts, begin: float, end: float, steady: list[Step]) -> DeviceClockStep | None:
@@ -57,6 +59,8 @@ def read_clock(facts: DeviceFacts, begin: float, end: float, steady: list[Step])
         blocked_s=blocked_s,
         caught_up=sum(table.caught_up[row] for row in rows) / judged if judged else None,
         heard=any(table.heard[row] for row in rows),
+        backward_s=mean(table.backward_s),
+        optimizer_s=mean(table.optimizer_s),
     )
 
 
@@ -98,6 +102,7 @@ def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceWindow 
     input_s = max(0.0, clock.input_s - beyond) if beyond > 0 and idle else clock.input_s
     busy_s = min(window.busy_s, clock.rest_s + clock.input_s - input_s)
     left = clock.rest_s + clock.input_s - input_s - busy_s
+    phases = {name: busy_s / window.busy_s * getattr(window, name) for name in PHASES}
     names = DIVIDED if clock.transfer_s > 0 else (*DIVIDED, "transfer_s")  # copies on a stream of their own
     parts = {name: getattr(window, name) for name in names}
     scale = min(1.0, left / max(sum(parts.values()), 1e-12))
@@ -116,7 +121,8 @@ def divide(clock: DeviceClockStep, window: DeviceWindow | None) -> DeviceWindow 
         input_s,
         other_s=clock.other_s,
         host_s=host_s,
-        **({"transfer_s": clock.transfer_s} | parts),
+        communication_s=window.communication_s,
+        **({"transfer_s": clock.transfer_s} | parts | phases),
     )
 
 
@@ -135,6 +141,10 @@ def without_room(issue_s: float, device_s: float) -> float:
 SLOWING = ("power_cap", "hw_slowdown", "sw_thermal", "hw_thermal", "power_brake")
 HOST = (None, "", "cpu", "meta")  # where tensors are when no accelerator is used
 TIMED = ("cuda", "xpu")  # kinds of devices that torch can set timed marks on
+NAMES = {
+    "mps": "Apple GPU (MPS)", "xla": "TPU or other device of XLA", "hpu": "Intel Gaudi", "xpu": "Intel GPU",
+    "npu": "Ascend NPU",
+}  # fmt: skip
 
 Reading = dict[str, float]
 
@@ -176,6 +186,15 @@ def view_device(
     return DeviceView(replace(facts, sm_active_share=_filled(facts, driver, beat)), driver, beat, clock)
 
 
+def other_views(profile: Profile, steady: list[Step]) -> Iterator[tuple[DeviceFacts, DeviceView]]:
+    """What the driver says of the devices of the other ranks on this machine, while the loop trained."""
+    begin, end = span_of(steady)
+    for facts in profile.other_devices:
+        if facts.driver is not None:
+            driver = view_driver(profile.series, f"gpu{facts.driver}_", begin, end)
+            yield facts, DeviceView(facts, driver)
+
+
 def _filled(facts: DeviceFacts, driver: DriverView, beat: DeviceWindow | None) -> float | None:
     """The share of multiprocessors with work while busy: a window bounds it by what kernels asked for, the
     driver's monitors count it."""
@@ -191,9 +210,12 @@ def find_gaps(view: DeviceView | None) -> list[Gap]:
     if view is None:
         return []
     facts = view.facts
+    if view.clock is None and facts.kind not in TIMED:
+        name = NAMES.get(facts.kind, f"device {facts.kind!r}")
+        why = "torch has no timed marks for it: steps, data wait, workers and the host's code are measured, "
+        return [Gap(name, why + "its kernels, waits and memory are not")]
     if view.clock is None:
         why = facts.silent or "too few steps with marks on its timeline"
-        why = why if facts.kind in TIMED else f"torch has no timed marks for devices of kind {facts.kind!r}"
         return [Gap("the accelerator's own clock", why)]
     if view.beat is None:
         why = "without a profiler's window, computing and waiting to be given work look alike"
@@ -226,6 +248,8 @@ def view_driver(series: Series, prefix: str, begin: float, end: float) -> Driver
         link_width_max=once.get("pcie_width_max"),
         memory_bytes=once.get("memory_bytes"),
         sm_active_share=_mean(readings, "sm_active_share"),
+        tensor_active_share=_mean(readings, "tensor_active_share"),
+        dram_active_share=_mean(readings, "dram_active_share"),
         **_shared(readings),
     )
 

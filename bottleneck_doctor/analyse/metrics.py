@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
+from typing import NamedTuple
 
 from ..model.device import Convolution, DeviceFacts, DeviceView, Product
 from ..model.diagnosis import Diagnosis, HostLoad, Step
 from ..model.profile import Profile
 from ..model.report import DeviceSummary, Evidence, Metric
 from ..model.run import Process
-from .device import clock_loss
+from .device import NAMES, clock_loss, held_down, other_views
 from .predict import side_gains
-from .shares import TRACE
+from .ranks import on_devices
+from .shares import ALL_BUT_NOISE, NEARLY_ALL, NOTICED
 from .steps import mean_interval, share_in, share_interval, steps_in
 from .whole_run import evaluation_share, life_of
 
@@ -148,15 +151,28 @@ def _startup(main: Diagnosis) -> Metric:
     return Metric(max(0.0, first), "s", n=1, source="run start to first batch")
 
 
-# Dense operations a second, in 10^12, by the device name in torch, from the vendor's data sheets. Cards of
-# the same chip with less power (PCIe, NVL) have lower peaks, and MIG instances lower ones still.
+# Dense operations a second, in 10^12, by the device name in torch, from the vendors' data sheets (sparse
+# figures halved; of GeForce from the whitepapers on GA102, Ada and RTX Blackwell, with sums in float32).
+# Cards of the same chip with less power (laptops) have lower peaks, and MIG instances lower ones still.
 PEAKS: dict[str, dict[str, float]] = {
-    r"NVIDIA H200": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
-    r"NVIDIA H100 80GB HBM3": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
+    r"NVIDIA GB200": {"float32": 80, "tf32": 1250, "float16": 2500, "float8": 5000},
+    r"NVIDIA B200": {"float32": 75, "tf32": 1100, "float16": 2250, "float8": 4500},
+    r"NVIDIA (H200|H100 80GB HBM3|GH200 \S+)": {"float32": 67, "tf32": 494, "float16": 989, "float8": 1979},
+    r"NVIDIA H100 NVL": {"float32": 60, "tf32": 417, "float16": 835, "float8": 1671},
+    r"NVIDIA H100 PCIe": {"float32": 51, "tf32": 378, "float16": 756, "float8": 1513},
     r"NVIDIA A100-\S+": {"float32": 19.5, "tf32": 156, "float16": 312},
+    r"NVIDIA L40S": {"float32": 91.6, "tf32": 183, "float16": 362, "float8": 733},
+    r"NVIDIA A10": {"float32": 31.2, "tf32": 62.5, "float16": 125},
     r"NVIDIA L4": {"float32": 30, "tf32": 60, "float16": 121},
     r"Tesla T4": {"float32": 8.1, "float16": 65},
     r"Tesla V100-SXM\S+": {"float32": 15.7, "float16": 125},
+    r"NVIDIA GeForce RTX 5090": {"float32": 104.8, "tf32": 104.8, "float16": 209.5, "float8": 419},
+    r"NVIDIA GeForce RTX 5080": {"float32": 56.3, "tf32": 56.3, "float16": 112.6, "float8": 225.1},
+    r"NVIDIA GeForce RTX 4090": {"float32": 82.6, "tf32": 82.6, "float16": 165.2, "float8": 330.3},
+    r"NVIDIA GeForce RTX 4080": {"float32": 48.7, "tf32": 48.7, "float16": 97.5, "float8": 194.9},
+    r"NVIDIA GeForce RTX 3090": {"float32": 35.6, "tf32": 35.6, "float16": 71},
+    r"AMD Instinct MI3(00|25)X.*": {"float32": 163.4, "tf32": 653.7, "float16": 1307.4, "float8": 2614.9},
+    r"AMD Instinct MI250X.*": {"float32": 47.9, "float16": 191.5},  # of one of its two dies
 }
 ARITHMETIC = {"matmul", "convolution", "attention"}
 UNKNOWN = "needs a profiler's window with the shapes of products, and a device whose peak is known"
@@ -166,7 +182,7 @@ TIGHT = 1.25  # times the lower end; where more may be hidden no single value is
 def utilisation(device: DeviceView | None) -> Metric:
     """MFU: what a step's products and convolutions would take at the device's peak, over what it takes."""
     beat, facts = (device.beat, device.facts) if device is not None else (None, DeviceFacts())
-    peak = next((peak for model, peak in PEAKS.items() if re.fullmatch(model, facts.name)), None)
+    peak = peak_of(facts)
     if beat is None or beat.wall_s <= 0 or peak is None or facts.kernels is None:
         return Metric(None, "share", source=UNKNOWN)
     counted: list[Product | Convolution] = [*(facts.products or []), *(facts.convolutions or [])]
@@ -187,6 +203,11 @@ def utilisation(device: DeviceView | None) -> Metric:
     return Metric(low if high <= TIGHT * low else None, "share", low, high, beat.steps, source)
 
 
+def peak_of(facts: DeviceFacts) -> dict[str, float] | None:
+    """The device's peak by precision; None for one that is not listed."""
+    return next((peak for model, peak in PEAKS.items() if re.fullmatch(model, facts.name)), None)
+
+
 def operations(one: Product | Convolution) -> float:
     """Floating-point operations of all calls of that shape in a step."""
     if isinstance(one, Product):
@@ -200,57 +221,130 @@ def operations(one: Product | Convolution) -> float:
     return (2 if one.backward else 1) * once * one.calls
 
 
-CLOCK, WINDOW = "the accelerator's clock", "torch.profiler window"
+WINDOW, NVML = "torch.profiler window", "NVML, while busy"
+HELD = {
+    "power_cap": "a power limit below the card's own", "hw_slowdown": "a hardware slowdown",
+    "sw_thermal": "heat (driver)", "hw_thermal": "heat (board)", "power_brake": "the power supply's brake",
+}  # fmt: skip
 
-IDLE = (
-    ("waits to be given work", "device_launch_share", "launch_s"),
-    ("idle after readbacks", "device_sync_share", "sync_s"),
-    ("waits for copies", "device_transfer_share", "transfer_s"),
-    ("waits for the allocator", "device_memory_share", "memory_s"),
-    ("waits for other ranks", "device_collective_share", "collective_s"),
-    ("idle while the loop saves or logs", "device_other_share", "other_s"),
-)
+RANKS_AT_MOST = 8  # in one line
+PAUSES = {
+    "input_s": "its wait for batches", "launch_s": "its wait for launches",
+    "sync_s": "its pauses after readbacks", "transfer_s": "its wait for copies",
+    "memory_s": "its wait for the allocator", "collective_s": "its wait for other ranks",
+    "other_s": "its pauses while the loop saves or logs",
+    "unexplained_s": "its wait for something that the trace does not hold",
+}  # fmt: skip
 
 
-def summarise(view: DeviceView | None, metrics: dict[str, Metric]) -> DeviceSummary | None:
+def summarise(diagnosis: Diagnosis) -> DeviceSummary | None:
     """The device's name and what was measured of it; None where none was used."""
+    view = diagnosis.device
     if view is None:
         return None
-    name = view.facts.name or f"accelerator ({view.facts.kind or 'unknown'})"
-    return DeviceSummary(name, view.facts.kind, list(_evidence(view, metrics)))
+    name = view.facts.name or NAMES.get(view.facts.kind, f"accelerator ({view.facts.kind or 'unknown'})")
+    told = [*_evidence(view, diagnosis.metrics), *_by_rank(diagnosis)]
+    return DeviceSummary(name, view.facts.kind, told, _look_first(view))
 
 
 def _evidence(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence]:
-    facts, beat, driver = view.facts, view.beat, view.driver
-    for text, name in (("busy", "gpu_busy_fraction"), ("waits for data", "exposed_data_wait_fraction")):
-        metric = metrics.get(name)
-        if metric is not None and metric.value is not None:
-            yield Evidence(text, name, metric.value, metric.source)
-    mfu = metrics.get("mfu")
+    """Number after number; one without a value says by its source why."""
+    facts, driver, window = view.facts, view.driver, view.facts.window
+    busy, mfu = metrics.get("gpu_busy_fraction"), metrics.get("mfu")
+    if busy is not None and busy.value is not None:
+        yield Evidence("busy", "gpu_busy_fraction", busy.value, busy.source)
     if mfu is not None and mfu.low is not None:
-        text = "of its peak arithmetic" if mfu.value is not None else "of its peak arithmetic at least"
-        yield Evidence(text, "mfu", mfu.low, mfu.source)
-    cores = metrics.get("cores_per_gpu")
-    if cores is not None and cores.value is not None:
-        yield Evidence("cores that its input needs to keep up", "cores_per_gpu", cores.value, cores.source)
-    if beat is not None and beat.wall_s > 0:
-        known = [(getattr(beat, part) / beat.wall_s, text, name) for text, name, part in IDLE]
-        for share, text, name in sorted(known, reverse=True):
-            if share >= TRACE:
-                yield Evidence(text, name, share, CLOCK)
-    if facts.window is not None:
-        yield Evidence("kernels per step", "kernels", facts.window.kernels_per_step, WINDOW)
-        on_cores = facts.window.tensor_core_share
-        if on_cores is not None:
-            yield Evidence("of their time on tensor cores", "tensor_core_share", on_cores, WINDOW)
+        yield Evidence("MFU" if mfu.value is not None else "MFU, at least", "mfu_share", mfu.low, mfu.source)
+    elif window is not None and peak_of(facts) is None:
+        yield Evidence("MFU", "mfu_share", None, "peak of this device unknown")
     if facts.allocator is not None and facts.allocator.peak_bytes and facts.memory_bytes:
         peak = facts.allocator.peak_bytes / facts.memory_bytes
-        yield Evidence("peak of its memory", "device_peak_share", peak, "torch's allocator")
-    loss = clock_loss(view)
-    if loss is not None:  # shown only where something holds the clock down
-        yield Evidence("clock, of the highest", "clock_share", loss, "NVML, while busy")
-    if driver.power_share is not None:
-        yield Evidence("power, of the limit", "power_share", driver.power_share, "NVML, while busy")
+        yield Evidence("memory peak", "device_peak_share", peak, "torch's allocator")
+    if window is not None:
+        if window.tensor_core_share is not None:
+            text = "kernel time on tensor cores"
+            yield Evidence(text, "tensor_core_share", window.tensor_core_share, WINDOW)
+        yield Evidence("kernels a step", "kernels", window.kernels_per_step, WINDOW)
+        if window.communication_s > 0:
+            yield Evidence("communication a step", "communication_s", window.communication_s, WINDOW)
+            hidden = max(0.0, 1 - window.collective_s / window.communication_s)
+            yield Evidence("of it hidden by computing", "overlap_share", hidden, WINDOW)
+    shown = (
+        ("SMs with work", "sm_active_share", driver.sm_active_share),
+        ("tensor cores at work", "tensor_active_share", driver.tensor_active_share),
+        ("DRAM bandwidth in use", "dram_active_share", driver.dram_active_share),
+        ("clock, of the highest", "clock_share", driver.clock_share),
+        *(
+            (f"of readings: {HELD[name]}", f"{name}_share", share)
+            for name, share in held_down(driver).items()
+        ),
+        ("power, of the limit", "power_share", driver.power_share),
+        ("PCIe link, of its widest", "link_share", driver.link_share),
+        ("other processes on it", "foreign_processes", driver.foreign_processes or None),
+        ("busy time that is ours", "our_share", driver.our_share if driver.foreign_processes else None),
+    )
+    for text, name, value in shown:
+        if value is not None:
+            yield Evidence(text, name, value, NVML)
+
+
+def _by_rank(diagnosis: Diagnosis) -> Iterator[Evidence]:
+    """Each rank's own time in the profiled steps, of many those of the slowest, and clocks held down."""
+    profile = diagnosis.profile
+    balance = on_devices(profile)
+    ranks = {one.pid: one.rank for one in profile.processes if one.rank is not None}
+    busy = [(taken, ranks[pid]) for pid, taken in balance.busy.items() if pid in ranks] if balance else []
+    slowest = sorted((rank, taken) for taken, rank in sorted(busy)[-RANKS_AT_MOST:])
+    if slowest:
+        text = ", ".join(f"{rank}: {1e3 * taken:.3g} ms" for rank, taken in slowest)
+        yield Evidence("own time a step by rank", "rank_s", None, text)
+    for one in slow_devices(profile, diagnosis.steps):
+        yield Evidence(one.text, "slow_clock_share", one.clock, NVML)
+
+
+class SlowDevice(NamedTuple):
+    """A device of another rank that something holds down: its ``clock`` over the highest."""
+
+    name: str
+    pid: int
+    clock: float
+    why: str
+
+    @property
+    def text(self) -> str:
+        """What its clock is, without the number."""
+        return f"clock of {self.name}, held down by {self.why}"
+
+
+def slow_devices(profile: Profile, steady: list[Step]) -> list[SlowDevice]:
+    """Those of the other ranks whose clocks are held down, the slowest first."""
+    ranks, found = {one.pid: one.rank for one in profile.processes}, []
+    for facts, view in other_views(profile, steady):
+        if (loss := clock_loss(view)) is not None and loss < NEARLY_ALL:
+            rank = ranks.get(facts.pid)
+            name = f"{facts.kind}:{facts.index}" + (f" (rank {rank})" if rank is not None else "")
+            why = ", ".join(HELD[name] for name in held_down(view.driver))
+            found.append(SlowDevice(name, facts.pid, loss, why))
+    return sorted(found, key=lambda one: one.clock)
+
+
+def _look_first(view: DeviceView) -> str:
+    """What costs the device most: pauses, clock, neighbours or kernels; "" without a profiler's window."""
+    beat, kernels, loss, ours = view.beat, view.facts.kernels or [], clock_loss(view), view.driver.our_share
+    if beat is None or beat.wall_s <= 0:
+        return ""
+    share, text = max((getattr(beat, name) / beat.wall_s, text) for name, text in PAUSES.items())
+    if share >= NOTICED:
+        return f"{text}, {100 * share:.0f} % of the step"
+    if loss is not None and loss < NEARLY_ALL:
+        return f"its clock, {100 * loss:.0f} % of the highest"
+    if ours is not None and ours < ALL_BUT_NOISE:
+        return f"other processes, {100 * (1 - ours):.0f} % of its busy time"
+    whole, kinds = sum(one.device_s for one in kernels) or 1.0, Counter[str]()
+    for one in kernels:
+        kinds[" ".join(filter(None, (one.precision, one.kind)))] += one.device_s / whole  # type: ignore[assignment]
+    parts = ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in kinds.most_common(2))
+    return f"its kernels: {parts}" if parts else ""
 
 
 UNUSED = "the training uses no accelerator"

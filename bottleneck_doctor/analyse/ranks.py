@@ -78,7 +78,7 @@ def compare(profile: Profile) -> Balance | None:
     """Who waits for whom; None on one rank, or where too few steps can be aligned."""
     ranks = all_ranks(profile)
     if not sleep_in_exchanges(ranks):
-        return _on_devices(profile)
+        return on_devices(profile)
     edges, keep = aligned(ranks)
     if len(keep) < COMPARED_AT_LEAST:
         return None
@@ -155,7 +155,7 @@ def with_host(profile: Profile, one: Loop) -> RankSteps:
     )
 
 
-def _on_devices(profile: Profile) -> Balance | None:
+def on_devices(profile: Profile) -> Balance | None:
     """Who waits for whom in the profiled steps, which are the same ones on all ranks."""
     found = windows(profile)
     longest = max((one.wall_s for one in found.values()), default=0.0)

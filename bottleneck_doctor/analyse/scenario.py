@@ -115,7 +115,7 @@ def device_cost(
         launch=max(0.0, beat.host_s - beat.sync_s) * (1 - held),
         comm=beat.collective_s * (1 - behind),
         straggler=beat.collective_s * behind,
-        device=beat.busy_s,
+        device=beat.busy_s + beat.unexplained_s,
         copying=beat.transfer_s,
         lead_in=beat.sync_s * (1 - held),
         allocating=beat.memory_s,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from math import sqrt
 from typing import Any
 
-from ..model.device import DeviceView
+from ..model.device import DeviceClockStep, DeviceView, DeviceWindow
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
 from ..source.files import below_library
@@ -87,16 +87,12 @@ PARTS = (
     ("garbage collection", "collect"), ("waiting for other ranks", "exchange"),
 )  # fmt: skip
 
-DEVICE_PARTS = (
-    ("device busy", "busy_s"), ("idle: data wait", "input_s"), ("idle: launching", "launch_s"),
-    ("idle: after readbacks", "sync_s"), ("idle: transfer", "transfer_s"), ("idle: allocator", "memory_s"),
-    ("idle: other ranks", "collective_s"), ("idle: saving, logging", "other_s"),
+PAUSES = (
+    ("idle: data wait", "input_s"), ("idle: launching", "launch_s"), ("idle: after readbacks", "sync_s"),
+    ("idle: copies", "transfer_s"), ("idle: allocator", "memory_s"), ("idle: communication", "collective_s"),
+    ("idle: saving, logging", "other_s"), ("idle: not explained", "unexplained_s"),
 )  # fmt: skip
-
-CLOCK_PARTS = (
-    ("busy, or short of work", "rest_s"), ("idle: data wait", "input_s"),
-    ("idle: transfer", "transfer_s"), ("idle: saving, logging", "other_s"),
-)  # fmt: skip
+PHASES = ("forward", "backward", "optimizer")
 
 NAMED_AT_MOST = 6  # parts of the undivided part
 BETWEEN = "between epochs"
@@ -118,8 +114,21 @@ def budget_of(
     if device is None or device.clock is None:
         parts = _divided({name: seconds_in(steps, field) for name, field in PARTS}, step_s)
         return _named(parts, samples, between)
-    clock, names = (device.clock, CLOCK_PARTS) if device.beat is None else (device.beat, DEVICE_PARTS)
-    return _divided({name: getattr(clock, field) for name, field in names}, step_s)
+    return _divided(dict(_on_device(device.clock, device.beat)), step_s)
+
+
+def _on_device(clock: DeviceClockStep, beat: DeviceWindow | None) -> Iterator[tuple[str, float]]:
+    """What the device does in a step. Without a profiler's window what lies in a pass may be pauses."""
+    if beat is None:
+        known = {name: getattr(clock, f"{name}_s") for name in PHASES[1:]}
+        yield "forward and its pauses", max(0.0, clock.rest_s - sum(known.values()))
+        for name, taken in known.items():
+            yield f"{name} and its pauses", taken
+    elif beat.backward_s:
+        yield from ((name, getattr(beat, f"{name}_s")) for name in PHASES)
+    else:
+        yield "device busy", beat.busy_s
+    yield from ((name, getattr(beat or clock, field, 0.0)) for name, field in PAUSES)
 
 
 def _divided(seconds: dict[str, float], step_s: float) -> list[BudgetPart]:

@@ -3,7 +3,7 @@
 An idle device waits for the host if the next kernel was launched after the last one had ended. What the
 launching thread and the loop's thread did in the gap then says why; time that no operator or mark covers
 counts as issuing work, or goes to the synchronizing call that let the device run out of work. If the next
-kernel was queued already, the gap is the device's own.
+kernel was queued already, a short gap is the device's own; a long one is for something that the trace lacks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from .kernels import kind_of
 from .stretches import Stretch, gaps, joined, length, shared
 from .trace_file import DeviceTimeline, DeviceWork, Range, RuntimeCall
 
@@ -24,7 +25,9 @@ MEMORY = re.compile(
     r"(cuda|hip)(Malloc|Free|HostAlloc|HostRegister)(?!Async)|cuMem(Create|Map|Unmap|Release|Alloc|Free)"
 )
 BEHIND_US = 20.0  # a kernel that waited for a copy begins so soon after it (chosen; 1 to 5 us are usual)
-LONG_US = 100.0  # a launch or a copy's call that takes longer waits in it (chosen; 5 us are usual)
+# A launch, a copy's call, or the way from one queued kernel to the next: a longer one waits for something
+# (chosen; 5 us are usual).
+LONG_US = 100.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,8 @@ def share_out(
         free = _minus([(first, last)], collectives, "collective", idle)
         free = _minus(free, _awaited(copies, first, last, call), "transfer", idle)
         if call is not None and call.begin < first:
-            idle.add("own", length(free))
+            left = length(free)
+            idle.add("own" if left <= LONG_US else "unexplained", left)
         else:
             _of_host(free, host, first, call.begin if call is not None else last, idle)
     return idle
@@ -159,7 +163,7 @@ def _minus(free: list[Stretch], taken: list[Stretch], cause: str, idle: Idle) ->
 
 def is_collective(work: DeviceWork) -> bool:
     """Whether it exchanges with other ranks."""
-    return work.sort == "kernel" and "nccl" in work.name.lower()
+    return work.sort == "kernel" and kind_of(work.name) == "communication"
 
 
 def computes(work: DeviceWork) -> bool:

@@ -35,10 +35,17 @@ OURS = "bdoc#"
 
 
 def read_operators(
-    timeline: DeviceTimeline, begin: float, end: float, steps: int, device_us: dict[str, float]
+    timeline: DeviceTimeline, begin: float, end: float, steps: int, kernels: list[Kernel]
 ) -> list[Operator]:
     """Means per step of operators that begin in [begin, end), those of the most device time first. An
-    operator's own time on the host is what no range inside of it took."""
+    operator's own time on the host is what no range inside of it took. A kernel that none launched, as in a
+    graph, stands by its own name."""
+    device_us: dict[str, float] = {}  # by the operator that launched the kernels
+    alone: Counter[str] = Counter()
+    for kernel in kernels:
+        name = kernel.operator.name if kernel.operator is not None else short_name(kernel.work.name)
+        device_us[name] = device_us.get(name, 0.0) + kernel.us
+        alone[name] += kernel.operator is None
     calls: Counter[str] = Counter()
     own: dict[str, float] = {}
     stacks: dict[str, list[Range]] = {}  # by thread
@@ -57,6 +64,11 @@ def read_operators(
         Operator(name, calls[name] / steps, taken * US / steps, device_us.get(name, 0.0) * US / steps)
         for name, taken in own.items()
         if not name.startswith(OURS)
+    ]
+    found += [
+        Operator(name, count / steps, 0.0, device_us[name] * US / steps)
+        for name, count in alone.items()
+        if count and name not in own
     ]
     return sorted(found, key=lambda one: (-one.self_device_s, -one.self_cpu_s))[:OPERATORS_AT_MOST]
 
@@ -122,6 +134,7 @@ class Kernel:
     precision: str
     cores: bool | None
     operator: Range | None
+    phase: str  # forward, backward or optimizer: during which the loop launched it
 
     @property
     def us(self) -> float:
@@ -157,18 +170,16 @@ def read_window(source: Path | str) -> TraceTable | None:
     ]
     busy = joined((one.begin, one.end) for one, _ in computing)
     idle = share_out(timeline, host, busy, begin, end)
+    exchanges = joined((one.begin, one.end) for one in timeline.work if is_collective(one))
+    exchanged = length(shared(exchanges, begin, end))
     timed = _timed(kernels)
     repeated = repeated_us(timeline, host, mine, steps.thread)
-    device_us: dict[str, float] = {}  # by the operator that launched the kernels
-    for one in kernels:
-        name = one.operator.name if one.operator is not None else ""
-        device_us[name] = device_us.get(name, 0.0) + one.us
     return TraceTable(
-        window=_window(steps, kernels, idle, host, busy, (begin, end)),
+        window=_window(steps, kernels, idle, host, busy, (begin, end), exchanged),
         kernels=_groups(kernels, steps.count),
         products=read_products(timed, steps.count),
         idle_by_site={site: taken * US / steps.count for site, taken in idle.by_site.items()},
-        operators=read_operators(timeline, steps.begin, steps.end, steps.count, device_us),
+        operators=read_operators(timeline, steps.begin, steps.end, steps.count, kernels),
         convolutions=read_convolutions(timed, steps.count),
         recompute_s=None if repeated is None else repeated * US / steps.count,
     )
@@ -179,16 +190,24 @@ def _kernels(timeline: DeviceTimeline, mine: list[DeviceWork], steps: Steps) -> 
     updates = joined(
         (one.begin, one.end) for one in timeline.ranges if one.name.startswith("Optimizer.step#")
     )
-    calls = {one.correlation: one.begin for one in timeline.calls if one.correlation}
+    nodes: dict[str, list[Stretch]] = {}
+    for one in timeline.ranges:
+        if one.name.startswith(NODE):
+            nodes.setdefault(one.thread, []).append((one.begin, one.end))
+    passes = {thread: joined(mine) for thread, mine in nodes.items()}
+    calls = {one.correlation: one for one in timeline.calls if one.correlation}
     found = []
     for work in mine:
-        operator = operators.get(work.operator)
-        issued = calls.get(work.correlation, -1.0)
+        operator, call = operators.get(work.operator), calls.get(work.correlation)
+        issued, thread = (call.begin, call.thread) if call is not None else (-1.0, "")
         updating = bool(shared(updates, issued, issued + 1e-3))
+        backward = bool(shared(passes.get(thread, []), issued, issued + 1e-3))
         kind = kind_of(work.name, operator.name if operator else "", updating)
         kind = kind if work.sort == "kernel" else "copy"
         precision = precision_of(work.name, kind, types_of(operator))
-        found.append(Kernel(work, kind, precision, uses_tensor_cores(work.name, kind, precision), operator))
+        cores = uses_tensor_cores(work.name, kind, precision)
+        phase = "optimizer" if updating else "backward" if backward else "forward"
+        found.append(Kernel(work, kind, precision, cores, operator, phase))
     return found
 
 
@@ -216,22 +235,45 @@ def _tensor_core_share(kernels: list[Kernel]) -> float | None:
 
 
 def _window(
-    steps: Steps, kernels: list[Kernel], idle: Idle, host: HostTrace, busy: list[Stretch], edges: Stretch
+    steps: Steps,
+    kernels: list[Kernel],
+    idle: Idle,
+    host: HostTrace,
+    busy: list[Stretch],
+    edges: Stretch,
+    exchanged_us: float,
 ) -> DeviceWindow:
     own = [one for one in kernels if not is_collective(one.work)]
     each = US / steps.count
+    busy_us = length(shared(busy, *edges)) + idle.parts.get("own", 0.0)
+    phases = dict.fromkeys(PHASES, 0.0)
+    for one in own:
+        phases[f"{one.phase}_s"] += one.us
+    whole = sum(phases.values())
     parts = {f"{name}_s": taken * each for name, taken in idle.parts.items() if name != "own"}
     issuing = gaps(waiting(host, busy), steps.begin, steps.end)
     return DeviceWindow(
         steps=steps.count,
         wall_s=(edges[1] - edges[0]) * each,
-        busy_s=(length(shared(busy, *edges)) + idle.parts.get("own", 0.0)) * each,
+        busy_s=busy_us * each,
         host_s=length(issuing) * each,
         kernels_per_step=len(kernels) / steps.count,
         tensor_core_share=_tensor_core_share(own),
         sm_active_share=_active(own),
+        communication_s=exchanged_us * each,
+        **{name: busy_us * each * taken / whole for name, taken in phases.items() if whole},
         **parts,
     )
+
+
+PHASES = ("forward_s", "backward_s", "optimizer_s")  # of DeviceWindow
+
+
+def short_name(kernel: str) -> str:
+    """A kernel's name without the arguments of its template."""
+    return re.split(r"[<(]", kernel.replace("(anonymous namespace)::", "").removeprefix("void "), maxsplit=1)[
+        0
+    ]
 
 
 def _active(kernels: list[Kernel]) -> float | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import floor, log2, sqrt
 
 from ..analyse.device import clock_loss, held_down, runs_ahead
+from ..analyse.metrics import HELD
 from ..analyse.predict import TRIFLE, is_clocked, scaled_device
 from ..analyse.shares import ALL_BUT_NOISE, FEW_SAMPLES, LARGE_PART, MOST, NEARLY_ALL, NOTICED
 from ..model.device import DeviceSync, Kernels
@@ -28,7 +29,7 @@ from .facts import (
     place,
 )
 from .registry import device_step, finding, given
-from .remedies import LARGER, PARTLY, each, left_of, loader_call, priced
+from .remedies import COOL, LARGER, PARTLY, each, left_of, loader_call, priced
 
 # launch-bound
 BUSY_SHARE = 0.8  # of the step, above which the device hardly waits (NVIDIA's advice for CUDA graphs)
@@ -299,21 +300,6 @@ def _change(diagnosis: Diagnosis, mine: list[DeviceSync], idle: float) -> Change
 
 
 # gpu-hw-degraded
-REASONS = {
-    "power_cap": "a power limit below the card's own",
-    "hw_slowdown": "a hardware slowdown",
-    "sw_thermal": "heat (driver)",
-    "hw_thermal": "heat (board)",
-    "power_brake": "the power supply's brake",
-}
-COOL = Proposal(
-    id="cooling-or-power",
-    title="give the device the cooling and power that it was built for",
-    fix=Fix("find out which limit it meets", "nvidia-smi -q -d PERFORMANCE,POWER,CLOCK,TEMPERATURE"),
-    apply="admin",
-    effort="days",
-    risk="limits may be set on purpose: ask who runs the machine",
-)
 RESEAT = Proposal(
     id="reseat-pcie",
     title="let the card use all lanes of its slot",
@@ -341,7 +327,7 @@ def gpu_hw_degraded(diagnosis: Diagnosis) -> Finding | str | None:
         text = "clock of the multiprocessors while busy, of the highest"
         evidence.append(Evidence(text, "clock_share", driver.clock_share, DRIVER))
         for name, share in held_down(driver).items():
-            text = f"share of busy readings that name {REASONS[name]}"
+            text = f"share of busy readings that name {HELD[name]}"
             evidence.append(Evidence(text, f"{name}_share", share, DRIVER))
         computing = kernel_share(view, TENSOR_KINDS) if view.facts.kernels else MOST
         lefts = (1.0, 1 - computing * (1 - driver.clock_share), driver.clock_share)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from ..analyse.loop_parts import training_samples
+from ..analyse.metrics import slow_devices
 from ..analyse.predict import TRIFLE
 from ..analyse.ranks import Balance, all_ranks, compare, longest_loops, slow_ranks
 from ..analyse.shares import ALL_BUT_NOISE, MOST, NOTICED
@@ -38,10 +39,10 @@ from .exchanges import (
     untimed,
     wrapped,
 )
-from .facts import FOREIGN_CORES, PAYS, WAIT_SHARE, operations_of, step_share
+from .facts import DRIVER, FOREIGN_CORES, PAYS, WAIT_SHARE, operations_of, step_share
 from .lines import STACKS
 from .registry import finding, given
-from .remedies import MOSTLY, each, priced
+from .remedies import COOL, MOSTLY, each, priced
 
 # rank-straggler
 UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)
@@ -83,7 +84,7 @@ BUCKET = Proposal(
 )
 
 
-@finding("comm.straggler", BALANCE, BUCKET)
+@finding("comm.straggler", BALANCE, BUCKET, COOL)
 def rank_straggler(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when ranks wait in exchanges for slower ranks, whose own work takes longer."""
     if alone(diagnosis):
@@ -102,6 +103,16 @@ def rank_straggler(diagnosis: Diagnosis) -> Finding | str | None:
         late = _late(diagnosis) if diagnosis.profile.elsewhere else []  # the report is about one node
         return Finding("rank-straggler", "comm.straggler", late, [], place) if late else None
     evidence = _evidence(diagnosis, balance)
+    slowest = max(balance.busy, key=balance.busy.__getitem__)
+    held = [one for one in slow_devices(diagnosis.profile, diagnosis.steps) if one.pid == slowest]
+    if held:  # less work is no remedy for a device that runs below its clock
+        evidence.insert(0, Evidence(held[0].text, "slow_clock_share", held[0].clock, DRIVER))
+        cool = replace(
+            COOL, title=f"cool {held[0].name}, or give it the power it was built for", basis="bound"
+        )
+        gone = Change(straggler=0.0)
+        cool = priced(cool, diagnosis.scenario, Change(), Change(straggler=MOST), gone, most=gone)
+        return Finding("rank-straggler", "comm.straggler", evidence, [cool], place)
     if call is not None:
         place, share = call
         text = f"share of the slowest rank's samples in {place.function}, which the fastest rank spares"

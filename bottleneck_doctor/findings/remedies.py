@@ -25,6 +25,14 @@ PARTLY = (1.0, 0.5, 0.1)  # elsewhere it brought anything between nothing and ne
 MOSTLY = (0.5, 0.1, 0.0)  # elsewhere it removed nearly all (chosen)
 WHOLLY = (0.5, 0.0, 0.0)  # it removes all; at worst, half of what was measured was something else (chosen)
 NOTHING = (1.0, 1.0, 1.0)  # a speedup: no step gets faster; a failure is averted, or the run is shorter
+COOL = Proposal(
+    id="cooling-or-power",
+    title="give the device the cooling and power that it was built for",
+    fix=Fix("find out which limit it meets", "nvidia-smi -q -d PERFORMANCE,POWER,CLOCK,TEMPERATURE"),
+    apply="admin",
+    effort="days",
+    risk="limits may be set on purpose: ask who runs the machine",
+)
 LARGER = Proposal(
     id="bigger-batch",
     title="use larger batches",

@@ -95,7 +95,7 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         environment=environment(profile),
         functions=hot_functions(profile),
         operators=hot_operators(profile),
-        device=summarise(diagnosis.device, diagnosis.metrics),
+        device=summarise(diagnosis),
         ledger=ledger_of(diagnosis),
         budget_of=diagnosis.subject if own_steps else "training",
     )

@@ -126,13 +126,16 @@ class DeviceWindow:
     the loop waited for a batch, ``launch_s`` it was still issuing work, ``sync_s`` it had waited for the
     device and had nothing queued behind, ``transfer_s`` work waited for a copy, ``memory_s`` the allocator
     went to the driver, ``collective_s`` other ranks were awaited, ``other_s`` the loop was saving, logging or
-    collecting garbage. ``host_s`` is what the loop's thread needs to issue the work, without waits for device
-    or data and without those.
+    collecting garbage, ``unexplained_s`` work was queued and the trace does not hold what it waited for.
+    ``host_s`` is what the loop's thread needs to issue the work, without waits for device or data and
+    without those.
 
     ``busy_s`` is time in which any stream computed; communication that nothing hides is in
-    ``collective_s``. Pauses between kernels that were queued already are the device's own and counted with
-    it. ``tensor_core_share`` and ``sm_active_share`` are of the kernels' time; the second is a bound from
-    above, from how many blocks a kernel has.
+    ``collective_s``. Short pauses between kernels that were queued already are the device's own and counted
+    with it. ``forward_s``, ``backward_s`` and ``optimizer_s`` divide it by what the loop was at when it
+    launched the kernels. ``communication_s`` is the time in which kernels exchange with other ranks, hidden
+    behind computing or not. ``tensor_core_share`` and ``sm_active_share`` are of the kernels' time; the
+    second is a bound from above, from how many blocks a kernel has.
     """
 
     steps: int
@@ -145,10 +148,15 @@ class DeviceWindow:
     memory_s: float = 0.0
     collective_s: float = 0.0
     other_s: float = 0.0
+    unexplained_s: float = 0.0
     host_s: float = 0.0
     kernels_per_step: float = 0.0
     tensor_core_share: float | None = None
     sm_active_share: float | None = None
+    forward_s: float = 0.0
+    backward_s: float = 0.0
+    optimizer_s: float = 0.0
+    communication_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -216,10 +224,11 @@ class DeviceClockStep:
     and saving, not whether it computed or waited for kernel launches in the rest.
 
     ``input_s``, ``transfer_s`` and ``other_s`` are its idle times as in ``DeviceWindow``, ``rest_s`` what is
-    left of ``wall_s``; ``low`` and ``high`` bound the share of ``input_s`` (90 %). ``issue_s`` is the loop's
-    own time without waits for data, device, copies and saving; ``inside_s`` and ``blocked_s`` its time in
-    calls that wait for the device and in copies that block. ``caught_up`` is the share of steps at whose end
-    the device had nothing left to do.
+    left of ``wall_s``, of which ``backward_s`` and ``optimizer_s`` lie between the begin and the end of a
+    backward pass and an update; ``low`` and ``high`` bound the share of ``input_s`` (90 %). ``issue_s`` is
+    the loop's own time without waits for data, device, copies and saving; ``inside_s`` and ``blocked_s`` its
+    time in calls that wait for the device and in copies that block. ``caught_up`` is the share of steps at
+    whose end the device had nothing left to do.
     """
 
     looks: int
@@ -235,6 +244,8 @@ class DeviceClockStep:
     blocked_s: float = 0.0
     caught_up: float | None = None
     heard: bool = False
+    backward_s: float = 0.0
+    optimizer_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -244,7 +255,8 @@ class DriverView:
     ``kernel_share`` is NVML's utilisation: time in which some kernel was resident, however small. ``slowed``
     maps a clock event reason to the share of busy readings that showed it. ``our_share`` is this job's part
     of what all processes kept busy, ``None`` if NVML names no process of the job (another pid namespace).
-    ``sm_active_share`` is that of multiprocessors with work, over all the time and not only while busy.
+    ``sm_active_share`` is that of multiprocessors with work, ``tensor_active_share`` that of tensor cores,
+    ``dram_active_share`` that of the memory's bandwidth, all over all the time and not only while busy.
     """
 
     readings: int = 0
@@ -264,6 +276,8 @@ class DriverView:
     foreign_processes: float | None = None
     our_share: float | None = None
     sm_active_share: float | None = None
+    tensor_active_share: float | None = None
+    dram_active_share: float | None = None
 
 
 @dataclass(frozen=True)

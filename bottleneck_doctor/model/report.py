@@ -236,11 +236,13 @@ class Abstention:
 
 @dataclass(frozen=True)
 class DeviceSummary:
-    """The accelerator that the training used: torch's name of it and its kind, and what was measured."""
+    """The accelerator that the training used: torch's name of it and its kind, what was measured, and what
+    to look at ``first`` on it."""
 
     name: str
     kind: str
     told: list[Evidence] = field(default_factory=list)
+    first: str = ""
 
 
 @dataclass(frozen=True)

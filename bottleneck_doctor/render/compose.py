@@ -32,7 +32,7 @@ from .document import (
     RemedyBlock,
 )
 from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
-from .head import BUSY, COMPUTING, culprits, head_of
+from .head import BUSY, COMPUTING, GPUS, culprits, head_of
 
 
 def staircase(shown: list[Remedy]) -> str:
@@ -159,7 +159,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
     return Document(
         command=command_line(report.run),
         circumstances=_circumstances(report),
-        headline=BOUNDS.get(verdict.bound, words.plain(verdict.bound)),
+        headline=_headline(report),
         head=head_of(report),
         grounds=_grounds(verdict, lengths.whole),
         step=_step(report),
@@ -194,12 +194,24 @@ def compose(report: Report, lengths: Lengths) -> Document:
         libraries=_functions(foreign, cwd, lengths.libraries, lengths.least),
         operators=_operators(report.operators, lengths.operators if computes else 0, lengths.least),
         environment=_environment(report.environment, lengths.environment),
-        device=_device(report.device),
+        device=words.plain(report.device.name) if report.device is not None else "",
+        device_rows=_device(report.device),
+        device_first=words.plain(report.device.first) if report.device is not None else "",
         ledger=_bars(
             [(one.part, one.share, one.s) for one in report.ledger if elsewhere], lengths.ledger, marked
         ),
         one_step="an evaluation step" if report.budget_of == "evaluation" else "a step",
     )
+
+
+def _headline(report: Report) -> str:
+    """What bounds the run, in words of the device that it uses."""
+    verdict, kind = report.verdict, report.device.kind if report.device is not None else ""
+    if kind and verdict.cause == "host.launch":
+        return "launch-bound"
+    if kind not in ("", *GPUS) and verdict.bound == "gpu":
+        return "accelerator-bound"
+    return BOUNDS.get(verdict.bound, words.plain(verdict.bound))
 
 
 def command_line(run: RunSummary | Announcement, longest: int = LONGEST_COMMAND) -> str:
@@ -250,12 +262,16 @@ def _grounds(verdict: Verdict, whole: bool) -> list[str]:
     return [*texts, f"upper bound if removed: {', '.join(gains)}"] if gains and whole else texts
 
 
-def _device(device: DeviceSummary | None) -> str:
-    """The accelerator's name, and each number after its label."""
-    if device is None:
-        return ""
-    numbers = (f"{words.plain(one.text)} {words.quantity(one.metric, one.value)}" for one in device.told)
-    return " · ".join([words.plain(device.name), *numbers])
+def _device(device: DeviceSummary | None) -> list[tuple[str, str]]:
+    """Label and number; in the place of one that is not known, why."""
+    told = device.told if device is not None else []
+    return [
+        (
+            words.plain(one.text),
+            words.plain(one.source) if one.value is None else words.quantity(one.metric, one.value),
+        )
+        for one in told
+    ]
 
 
 def _step(report: Report) -> str:

@@ -153,5 +153,7 @@ class Document:
     operators: Hottest = Hottest()
     environment: list[tuple[str, str]] = field(default_factory=list)
     device: str = ""
+    device_rows: list[tuple[str, str]] = field(default_factory=list)
+    device_first: str = ""
     ledger: list[Bar] = field(default_factory=list)
     one_step: str = "a step"

@@ -15,25 +15,41 @@ WIDTH = 80
 WORTH = 1.05  # a remedy that promises less is not the first thing to do [contract: such a run is balanced]
 NOTABLE = 0.1  # of the step, from which a part is named rather than those after it
 COMPUTING = {"forward", "backward", "optimizer", "loss", "zero_grad", "forward and own code"}
-BUSY = {"device busy", "busy, or short of work"}  # of an accelerator
+BUSY = {"device busy", *(f"{name} and its pauses" for name in ("forward", "backward", "optimizer"))}  # of one
 # The parts of the step, or measured shares, that a cause or a kind of causes may take.
 TAKEN = {
     "input": ["data wait"], "input.wait": ["data wait", "asleep_share"], "host.gc": ["garbage collection"],
     "input.oversubscribed": ["data wait", "held_share", "loop_queue_share"], "host.logging": ["logging"],
     "host.checkpoint": ["checkpoint"], "host.python": ["code", "python_share"], "model": ["model", "code"],
     "host.launch": ["launching", "operators"], "host.memory": ["paging_share", "io"],
-    "host.sync": ["after readbacks"], "comm": ["waiting for other ranks", "other ranks"],
-    "device": ["device busy"], "device.transfer": ["transfer"], "device.memory": ["allocator"],
+    "host.sync": ["after readbacks"], "comm": ["waiting for other ranks", "communication"],
+    "device": ["device busy"], "device.transfer": ["copies"], "device.memory": ["allocator"],
 }  # fmt: skip
 NAMES = {
     "asleep_share": "sleeping in the loop", "checkpoint": "saving checkpoints", "io": "waiting for memory",
     "held_share": "the loop's wait for a core", "loop_queue_share": "the loop's wait for a core",
     "code": "code of the loop", "python_share": "code of the loop", "logging": "writing logs",
     "operators": "calling the model's operators", "paging_share": "mapping memory", "model": "the model",
-    "launching": "waiting for launches", "transfer": "copying batches",
-    "after readbacks": "idling after readbacks", "other ranks": "waiting for other ranks",
+    "launching": "waiting for launches", "copies": "waiting for copies",
+    "after readbacks": "idling after readbacks", "communication": "waiting for other ranks",
     "allocator": "allocating device memory", "device busy": "work of the accelerator",
 }  # fmt: skip
+# What an accelerator waits for, by the pause that a cause or a kind of causes makes.
+WAITS = {
+    "input": ("data wait", "for batches"), "host.launch": ("launching", "for launches"),
+    "host.sync": ("after readbacks", "after readbacks"), "device.transfer": ("copies", "for copies"),
+    "device.memory": ("allocator", "for the allocator"), "comm": ("communication", "for other ranks"),
+    "host.checkpoint": ("saving, logging", "while the loop saves"),
+    "host.logging": ("saving, logging", "while the loop logs"),
+}  # fmt: skip
+PARTS = "of each step"  # with what a reason begins that knows no better
+OF_DEVICE = {
+    "device.throttled": ("clock_share", "{who} runs at {} of its highest clock"),
+    "device.shared": ("foreign_busy_share", "other processes take {} of the time that {who} is busy"),
+    "device.underfilled": ("sm_active_share", "the kernels fill {} of {who}'s multiprocessors"),
+}
+GPUS, TIMED = ("cuda", "xpu", "mps"), ("cuda", "xpu")
+CLOCK = "the accelerator's clock"  # the source of its numbers
 OF_RUN = {
     "input.worker_startup": ("starting workers", "stopping workers"),
     "host.checkpoint": ("checkpoints",),
@@ -61,6 +77,9 @@ REASONS = (
     "{place}: the optimizer takes {optimizer_share} of the step",
     "{place} evaluates for {evaluation_s} in all",
     "{place} takes {evaluation_fraction} of training and evaluation",
+    "{slow_clock}: {slow_clock_share} of the highest",
+    "{kernels} kernels a step, the median {median_kernel_s}; the loop issues them in {host_issue_s}",
+    "{place} reads values back; calls that wait for the device, in a step: {syncs}",
     "{place}: the slowest rank needs {slowest_rank_s} a step, the fastest {fastest_rank_s}",
     "{place}: exchanges take {exchange_share} of the step",
     "{place} loads with num_workers={num_workers}, {fetch_cpu_s} of CPU a batch",
@@ -89,7 +108,12 @@ def head_of(report: Report) -> Head:
     ranked = sorted(report.findings, key=lambda one: SEVERITIES.get(one.severity, 9))
     found = [one for one in ranked if one.cause == report.verdict.cause]
     claim = _claim(report, found)
-    return Head(words.plain(claim), words.plain(_reason(report, found, claim)), *_first(report, found))
+    why, needed = _reason(report, found, claim), _needed(report)
+    if needed and not why.startswith(PARTS):
+        claim += f"; {needed}"
+    elif needed:
+        why = needed
+    return Head(words.plain(claim), words.plain(why), *_first(report, found))
 
 
 def best_of(report: Report | None) -> Remedy | None:
@@ -115,6 +139,8 @@ def _claim(report: Report, found: list[ReportedFinding]) -> str:
         share = ledger.get("evaluation", metric.value if metric is not None else None)
         waits = f"; {words.percent(shares['data wait'])} of it waits for batches" if side == "input" else ""
         return f"evaluation takes {words.percent(share)} of the run{waits}"
+    if report.device is not None and (text := _of_device(report, shares, side)):
+        return text
     part = _limiting(verdict, shares)
     number = words.percent(shares[part])
     text = f"{NAMES.get(part, part)} takes {number} of each step" if shares[part] else verdict.summary
@@ -125,6 +151,49 @@ def _limiting(verdict: Verdict, shares: defaultdict[str, float]) -> str:
     """The part, or kind of parts, of the step that the cause takes."""
     taken = TAKEN.get(verdict.cause, TAKEN.get(verdict.cause.partition(".")[0], [""]))
     return next((one for one in taken if shares[one] >= NOTABLE), max(taken, key=shares.__getitem__))
+
+
+def _of_device(report: Report, shares: defaultdict[str, float], side: str) -> str:
+    """What an accelerator does, or waits for, by its own clock; "" where that does not tell. What the loop
+    waits for by the host's clock is never called the accelerator's wait."""
+    kind, cause = report.device.kind if report.device is not None else "", report.verdict.cause
+    metrics = {name: one.value for name, one in report.metrics.items() if one.value is not None}
+    who = "the GPU" if kind in GPUS else "the accelerator"
+    if not _clocked(report):
+        loop = f"the loop waits {words.percent(shares['data wait'])} of each step for batches"
+        return f"{loop}; {who} was not timed" if side == "input" and shares["data wait"] else ""
+    pause, what = WAITS.get(cause, WAITS.get(side, ("", "")))
+    if shares[pause] >= NOTABLE:
+        does = "idles" if what.startswith(("after", "while")) else "waits"
+        return f"{who} {does} {words.percent(shares[pause])} of the step {what}"
+    metric, text = OF_DEVICE.get(cause, ("", ""))
+    if shares[metric]:
+        return text.format(words.percent(shares[metric]), who=who)
+    busy = shares["model"] + shares["device busy"]
+    if side != "device" or not busy:
+        return ""
+    mfu = f"; MFU {words.percent(metrics['mfu'])}" if "mfu" in metrics else ""
+    return f"{who} computes {words.percent(busy)} of the step{mfu}"
+
+
+def _clocked(report: Report) -> bool:
+    """Whether the accelerator's own clock was read, rather than the loop's."""
+    exposed = report.metrics.get("exposed_data_wait_fraction")
+    return exposed is not None and exposed.value is not None and exposed.source == CLOCK
+
+
+def _needed(report: Report) -> str:
+    """The cores that workers need to feed an accelerator, where that is why it waits and they have fewer."""
+    need, workers, cores, ranks = (
+        value if isinstance(value, int | float) else 0.0
+        for value in (
+            report.metrics["cores_per_gpu"].value if "cores_per_gpu" in report.metrics else 0.0,
+            *(report.environment.get(name) for name in ("num_workers", "cores", "trainers")),
+        )
+    )
+    have = min(workers, cores / max(1.0, ranks))
+    short = report.verdict.cause.startswith("input.") and report.verdict.bound == "cpu" and 0 < have < need
+    return f"workers need {need:.1f} cores and have {words.count(have)}" if short else ""
 
 
 def _shares(report: Report, found: list[ReportedFinding]) -> defaultdict[str, float]:
@@ -153,8 +222,9 @@ def culprits(report: Report) -> set[str]:
         return set()
     if report.budget_of == "run" and verdict.cause in OF_RUN:
         return set(OF_RUN[verdict.cause])
-    limits = _limiting(verdict, _shares(report, []))
-    known = [one for one in report.budget if limits in kinds_of(one.part)]
+    limits = {_limiting(verdict, _shares(report, []))}
+    limits |= {"model"} if "device busy" in limits and _clocked(report) else set()
+    known = [one for one in report.budget if limits & {*kinds_of(one.part)}]
     found = {one.part for one in known if one.share >= min(NOTABLE, known[0].share)}
     return found | {"evaluation"} if verdict.cause == "host.evaluation" else found
 
@@ -174,8 +244,9 @@ def _reason(report: Report, found: list[ReportedFinding], claim: str) -> str:
             number = facts.get(one.metric, claim)
             if "place" in facts and number not in claim and one.metric != "data_wait_fraction":
                 return f"{one.text.partition(',')[0]}: {number} ({facts['place']})"
-    parts = [f"{one.part} {words.percent(one.share)}" for one in report.budget[:2] if one.share >= NOTABLE]
-    text = f"of each step: {', '.join(parts)}" if parts else ""
+    told = [one for one in report.budget if report.device is None or not one.part.startswith("idle: ")]
+    parts = [f"{one.part} {words.percent(one.share)}" for one in told[:2] if one.share >= NOTABLE]
+    text = f"{PARTS}: {', '.join(parts)}" if parts else ""
     for operator in report.operators[:1] if text and report.budget[0].part in COMPUTING | BUSY else []:
         text += f"; of operators: {re.split('[:# ]', operator.name)[-1]} {words.percent(operator.share)}"
     return text if len(text) <= WIDTH else text.partition(";")[0]
@@ -188,6 +259,8 @@ def _facts(finding: ReportedFinding, found: list[ReportedFinding]) -> dict[str, 
     for one in finding.evidence:
         if one.value is not None:
             facts[one.metric] = words.quantity(one.metric, one.value)
+        if one.metric == "slow_clock_share":
+            facts["slow_clock"] = one.text
         if one.metric == "line_share" and (named := re.search(r" in (\S+:\d+)(?:, (.*))?", one.text)):
             inside = named[2] or ("one element at a time" if does else "")
             note = next((text for text in does if "in a loop" not in text), inside)
@@ -211,8 +284,14 @@ def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool
             return "", "", False
         if cause == "none":
             return "nothing to do", "", False
+        if cause == "device.compute" and not _clocked(report):
+            timed = report.device is None or report.device.kind in TIMED
+            ways = "no remedy is known: its own time was not measured"
+            return ways if timed else "do first: profile the device with its own tools", "", False
         if cause in ("model.compute", "device.compute"):
             return "no remedy is known: computing less, or faster hardware, would help", "", False
+        if _needed(report):
+            return "do first: give the job more cores, or make batches cheaper", "", False
         looks = [f"do first: look at {_short(one.location)}; " for one in found if one.location]
         return words.plain("".join(looks[:1]) + "no remedy is known"), "", False
     speedup, title = best.predicted_speedup, words.plain(best.title)

@@ -109,6 +109,7 @@ def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:
 SETTINGS = "settings worth a try"
 NARROW = 60
 LONGEST_BAR = 30
+LABEL, NUMBER = 28, 9
 COLOURS = {"balanced": "green", "inconclusive": "cyan"}
 
 
@@ -118,6 +119,7 @@ def terminal(document: Document, width: int | None, color: bool, encoding: str) 
     sheet.line(("bdoc ", "bold"), document.command, (" · ".join(["", *document.circumstances]), "dim"))
     _verdict(sheet, document)
     _budget(sheet, document)
+    _device(sheet, document)
     if document.ledger:
         parts = " · ".join(f"{bar.part} {bar.percent}" for bar in document.ledger)
         sheet.line(("where the run goes: ", "bold"), parts)
@@ -141,7 +143,6 @@ def _verdict(sheet: Sheet, document: Document) -> None:
     sheet.line(head.why)
     sheet.line((head.first, "bold"), (head.promise, "dim" if head.ceiling else "bold green"))
     sheet.line((" · ".join(document.grounds), "dim"), indent=2)
-    sheet.line((document.device, "dim"), indent=2)
     for phase in document.phases:
         sheet.line(phase, indent=2, lead="• ")
 
@@ -156,6 +157,22 @@ def _budget(sheet: Sheet, document: Document) -> None:
     for bar in document.bars:
         name = set_cell_size(sheet.fit(bar.part), part)
         sheet.line(f"{name} {bar.percent:>6} {bar.time:>9}  ", (words.bar(bar.share, room), "cyan"), indent=2)
+
+
+def _device(sheet: Sheet, document: Document) -> None:
+    """Labels and numbers, two pairs in a line where they have room."""
+    if not document.device_rows:
+        return
+    sheet.heading((document.device, "bold"))
+    sheet.line(f"look first at {document.device_first}" if document.device_first else "", indent=2)
+    pairs = [(f"{label:<{LABEL}}", f"{value:<{NUMBER}}") for label, value in document.device_rows]
+    columns = 2 if sheet.width >= 2 * (LABEL + NUMBER) + 4 else 1
+    short = [one for one in pairs if len("".join(one)) == LABEL + NUMBER]
+    for place in range(0, len(short), columns):
+        spans = [span for label, value in short[place : place + columns] for span in ((label, "dim"), value)]
+        sheet.line(*spans, indent=2)
+    for label, value in (one for one in pairs if one not in short):
+        sheet.line((f"{label.rstrip()}  ", "dim"), value.rstrip(), indent=2)
 
 
 def _why(sheet: Sheet, findings: list[FindingBlock], more: int) -> None:

@@ -38,7 +38,8 @@ REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
 REASONS_BEFORE_2023 = "nvmlDeviceGetCurrentClocksThrottleReasons"
 PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 SM_CLOCK = 1
-SM_ACTIVE = 2  # of its monitors: the share of multiprocessors with work, in percent
+# Of its monitors, in percent: multiprocessors with work, tensor cores at work, memory's bandwidth in use.
+MONITORS = {"sm_active_share": 2, "tensor_active_share": 5, "dram_active_share": 10}
 
 
 class Device:
@@ -134,7 +135,7 @@ class Device:
         return {pid: sum(shares) / len(shares) for pid, shares in by_pid.items()}
 
     def _active(self) -> Values:
-        """The share of multiprocessors with work, a mean since the last call; from Hopper on."""
+        """What the monitors say, means since the last call; from Hopper on."""
         if len(self._monitored) < 2 or None in self._monitored or not self._sample(self._monitored[1]):
             return {}
         last, now = self._monitored
@@ -144,15 +145,15 @@ class Device:
             return {}
         binding = self._nvml.binding
         wanted = binding.c_nvmlGpmMetricsGet_t()
-        wanted.version, wanted.numMetrics = binding.NVML_GPM_METRICS_GET_VERSION, 1
+        wanted.version, wanted.numMetrics = binding.NVML_GPM_METRICS_GET_VERSION, len(MONITORS)
         wanted.sample1, wanted.sample2 = last, now
-        metric = wanted.metrics[0]
-        metric.metricId = SM_ACTIVE
+        for place, number in enumerate(MONITORS.values()):
+            wanted.metrics[place].metricId = number
         if self._nvml.ask("nvmlGpmMetricsGet", wanted, expected=True) is None:
             return {}
-        metric = wanted.metrics[0]
-        known = not metric.nvmlReturn and isfinite(metric.value)
-        return {"sm_active_share": metric.value / 100} if known else {}
+        found = [(name, wanted.metrics[place]) for place, name in enumerate(MONITORS)]
+        known = [(name, one) for name, one in found if not one.nvmlReturn and isfinite(one.value)]
+        return {name: one.value / 100 for name, one in known}
 
     def _sample(self, into: Any) -> bool:
         ask, part = self._nvml.ask, self.gpu.part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import get_ident
@@ -12,6 +13,7 @@ import pytest
 
 from bottleneck_doctor.agent import compiler, device_clock, loop_without_loader, profiler, trace_window, wire
 from bottleneck_doctor.agent.state import FIRST_LOOKS, state
+from bottleneck_doctor.agent.torch_setup import _computes_on
 from bottleneck_doctor.assemble.rows import read_logs
 from tests.agent.meta_device import rows_of
 from tests.agent.watching import first
@@ -285,3 +287,22 @@ def test_a_capture_is_known_from_its_begin_to_its_end(name: str) -> None:
     assert (state.captures, state.graphs) == (1, True)
     graph().capture_end()
     assert state.captures == 0
+
+
+def test_what_a_process_computes_on_is_known_without_an_optimizer(monkeypatch: Any) -> None:
+    def kind(hip: Any = None, current: Any = None, allocates: bool = True) -> str:
+        torch = Torch(Driver(), version=SimpleNamespace(cuda=None, hip=hip))
+        torch.cuda = SimpleNamespace(is_initialized=lambda: True)  # type: ignore[attr-defined]
+        torch.accelerator = SimpleNamespace(current_accelerator=lambda: current)
+        torch._C = SimpleNamespace(_accelerator_isAllocatorInitialized=lambda: allocates)  # type: ignore[attr-defined]
+        return _computes_on(torch)
+
+    apple = SimpleNamespace(type="mps")
+    assert (kind(), kind("6.4"), kind(current=apple), kind(None, apple, False)) == (
+        "cpu",
+        "cuda",
+        "mps",
+        "cpu",
+    )
+    monkeypatch.setitem(sys.modules, "torch_xla", object())
+    assert kind() == "xla"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,8 @@ from bottleneck_doctor.analyse.replay import step_seconds
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.device import DeviceFacts, DeviceSync
 from bottleneck_doctor.model.diagnosis import BatchCost, Scenario, StepCost
+from bottleneck_doctor.render.compose import compose
+from bottleneck_doctor.render.document import WHOLE
 from tests.analyse.devices import device_run
 
 MS = 1e-3
@@ -23,36 +26,73 @@ CROWD = {
 }  # fmt: skip
 FULL = {"busy_s": 19.5 * MS, "launch_s": 0.5 * MS, "host_s": 8 * MS}
 
+UNFED = {"cpu": 40 * MS, "input_s": 15 * MS, "busy_s": 5 * MS, "host_s": 4 * MS}
+
 TABLE = [
-    ("two workers cannot feed it", {"cpu": 40 * MS, "input_s": 15 * MS, "busy_s": 5 * MS,
-     "host_s": 4 * MS}, "cpu", "input.preprocess"),
-    ("busy from end to end", FULL, "gpu", "device.compute"),
+    ("two workers cannot feed it", UNFED, "cpu", "input.preprocess",
+     "CPU-bound: the GPU waits 75 % of the step for batches"),
+    ("busy from end to end", FULL, "gpu", "device.compute", "GPU-bound: the GPU computes 98 % of the step"),
     ("thousands of tiny kernels", {"busy_s": 6 * MS, "launch_s": 14 * MS, "host_s": 20 * MS}, "cpu",
-     "host.launch"),
+     "host.launch", "launch-bound: the GPU waits 70 % of the step for launches"),
     ("a readback in every step", {"facts": READS, "busy_s": 8 * MS, "sync_s": 7 * MS, "host_s": 14 * MS},
-     "cpu", "host.sync"),
+     "cpu", "host.sync", "CPU-bound: the GPU idles 47 % of the step after readbacks"),
     ("batches copied before the kernels", {"busy_s": 7 * MS, "transfer_s": 13 * MS, "host_s": 5 * MS},
-     "gpu", "device.transfer"),
+     "gpu", "device.transfer", "GPU-bound: the GPU waits 65 % of the step for copies"),
     ("memory allocated anew in every step", {"busy_s": 5 * MS, "memory_s": 12 * MS, "host_s": 4 * MS},
-     "gpu", "device.memory"),
+     "gpu", "device.memory", "GPU-bound: the GPU waits 71 % of the step for the allocator"),
     ("a readback in every step, and kernels that take longer than the loop", {"facts": READS,
-     "busy_s": 11 * MS, "sync_s": 8 * MS, "host_s": 9 * MS}, "gpu", "host.sync"),
+     "busy_s": 11 * MS, "sync_s": 8 * MS, "host_s": 9 * MS}, "gpu", "host.sync",
+     "GPU-bound: the GPU idles 42 % of the step after readbacks"),
     ("copies for a third of the step", {"busy_s": 12 * MS, "transfer_s": 8 * MS, "host_s": 5 * MS}, "gpu",
-     "device.transfer"),
-    ("hot, at two fifths of its clock", {**FULL, "nvml": HOT}, "gpu", "device.throttled"),
-    ("a neighbour on the same device", {**FULL, "nvml": CROWD}, "gpu", "device.shared"),
-    ("a fifth of its multiprocessors", {**FULL, "facts": HALF_EMPTY}, "gpu", "device.underfilled"),
-    ("only the driver was asked", {"nvml": {"busy_share": 0.95}}, "gpu", "device.compute"),
-    ("the driver sees it idle", {"nvml": {"busy_share": 0.3}}, "gpu", "device.underfilled"),
+     "device.transfer", "GPU-bound: the GPU waits 40 % of the step for copies"),
+    ("hot, at two fifths of its clock", {**FULL, "nvml": HOT}, "gpu", "device.throttled",
+     "GPU-bound: the GPU runs at 40 % of its highest clock"),
+    ("a neighbour on the same device", {**FULL, "nvml": CROWD}, "gpu", "device.shared",
+     "GPU-bound: other processes take 60 % of the time that the GPU is busy"),
+    ("a fifth of its multiprocessors", {**FULL, "facts": HALF_EMPTY}, "gpu", "device.underfilled",
+     "GPU-bound: the GPU computes 98 % of the step"),
+    ("only the driver was asked", {"nvml": {"busy_share": 0.95}}, "gpu", "device.compute",
+     "GPU-bound: the loop.*"),
+    ("the driver sees it idle", {"nvml": {"busy_share": 0.3}}, "gpu", "device.underfilled",
+     "GPU-bound: the loop.*"),
     ("memory allocated anew, in less time than the kernels take", {"busy_s": 12 * MS, "memory_s": 8 * MS,
-     "host_s": 2 * MS}, "gpu", "device.memory"),
+     "host_s": 2 * MS}, "gpu", "device.memory",
+     "GPU-bound: the GPU waits 40 % of the step for the allocator"),
+    ("unfed, and nobody saw what it did", {**UNFED, "window": False}, "cpu", "input.preprocess",
+     "CPU-bound: the GPU waits 75 % of the step for batches"),
+    ("unfed, and it cannot be timed", {"kind": "mps", "cpu": 60 * MS, "input_s": 15 * MS}, "cpu",
+     "input.preprocess", "CPU-bound: the loop waits 43 % of each step for batches; the GPU was not timed"),
+    ("a device that is not known", {"kind": "xla"}, "gpu", "device.compute",
+     "accelerator-bound: the loop's own time outweighs the data's; .* was not measured"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("patient", "traits", "bound", "cause"), TABLE, ids=[row[0] for row in TABLE])
-def test_the_verdict_names_what_was_put_there(patient, traits, bound, cause):
-    verdict = diagnose(device_run(**traits)).verdict
-    assert (verdict.bound, verdict.cause) == (bound, cause), verdict
+@pytest.mark.parametrize(
+    ("patient", "traits", "bound", "cause", "claim"), TABLE, ids=[row[0] for row in TABLE]
+)
+def test_the_verdict_names_what_was_put_there(patient, traits, bound, cause, claim):
+    report = write_up(device_run(**traits))
+    assert (report.verdict.bound, report.verdict.cause) == (bound, cause), report.verdict
+    document = compose(report, WHOLE)
+    assert re.fullmatch(claim, f"{document.headline}: {document.head.claim}"), document.head
+    if traits is UNFED:
+        assert document.head.why == "workers need 8.8 cores and have 2"
+        assert document.head.first.startswith("do first: give the job more cores")
+    if traits.get("kind") == "mps":  # what is measured of it, and what is not
+        assert {"data wait", "kernels"} <= {*re.findall("data wait|kernels", " ".join(document.gaps))}
+
+
+def test_what_the_device_does_is_divided_where_a_trace_tells():
+    profile = device_run(nvml={"busy_share": 0.9, "dram_active_share": 0.4}, **FULL)
+    window = replace(profile.device.window, forward_s=6 * MS, backward_s=12 * MS, optimizer_s=1.5 * MS,
+                     collective_s=1 * MS, communication_s=4 * MS)  # fmt: skip
+    report = write_up(replace(profile, device=replace(profile.device, window=window)))
+    parts = {one.part: one.share for one in report.budget}
+    phases = [parts[name] for name in ("forward", "backward", "optimizer")]
+    assert phases == pytest.approx([0.3, 0.6, 0.075], rel=0.01)
+    told = {one.metric: one.value for one in report.device.told}
+    assert (told["overlap_share"], told["dram_active_share"]) == pytest.approx((0.75, 0.4))
+    assert told["mfu_share"] is None
 
 
 @pytest.mark.parametrize("traits", [row[1] for row in TABLE[:9]], ids=[row[0] for row in TABLE[:9]])

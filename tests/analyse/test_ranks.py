@@ -81,6 +81,26 @@ def test_kernels_that_wait_for_a_slow_rank_are_not_the_exchange(order: tuple[dic
     assert report.remedies[0].predicted_speedup.likely == pytest.approx(20 / 15, rel=0.1)
 
 
+def test_a_rank_whose_device_is_held_down_is_named() -> None:
+    profile = device_ranks(QUICK, SLOW)
+    slow = {"busy_share": 0.99, "sm_clock_mhz": 900.0, "sm_clock_max_mhz": 1980.0, "clocks_hw_thermal": 1.0}
+    readings = {f"gpu1_{name}": [value] * len(profile.series.t) for name, value in slow.items()}
+    report = write_up(replace(
+        profile, other_devices=[replace(one, index=1, driver=1) for one in profile.other_devices],
+        series=replace(profile.series, values={**profile.series.values, **readings}),
+    ))  # fmt: skip
+    first, *_ = report.findings[0].evidence
+    assert first.text == "clock of cuda:1 (rank 1), held down by heat (board)"
+    assert first.value == pytest.approx(900 / 1980)
+    assert [one.id for one in report.remedies] == ["cooling-or-power"], (
+        "its batches are no larger than others'"
+    )
+    assert report.device is not None
+    told = {one.metric: one for one in report.device.told}
+    assert told["rank_s"].source == "0: 8 ms, 1: 18 ms"
+    assert told["slow_clock_share"].text == first.text
+
+
 Files = dict[str, Profile]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from bottleneck_doctor.assemble.kernels import (
 )
 from bottleneck_doctor.assemble.trace import TraceTable, read_window
 from bottleneck_doctor.model.device import Convolution
+from tests.assemble.published import compared
 from tests.assemble.traces import BACKWARD, REDUCED, Pen
 
 # name, kind, precision, on tensor cores
@@ -74,7 +76,7 @@ def test_the_operator_says_what_a_product_is_for() -> None:
 
 
 STEP = 1000.0
-PARTS = ("input", "launch", "sync", "transfer", "memory", "collective", "other")
+PARTS = ("input", "launch", "sync", "transfer", "memory", "collective", "other", "unexplained")
 HTOD = "Memcpy HtoD (Pageable -> Device)"
 PINNED = "Memcpy HtoD (Pinned -> Device)"
 
@@ -89,6 +91,8 @@ def written(step: Callable[[Pen, float], None], steps: int = 5) -> TraceTable:
     table = read_window(pen.text())
     assert table is not None
     assert table.window.steps == steps - 1
+    _, off = compared(table, json.loads(pen.text()))  # with sums by instants, taken independently
+    assert max(map(abs, off.values())) < 0.01, off
     return table
 
 
@@ -167,6 +171,12 @@ def saving(pen: Pen, at: float) -> None:
     pen.kernel(at + 490, at + 500, 500)
 
 
+def stalled(pen: Pen, at: float) -> None:
+    """Two kernels were queued, and the second begins late for something that the trace does not hold."""
+    pen.kernel(at, at + 10, 290)
+    pen.kernel(at + 20, at + 600, 400)
+
+
 def full(pen: Pen, at: float) -> None:
     """The launch waits 800 us for room in the device's queue."""
     pen.kernel(at + 10, at + 1000, 1000, took=800)
@@ -185,6 +195,7 @@ def full(pen: Pen, at: float) -> None:
         (allocating, {"busy": 0.69, "memory": 0.2, "launch": 0.11}),
         (exchanging, {"busy": 0.78, "collective": 0.21, "launch": 0.01}),
         (saving, {"busy": 0.5, "other": 0.4, "launch": 0.1}),
+        (stalled, {"busy": 0.69, "unexplained": 0.3, "launch": 0.01}),
     ],
 )
 def test_idle_time_belongs_to_whoever_caused_it(
@@ -259,4 +270,8 @@ def test_forward_work_that_a_backward_pass_repeats(
     pen.step(4000)
     table = read_window(pen.text())
     assert table is not None
+    window = table.window
+    assert window.optimizer_s == 0
+    assert window.backward_s == pytest.approx(5 / 6 * window.busy_s)
+    assert window.forward_s == pytest.approx(1 / 6 * window.busy_s)
     assert table.recompute_s == (pytest.approx(seconds) if seconds is not None else None)

@@ -325,10 +325,12 @@ int nvmlGpmMetricsGet(struct metrics *wanted) {
     int code = enter("nvmlGpmMetricsGet", wanted->first->of);
     if (code || wanted->version != 1 || wanted->first->of != wanted->last->of) return code ? code : INVALID;
     for (struct metric *one = wanted->metric; one < wanted->metric + wanted->count; one++) {
-        int known = one->id == 2; /* multiprocessors with work */
+        /* multiprocessors with work, tensor cores, the memory's bandwidth */
+        const char *name = one->id == 2 ? "sm" : one->id == 5 ? "tensor" : one->id == 10 ? "dram" : "";
+        int known = *name && number(wanted->last->of, name, -1) >= 0;
         int apart = wanted->last->at_ms - wanted->first->at_ms >= 100; /* NVML asks for 100 ms */
         one->code = known && apart ? OK : NOT_SUPPORTED;
-        one->value = known ? number(wanted->last->of, "sm", 0.0 / 0.0) : 0;
+        one->value = known ? number(wanted->last->of, name, 0) : 0;
     }
     return OK;
 }

@@ -76,9 +76,10 @@ def test_the_variable_is_read_as_cuda_reads_it(ask: Ask, wanted: str, uuids: lis
 
 
 def test_hopper_says_how_much_of_it_works_since_the_last_time(ask: Ask) -> None:
-    found = ask("gpus", f"{ONE} gpm=1 sm=40", readings=11, pause_s=0.02)
+    found = ask("gpus", f"{ONE} gpm=1 sm=40 dram=25", readings=11, pause_s=0.02)
     assert "gpu0_sm_active_share" not in found.readings[0]
-    assert found.readings[-1]["gpu0_sm_active_share"] == 0.4
+    last = {name: value for name, value in found.readings[-1].items() if name.endswith("_active_share")}
+    assert last == {"gpu0_sm_active_share": 0.4, "gpu0_dram_active_share": 0.25}
     assert found.calls["samples left"] == 0
     assert found.gaps == []
 
