@@ -170,11 +170,14 @@ def compare_command(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The profile from after.")],
 ) -> int:
     """Show what moved between two profiles beyond the noise."""
-    from ..analyse.compare import compare
+    from ..analyse.compare import NAMES, compare
+    from ..analyse.gate import DEFAULT_LIMIT, compare_runs
     from ..render.gate import comparison_text
 
     encoding = screen(sys.stdout).encoding
-    say(comparison_text(compare(report_of(base), report_of(new)), encoding), encoding)
+    before, after = (Repeat(name, report_of(name)) for name in (base, new))
+    judged = compare_runs([before], [after], DEFAULT_LIMIT, NAMES)
+    say(comparison_text(compare(before.report, after.report), judged, encoding), encoding)
     return 0
 
 

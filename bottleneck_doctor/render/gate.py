@@ -175,12 +175,16 @@ KINDS = {
 }
 
 
-def comparison_text(comparison: Comparison, encoding: str = "utf-8") -> str:
-    """Whether the new run is faster, then what moved: lines that end in a newline, columns as wide as what
-    stands in them. Rows without news are left out."""
+def comparison_text(comparison: Comparison, regression: Regression, encoding: str = "utf-8") -> str:
+    """Whether the new run is faster, as the gate sees it, then what moved: lines that end in a newline,
+    columns as wide as what stands in them. Rows without news are left out."""
     moves = {move.metric: move for move in comparison.moves}
     before, after = _verdict(comparison.base), _verdict(comparison.new)
-    lines = [_answer(comparison, moves), f"still {after}" if before == after else f"{before} → {after}", ""]
+    lines = [
+        _answer(regression, moves.get("data_wait_fraction")),
+        f"still {after}" if before == after else f"{before} → {after}",
+        "",
+    ]
     wait = _values(moves.get("data_wait_fraction"))
     shown = [
         _row(move) for move in sorted(comparison.moves, key=lambda move: list(KINDS).index(move.kind))
@@ -199,33 +203,24 @@ def _values(move: Move | None) -> tuple[float | None, ...]:
     return tuple(side.value if side else None for side in (move.base, move.new)) if move else (None, None)
 
 
-def _answer(comparison: Comparison, moves: dict[str, Move]) -> str:
-    """``step 24.1 → 9.7 ms: ×2.48 faster; data wait 62 → 2 %``; of batches of two sizes, samples a second."""
-    resized = any(one.what == "batch-size" for one in comparison.differences)
-    name, called = ("samples_per_s", "samples") if resized else ("step_time_s", "step")
-    move, wait = moves.get(name), moves.get("data_wait_fraction")
-    before, after = _values(move)
-    if move is None or not before or not after:
-        return f"cannot say which is faster: {name} is not known of both runs"
-    text = f"{called} {_moved(move)}"
-    if move.kind in ("better", "worse"):
-        times = max(before, after) / min(before, after)
-        shown = f"×{times:.2f}" if times < 10 else words.ratio(times)
-        text += f": {shown} {'faster' if move.kind == 'better' else 'slower'}"
-    elif move.kind == "noise":
+def _answer(regression: Regression, wait: Move | None) -> str:
+    """``step 24.1 → 9.7 ms: ×2.48 faster; data wait 62 → 2 %``; of batches of two sizes, time per sample."""
+    if regression.change is None or regression.low is None or regression.high is None:
+        return f"cannot say which is faster: {words.plain(regression.why)}"
+    times = words.number_range(words.seconds(regression.base_s), words.seconds(regression.new_s), " → ")
+    text = f"{'step' if regression.what == 'step' else 'time per sample'} {times}"
+    ratio = max(1 + regression.change, 1 / (1 + regression.change))
+    shown = f"×{ratio:.2f}" if ratio < 10 else words.ratio(ratio)
+    if regression.low <= 0 <= regression.high:
         text += ": no difference that these runs can show"
     else:
-        text += ": cannot say which is faster, the noise is not known"
-    refusing = " and ".join(difference_text(one) for one in comparison.differences if one.refuses)
-    text += f", with {refusing}" if refusing else ""
-    known = None not in _values(wait) and any(_values(wait))
-    return f"{text}; data wait {_moved(wait)}" if wait is not None and known else text
-
-
-def _moved(move: Move) -> str:
-    """``24.1 → 9.7 ms``; one number where that is all noise."""
-    before, after = (words.quantity(move.metric, one) for one in _values(move))
-    return after if move.kind == "noise" else words.number_range(before, after, " → ")
+        text += f": {shown} {'faster' if regression.high < 0 else 'slower'}"
+    refusing = " and ".join(difference_text(one) for one in regression.differences if one.refuses)
+    parts = [f"{text}, with {refusing}" if refusing else text, *noise_text(regression)[2:]]
+    if wait is not None and None not in _values(wait) and any(_values(wait)):
+        ends = [words.quantity(wait.metric, one) for one in _values(wait)]
+        parts.append(f"data wait {words.number_range(ends[0], ends[1], ' → ')}")
+    return "; ".join(parts)
 
 
 def difference_text(difference: Difference) -> str:

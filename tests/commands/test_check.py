@@ -63,19 +63,6 @@ def test_defaults_from_the_settings_are_checked(
     assert main(["check", "--max-data-wait", "0.7"]) == 0
 
 
-@pytest.mark.parametrize("given", ['"base.json"', '["base.json", "base2.json"]'])
-def test_baselines_may_stand_in_the_settings(
-    given: str, store: Store, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "pyproject.toml").write_text(f"[tool.bdoc]\nbaseline = {given}\n")
-    for name in ("profile.json", "base.json", "base2.json", "other.json"):
-        store("typical", name)
-    assert main(["check"]) == 0
-    assert f"{given.count('base')} run" in capsys.readouterr().out
-    assert main(["check", "--baseline", "other.json"]) == 0
-    assert "1 run against 1" in capsys.readouterr().out
-
-
 def test_a_folder_stands_for_its_profiles(
     store: Store, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

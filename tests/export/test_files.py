@@ -40,14 +40,6 @@ def test_the_file_holds_each_number_of_the_report(file: Path) -> None:
     assert sent.of_labels([one for one in found if one[0] != "bdoc_verdict_info"]) == sent.numbers()
 
 
-def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = f"prometheus:{tmp_path}/absent/cats.prom"
-    sent.export(tmp_path, target)
-    told = capsys.readouterr().err
-    assert told.startswith(f"bdoc: not exported to {target}: FileNotFoundError: ")
-    assert told.count("\n") == 1
-
-
 def test_the_folder_holds_each_number_of_the_report_and_the_verdict(tmp_path: Path) -> None:
     sent.export(tmp_path, f"tensorboard:{tmp_path / 'logs'}")
     read = events.EventAccumulator(str(tmp_path / "logs"))

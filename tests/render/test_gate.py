@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
-from bottleneck_doctor.analyse.compare import compare
+from bottleneck_doctor.analyse.compare import NAMES, compare
+from bottleneck_doctor.analyse.gate import compare_runs
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.report import (
     Checked,
@@ -22,6 +23,8 @@ from bottleneck_doctor.model.report import (
     Metric,
     Outcome,
     Regression,
+    Repeat,
+    Report,
     RunSummary,
 )
 from bottleneck_doctor.render.gate import (
@@ -36,7 +39,7 @@ from bottleneck_doctor.render.gate import (
 )
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
-from tests.render.reports import HEALTHY, INCONCLUSIVE, METRICS, RUN, TYPICAL
+from tests.render.reports import HEALTHY, INCONCLUSIVE, METRICS, QUALITY, RUN, TYPICAL
 
 WAIT = Condition("data_wait_fraction", ">", 0.2, "--max-data-wait")
 BUSY = Condition("gpu_busy_fraction", "<", 0.8)
@@ -97,19 +100,23 @@ CURED = replace(
 )
 
 
+def compared(new: Report, base: Report = TYPICAL, encoding: str = "utf-8") -> str:
+    judged = compare_runs([Repeat("a.json", base)], [Repeat("b.json", new)], 0.03, NAMES)
+    return comparison_text(compare(base, new), judged, encoding)
+
+
 def test_each_threshold_each_baseline_and_each_comparison_is_drawn_as_accepted() -> None:
     lines = [line for one in JUDGEMENTS for line in outcome_lines(Outcome(one.status, [one]))]
     checked = [Checked("a.json", TYPICAL, Outcome(0))]
     lines += [line for one in REGRESSIONS for line in gate_lines(Gate(one.status, checked, one))]
     assert len(lines) == len(JUDGEMENTS) + len(REGRESSIONS)
-    lines += [f"\n{comparison_text(compare(TYPICAL, new))}" for new in (CURED, TYPICAL)]
+    lines += [f"\n{compared(new)}" for new in (CURED, TYPICAL)]
     require_golden("gate-lines.txt", "\n".join(lines))
 
 
 def answered(run: RunSummary = RUN, **metrics: Metric) -> str:
     """The first line about the cured run with these changes."""
-    new = replace(CURED, run=run, metrics={**CURED.metrics, **metrics})
-    return comparison_text(compare(TYPICAL, new)).partition("\n")[0]
+    return compared(replace(CURED, run=run, metrics={**CURED.metrics, **metrics})).partition("\n")[0]
 
 
 def test_the_first_line_says_whether_it_is_faster_and_by_how_much() -> None:
@@ -120,18 +127,23 @@ def test_the_first_line_says_whether_it_is_faster_and_by_how_much() -> None:
     assert answered(other) == f"{times}, with different cores: 4 and 8; data wait 62 → 2 %"
     slow, none = Metric(0.0723, "s", 0.07, 0.074), Metric(None, "s")
     assert answered(step_time_s=slow).startswith("step 24.1 → 72.3 ms: ×3.00 slower;")
-    assert answered(step_time_s=none) == "cannot say which is faster: step_time_s is not known of both runs"
-    unsure = "step 24.1 → 9.7 ms: cannot say which is faster, the noise is not known"
-    assert answered(step_time_s=Metric(0.0097, "s")).startswith(unsure)
-    twice = Metric(2655.4, "1/s", 2600, 2700)  # batches of twice the size, as many a second
-    assert answered(samples_per_s=twice).startswith("samples 1 328 → 2 655/s: ×2.00 faster;")
+    near = Metric(0.0236, "s", 0.0235, 0.0237)  # unchanged runs are taken to differ by as much
+    unsure = "step 24.1 → 23.6 ms: no difference that these runs can show;"
+    assert answered(step_time_s=near).startswith(unsure)
+    left = Metric(0.012, "s", 0.0119, 0.0122)  # of both steps without the time that other programs took
+    base, new = (replace(one, quality=replace(QUALITY, uncontended_step=left)) for one in (TYPICAL, CURED))
+    lost = "no difference that these runs can show; other programs on the machine cost 50 % and 0 % of it"
+    assert lost in compared(new, base)
+    assert answered(step_time_s=none).startswith("cannot say which is faster: step_time_s was not measured")
+    twice = Metric(2655.4, "1/s", 2600, 2700)  # batches of twice the size
+    assert answered(samples_per_s=twice).startswith("time per sample 753 → 152 µs: ×4.97 faster;")
 
 
 def test_nothing_foreign_reaches_the_terminal_as_a_command() -> None:
     for attack in ATTACKS.values():
         hostile = attacked(TYPICAL, attack)
         hostile = replace(hostile, metrics={attack: METRICS["step_time_s"]})
-        drawn = comparison_text(compare(TYPICAL, hostile), "ascii")
+        drawn = compared(hostile, encoding="ascii")
         assert drawn.isascii()
         assert not [sign for sign in drawn if unicodedata.category(sign) == "Cc" and sign != "\n"]
 
