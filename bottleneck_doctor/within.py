@@ -144,10 +144,10 @@ class Watch:
         }
 
     def _words(self, width: int, color: bool, encoding: str) -> str:
-        from .render import render
+        from .render.ends import shown
 
-        text = render(self.report, "terminal", width=width, color=color, encoding=encoding)
-        return text + f"bdoc: profile in {self.path}; `bdoc report {self.path}` shows this again\n"
+        screen = {"width": width, "color": color, "encoding": encoding}
+        return shown(self.report, "terminal", self.path, screen)
 
     def _ask_to_watch(self) -> dict[str, Any]:
         """Start the supervising process; what it answers once it is ready."""

@@ -129,10 +129,10 @@ class _LastReading:
     refused = False
 
 
-def note_allocator() -> None:
+def note_allocator(every_ns: int = EVERY_NS) -> None:
     """Once a second at most, at a sampled step: write a row. Torch builds a table of all counters for it."""
     here = now()
-    if _LastReading.refused or here - _LastReading.last_ns < EVERY_NS:
+    if _LastReading.refused or here - _LastReading.last_ns < every_ns:
         return
     _LastReading.last_ns = here
     try:

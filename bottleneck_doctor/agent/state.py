@@ -273,15 +273,40 @@ def introduce() -> None:
     rank, size = next(([*map(int, one)] for one in named if all(map(str.isdigit, one))), (None, None))
     python = "%d.%d.%d" % sys.version_info[:3]
     state.writer.fact(fact="process", python=python, rank=rank, world_size=size)
-    atexit.register(process_ends)
+    atexit.register(process_ends, True)
     undo.append(lambda: atexit.unregister(process_ends))
 
 
 @quiet
-def process_ends() -> None:
-    """The process, or what is watched of it, ends: note the instant and two counts. From outside, a script
-    that goes on after its last batch looks like one that shuts down."""
+def process_ends(shuts_down: bool = False) -> None:
+    """The process, or what is watched of it, ends: note the instant, two counts, and an exception that ends
+    it. From outside, a script that goes on after its last batch looks like one that shuts down."""
     if state.worker:
         return
     state.catch_up(None)
+    error = getattr(sys, "last_value", None)  # Python keeps what it printed before it shuts down
+    if shuts_down and error is not None:
+        _note_crash(error)
     state.writer.fact(fact="exit", at_ns=now(), arrivals=state.arrivals, trained=state.trained)
+
+
+@quiet
+def _note_crash(error: BaseException) -> None:
+    """Its class, the innermost line of the script's own code, the missing module, and which memory was short.
+    Its text is not kept: it may hold anything."""
+    traces, at = [], error.__traceback__
+    while at is not None:
+        traces.append(at)
+        at = at.tb_next
+    frame = _users_frame(traces[-1].tb_frame) if traces else None
+    lines = [one.tb_lineno for one in traces if one.tb_frame is frame] or [0]
+    kind, lacks = (type(error).__name__, error.name if isinstance(error, ImportError) else None)
+    host = kind == "MemoryError" or (type(error) is RuntimeError and "DefaultCPUAllocator" in str(error))
+    memory = "host" if host else "device" if kind == "OutOfMemoryError" else ""
+    clock: Any = sys.modules.get("%s.device_clock" % __package__)
+    if memory == "device" and clock is not None and state.accelerator is not None:
+        clock.note_allocator(0)  # its peak by now
+    state.writer.fact(
+        fact="crash", error=kind, file=frame.f_code.co_filename if frame and lines[-1] else "",
+        line=lines[-1], lacks=lacks if type(lacks) is str else "", python=sys.executable or "", memory=memory,
+    )  # fmt: skip

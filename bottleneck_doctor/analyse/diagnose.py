@@ -225,7 +225,8 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
     trust = Trust(steps_in(steps), seconds_in(steps), error,
                   inputs.blocked_samples, held * _workers_part(profile, loop, scenario),
                   share_in(steps, "wait"), disagreement(profile, loop, steps),
-                  unseen=loop is not None and bool(loop.loader) and blind)  # fmt: skip
+                  unseen=loop is not None and bool(loop.loader) and blind,
+                  stopped_by=profile.run.stopped_by)  # fmt: skip
     threads = judge_threads(profile, loop, scenario, host, held).factor[1]
     verdict, causes = decide(scenario, inputs, loader, host, trust, threads, device)
     trains = loop if loop is not None and loop.role == "train" else None

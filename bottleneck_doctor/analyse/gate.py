@@ -37,7 +37,7 @@ def silence(name: str, report: Report) -> str:
         steps, step = report.quality.steady_steps, report.metrics.get("step_time_s")
         seconds = steps * step.value if step and step.value is not None else math.inf
         if steps < STEPS_AT_LEAST or seconds < SECONDS_AT_LEAST:
-            return f"too few steps for {name}, {steps} steady ones"
+            return report.verdict.summary or f"too few steps for {name}, {steps} steady ones"
     return ""
 
 
@@ -172,7 +172,7 @@ def compare_runs(
     for run in (*base, *new):
         why = _silence(run.report)
         if why:
-            return Regression(CANNOT_SAY, limit, *counts, why=f"{why} in {run.name}")
+            return Regression(CANNOT_SAY, limit, *counts, why=f"{run.name}: {why}")
     found, refusal = between(before, after, allowed)
     if refusal:
         return Regression(CANNOT_SAY, limit, *counts, why=refusal, refused=True, differences=found)

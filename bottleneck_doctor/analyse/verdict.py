@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..model.device import DeviceView
@@ -24,6 +25,7 @@ from .shares import MOST, NEARLY_ALL
 BALANCED = 1.05  # a resource that would gain less is no limit [contract]
 STEPS_AT_LEAST = 8  # fewer steady steps are never a diagnosis (chosen; three is the contract's example)
 SECONDS_AT_LEAST = 0.5  # nor is a shorter steady window (chosen; 0.3 s is the contract's example)
+WHOLE_SECONDS = 30  # what is advised instead of a limit that was too short [docs/ci.md]
 CROWDED = 1.2  # gain without workers that delay the model, from which they are the cause (chosen)
 WIDER = 4 / 3  # what another number of threads would likely gain, to be the cause: a quarter of the step
 # The share of a model's own computing, and of the pages that it maps, that can be saved: a smaller one still
@@ -113,6 +115,7 @@ class Trust:
     waits: float = 0.0
     disagreement: float = 0.0
     unseen: bool = False
+    stopped_by: str | None = None
 
 
 def sends(base: Scenario) -> bool:
@@ -251,10 +254,22 @@ def _inconclusive(trust: Trust) -> Verdict:
     if trust.steps == 0:
         why = "no training step was seen"
     elif trust.steps < STEPS_AT_LEAST:
-        why = f"only {trust.steps} steady steps were seen; {STEPS_AT_LEAST} is the least that can be judged"
+        seen = "1 steady step was" if trust.steps == 1 else f"{trust.steps} steady steps were"
+        why = f"only {seen} seen; {STEPS_AT_LEAST} is the least: {_longer(trust)}"
     elif trust.unseen:
         waits = f"{100 * trust.waits:.0f} % of the step waits for batches"
         why = f"{waits}, and what makes them was not seen: workers older than the block, or another loader"
     else:
-        why = "the steady window is too short to be judged"
+        lasted = f"{trust.steps} steady steps lasted {trust.seconds:.2g} s"
+        why = f"{lasted}; {SECONDS_AT_LEAST} s is the least: {_longer(trust)}"
     return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)
+
+
+def _longer(trust: Trust) -> str:
+    """What to ask for instead of the limit that ended the run: half as many steps again as it takes."""
+    if trust.stopped_by not in ("max-steps", "max-seconds"):
+        return "let it train for longer"
+    wanted = 1.5 * max(STEPS_AT_LEAST, SECONDS_AT_LEAST * trust.steps / max(trust.seconds, 1e-6))
+    grid = 50 if wanted < 500 else 100
+    steps = f"--max-steps {grid * math.ceil(wanted / grid)}, or " if trust.stopped_by == "max-steps" else ""
+    return f"take {steps}--max-seconds {WHOLE_SECONDS}"

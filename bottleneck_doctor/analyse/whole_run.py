@@ -8,21 +8,62 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ..model.device import DeviceFacts
 from ..model.diagnosis import Diagnosis, Whole
 from ..model.loops import Loop, StepTable
 from ..model.profile import Profile
 from ..model.report import LedgerPart, Verdict
-from ..model.run import Elapsed
+from ..model.run import Elapsed, RunEnd
 from .attribution import attribute
 from .predict import gains
 from .shares import MOST, PART
 from .verdict import BALANCED, NO_GAINS, SECONDS_AT_LEAST, SENTENCES, bound_of_writing
 
+KILLED = 9  # SIGKILL, as the kernel sends it where memory is short
 CAUSE = "host.evaluation"
 STARTING, SAVING = "input.worker_startup", "host.checkpoint"
 THREADS = "model.threads"  # set for the process: evaluation computes with the same
 COMPUTING = ("model.", "device.", "host.launch")  # causes of an evaluation's steps that are its computation
 TAKING = {STARTING: "starting and stopping worker processes", SAVING: "saving checkpoints"}
+
+
+def end_of(profile: Profile) -> RunEnd:
+    """How far the run came and how it ended."""
+    run, trained = profile.run, [one for one in (*profile.loops, *profile.outside) if one.role == "train"]
+    steps = max(run.trained, *(one.steps for one in trained), 0)
+    batches = sum(loop.steps for loop in profile.loops)
+    device = run.crash is not None and run.crash.memory == "device"
+    memory = _device_memory(profile) if device else _host_memory(profile) if run.exit_status else {}
+    return RunEnd(steps, batches, len(profile.processes), run.signal, run.crash, memory)
+
+
+def _host_memory(profile: Profile) -> dict[str, float]:
+    """At the job's peak, if it was killed or the host's memory was short; else nothing."""
+    run, machine, seen = profile.run, profile.machine, profile.series.values
+    short = run.crash is not None and run.crash.memory == "host"
+    counted = [one for one in seen.get("oom_kills", []) if one is not None]
+    kills = counted[-1] - counted[0] if counted else None
+    rows = zip(seen.get("job_rss_bytes", []), seen.get("job_largest_rss_bytes", []), strict=False)
+    peak, largest = max(((row, most) for row, most in rows if row is not None), default=(None, None))
+    if peak is None or not (short or kills or KILLED in (run.signal, run.exit_status - 128)):
+        return {}
+    found = {"job_rss_bytes": peak, "job_largest_rss_bytes": largest, "oom_kills": kills}
+    found["memory_limit_bytes"] = machine.memory_limit_bytes or machine.memory_bytes
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _device_memory(profile: Profile) -> dict[str, float]:
+    """Of the first device, by the driver and torch's allocator."""
+    facts, held = profile.device or DeviceFacts(), dict[str, float]()
+    for name in ("memory_used_bytes", "foreign_memory_bytes"):
+        column = [one or 0.0 for one in profile.series.values.get(f"gpu{facts.driver}_{name}", [])]
+        held |= {name: max(column)} if any(column) else {}
+    if (known := facts.allocator) is not None and known.peak_bytes:
+        held |= {
+            "peak_bytes": known.peak_bytes,
+            "cached_bytes": max(0, known.reserved_bytes - known.peak_bytes),
+        }
+    return held | {"memory_bytes": facts.memory_bytes} if held and facts.memory_bytes else held
 
 
 def evaluations_of(profile: Profile, loop: Loop | None) -> list[Loop]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_type_hints
 from ..model.codec import as_type
 from ..model.instruments import Operator
 from ..model.profile import DispatchBreakdown, GradientRows, Optimizer, ScriptSettings
+from ..model.run import Crash
 
 LARGEST = 1 << 62  # of anything that can be measured
 MAY_BE_NEGATIVE = ("rank", "worker")
@@ -253,7 +254,7 @@ OWN = (
 # The name of each kind: DdpBooksFact is "ddp_books".
 KINDS: dict[type, str] = {
     ScriptSettings: "switches", Optimizer: "optimizer", DispatchBreakdown: "anatomy",
-    GradientRows: "gradient_rows", Operator: "operator",
+    GradientRows: "gradient_rows", Operator: "operator", Crash: "crash",
     **{kind: re.sub("(?<!^)(?=[A-Z])", "_", kind.__name__[: -len("Fact")]).lower() for kind in OWN},
 }  # fmt: skip
 

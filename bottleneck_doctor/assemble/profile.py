@@ -16,7 +16,7 @@ from ..agent import wire
 from ..model.instruments import InstrumentCost, InstrumentWindow, Operator, Sample, Series, Stack
 from ..model.loops import Blocked, Loop
 from ..model.profile import Optimizer, Profile
-from ..model.run import Gap, Losses, Order, Process, Snapshot, Treated, Trial
+from ..model.run import Crash, Gap, Losses, Order, Process, Snapshot, Treated, Trial
 from ..source.files import Mask
 from ..source.reader import around, read_body, read_sources
 from .computing import hold_up, read_computing, read_operations, read_ranks
@@ -27,6 +27,7 @@ from .facts import (
     AskedFact,
     BatchesFact,
     DeviceFact,
+    ExitFact,
     LoopFact,
     LossesFact,
     ProcessFact,
@@ -240,7 +241,7 @@ def assemble(remains: Remains) -> Profile:
     anatomies, operators, unheld = hold_up(computing.anatomies, tables, loops, outside)
     hidden = find_hidden(drivers, [device, *others] if device else [])
     return Profile(
-        run=run,
+        run=replace(run, trained=_trained(trainers), crash=_crash(logs, processes, run.pid)),
         machine=remains.machine,
         processes=processes,
         loaders=loaders[:256],
@@ -270,6 +271,20 @@ def assemble(remains: Remains) -> Profile:
         trial=read_trial(remains.order, logs),
         sources=read_sources(stacks, operations, run.cwd, remains.mask),
     )
+
+
+def _trained(trainers: list[ProcessLog]) -> int:
+    """Training steps of the process that made most: a killed one has no more than what its board says."""
+    counts = [max(log.board.get("trained", 0), log.first(ExitFact).trained or 0) for log in trainers]
+    return max(0, *counts, 0)
+
+
+def _crash(logs: list[ProcessLog], processes: list[Process], launched: int | None) -> Crash | None:
+    """The first, of those of trainers and of the process that was launched where there are such."""
+    ended = sorted(logs, key=lambda log: log.first(ExitFact).at_ns or 0)
+    crashes = [one for log in ended for one in log.facts_of(Crash)]
+    known = {launched, *(one.pid for one in processes if one.role == "trainer")}
+    return min(crashes, key=lambda one: one.pid not in known, default=None)
 
 
 def _loops(

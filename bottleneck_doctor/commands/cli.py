@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
-from .options import PROVE, RUN, Option
+from .options import PROVE_GROUPS, RUN_GROUPS, Option
 from .output import say
 from .run_options import checked
 
@@ -23,7 +24,44 @@ GIVEN_UP: Any = typer.Abort
 LAUNCHED = "bottleneck_doctor.launched"  # in a context's meta: whether ``--`` stood before the target
 
 
-class StartCommand(TyperCommand):
+# What typer writes about types, and around a default that is given as a text.
+TYPE, DEFAULT = re.compile(r" <.*>$"), re.compile(r"\[default: \((.*)\)\]$")
+GROUPS = {
+    "Diagnose a training": ("run", "report", "view", "explain"),
+    "Act on a report": ("prove", "compare", "check"),
+    "Running jobs": ("watch", "attach"),
+    "Many ranks, many runs": ("merge", "fleet"),
+    "This machine": ("env",),
+}
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists options under headings, each that of its ``rich_help_panel``."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments and options; those without a heading under that of their kind."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            if (record := one.get_help_record(ctx)) is not None:
+                heading = getattr(one, "rich_help_panel", None) or f"{one.param_type_name.capitalize()}s"
+                row = TYPE.sub("", record[0]), DEFAULT.sub(r"[default: \1]", record[1])
+                sections.setdefault(heading, []).append(row)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+class GroupedCommands(TyperGroup):
+    """All commands, under headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """By ``GROUPS``."""
+        for heading, names in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str()) for name in names])
+
+
+class StartCommand(GroupedCommand):
     """A command that starts a training: remembers the ``--`` before the target, which the parser swallows."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -41,7 +79,7 @@ class StartCommand(TyperCommand):
 
 # Everything after the script is the script's, whatever it looks like.
 SPECIAL: dict[str, Any] = {"cls": StartCommand, "context_settings": {"allow_interspersed_args": False}}
-STARTING = {"run": RUN, "prove": PROVE}  # the options of the commands that start a training
+STARTING = {"run": RUN_GROUPS, "prove": PROVE_GROUPS}  # the commands that start a training
 
 
 def obey(arguments: Sequence[str], commands: dict[str, str]) -> int:
@@ -55,6 +93,7 @@ def obey(arguments: Sequence[str], commands: dict[str, str]) -> int:
 def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
     """The application: plain help, own errors, no completion machinery. ``commands``: name, module."""
     app = typer.Typer(
+        cls=GroupedCommands,
         help="Says what limits a PyTorch training, and what to change first.",
         epilog="`bdoc run train.py --lr 0.1` measures a training; `bdoc report` shows it again.",
         rich_markup_mode=None,
@@ -70,11 +109,11 @@ def assemble(commands: Iterable[tuple[str, str]]) -> typer.Typer:
         if name in STARTING:
             app.command(name, help=text, short_help=head, **SPECIAL)(_starting(main, STARTING[name]))
         else:
-            app.command(name, help=text, short_help=head)(main)
+            app.command(name, cls=GroupedCommand, help=text, short_help=head)(main)
     return app
 
 
-def _starting(main: Callable[..., int], options: Iterable[Option[Any]]) -> Callable[..., int]:
+def _starting(main: Callable[..., int], groups: Mapping[str, Iterable[Option[Any]]]) -> Callable[..., int]:
     """What typer calls for a command that starts a training, whose module needs no typer."""
 
     def start(context: typer.Context, target: list[str] | None, **typed: Any) -> int:
@@ -86,16 +125,16 @@ def _starting(main: Callable[..., int], options: Iterable[Option[Any]]) -> Calla
         inspect.Parameter("context", keyword, annotation=typer.Context),
         inspect.Parameter("target", keyword, annotation=target, default=None),
     ]
-    for one in options:
+    for group, one in [(group, one) for group, options in groups.items() for one in options]:
         kind: Any = {bool: bool, list: list[str] | None}.get(one.kind, one.kind | None)
-        typed_as = Annotated[kind, declared(one)]
+        typed_as = Annotated[kind, declared(one, group)]
         absent = False if one.kind is bool else None
         read.append(inspect.Parameter(one.key, keyword, annotation=typed_as, default=absent))
     start.__signature__ = inspect.Signature(read)  # type: ignore[attr-defined]
     return start
 
 
-def declared(option: Option[Any]) -> Any:
+def declared(option: Option[Any], heading: str | None = None) -> Any:
     """The typer option for an option."""
     return typer.Option(
         *option.words,
@@ -103,6 +142,7 @@ def declared(option: Option[Any]) -> Any:
         help=f"{option.help} [env: {option.variable}]" if option.variable else option.help,
         hidden=option.hidden,
         show_default=option.shown_default or True,
+        rich_help_panel=heading,
     )
 
 

@@ -207,8 +207,8 @@ MAX_STEPS = Option[int | None](
 QUIET = Option(
     "quiet", bool, False, "No progress and no report.", spelled=("-q", "--quiet"), in_table=(bool,)
 )
-NO_PROFILER = Option("no-profiler", bool, False, "No torch.profiler window.", in_table=(bool,))
-NO_PY_SPY = Option("no-py-spy", bool, False, "No py-spy window.", in_table=(bool,))
+NO_PROFILER = Option("no-profiler", bool, False, "Do not run torch.profiler.", in_table=(bool,))
+NO_PY_SPY = Option("no-py-spy", bool, False, "Do not sample Python stacks by py-spy.", in_table=(bool,))
 CPROFILE = Option("cprofile", bool, False, "Also run cProfile, which slows Python.", in_table=(bool,))
 NO_PATHS = Option(
     "no-paths", bool, False, "Call folders and data files in the profile by hashes.", in_table=(bool,)
@@ -236,10 +236,16 @@ PLACE = Option[str | None]("place", str, None, "Where `bdoc prove` wants the run
 UNTIL_STEADY = Option(
     "until-steady", bool, False, "End the training once its step time is known.", hidden=True
 )
-RUN: tuple[Option[Any], ...] = (
-    MODULE, OUTPUT, MAX_DATA_WAIT, FAIL_IF, MAX_STEPS, MAX_SECONDS, FORMAT, QUIET, NO_PROFILER, NO_PY_SPY,
-    CPROFILE, KEEP_TRACE, NO_PATHS, PYTHON, DATA_FN, EXPORT, TRIAL, PLACE, UNTIL_STEADY,
-)  # fmt: skip
+# Each command's options by the heading under which its help lists them.
+RUN_GROUPS: dict[str, tuple[Option[Any], ...]] = {
+    "What to run": (MODULE, PYTHON, DATA_FN),
+    "When to end": (MAX_STEPS, MAX_SECONDS),
+    "Results": (OUTPUT, FORMAT, QUIET, NO_PATHS, EXPORT),
+    "Exit status 1 when": (MAX_DATA_WAIT, FAIL_IF),
+    "How to measure": (NO_PROFILER, NO_PY_SPY, CPROFILE, KEEP_TRACE),
+    "Internal": (TRIAL, PLACE, UNTIL_STEADY),
+}
+RUN = tuple(one for group in RUN_GROUPS.values() for one in group)
 BUDGET_S = Option[float | None](
     "budget", str, None, "All that it may take, like 30s or 1h.", "TIME",
     shown_default="5m, at most 10 times the first run", read=length,
@@ -261,15 +267,18 @@ WRITE_PATCH = Option[str | None](
 )
 # The table's is for whole trainings.
 LONGEST = replace(MAX_STEPS, help="No run trains more than N steps.", in_table=())
-PROVE: tuple[Option[Any], ...] = (
-    MODULE, BUDGET_S, PROFILE, REMEDIES, ALLOW_NUMERICS, DRY_RUN, EXPECT, FORMAT, PROOF, WRITE_PATCH,
-    LONGEST, PYTHON, DATA_FN, QUIET,
-)  # fmt: skip
+PROVE_GROUPS: dict[str, tuple[Option[Any], ...]] = {
+    "What to run": (MODULE, PYTHON, DATA_FN, PROFILE),
+    "What to try": (REMEDIES, ALLOW_NUMERICS, DRY_RUN),
+    "How long": (BUDGET_S, LONGEST),
+    "Results": (PROOF, WRITE_PATCH, FORMAT, QUIET),
+    "Exit status 1 when": (EXPECT,),
+}
+PROVE = tuple(one for group in PROVE_GROUPS.values() for one in group)
 OPTIONS = [one for one in list(globals().values()) if isinstance(one, Option)]
 # What may stand in the table. What is executed, written over or sent away may not: the file may have come
 # with a repository of other people's.
 KEYS = {one.name: one for one in OPTIONS if one.in_table}
-VARIABLES = {one.name: one for one in OPTIONS if one.variable}
 
 T = TypeVar("T")
 
@@ -283,13 +292,15 @@ CALLED = {
 @dataclass(frozen=True)
 class Settings:
     """What the table of ``file`` says ("" = there is none), and the environment. ``ignored`` = a sentence on
-    each file that is not trusted; ``used`` = the keys of the table that an option was taken from."""
+    each file that is not trusted; ``used`` = the keys of the table that an option was taken from; ``strange``
+    = those that no option has."""
 
     file: str = ""
     table: dict[str, Any] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
     environ: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     used: dict[str, None] = field(default_factory=dict, compare=False)
+    strange: list[str] = field(default_factory=list)
 
     def of(self, option: Option[T], typed: object = None) -> T:
         """An option's value: what was ``typed``, the environment's, the table's, or its default."""
@@ -305,6 +316,15 @@ class Settings:
                         self.used[option.name] = None
                     return found
         return option.default
+
+    def refuse(self) -> None:
+        """Raise for a key that there is not, before something is measured or judged without what it says."""
+        for key in self.strange:
+            import difflib
+
+            near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}" if near else f"known are {', '.join(KEYS)}"
+            raise UsageError(f"{self.file} {TABLE}: no key {key!r}, {hint}")
 
     def tell(self) -> None:
         """Print to stderr which file was used, once the options were taken."""
@@ -330,7 +350,11 @@ def read_settings(start: str | None = None) -> Settings:
             settings.ignored.append(f"{file} is ignored: {distrust}")
             complain(settings.ignored[-1])
         elif (table := _table(file, content)) is not None:
-            return replace(settings, file=file, table={k: _checked(k, v, file) for k, v in table.items()})
+            table = {key.replace("_", "-"): value for key, value in table.items()}
+            known = {key: _checked(key, value, file) for key, value in table.items() if key in KEYS}
+            return replace(
+                settings, file=file, table=known, strange=[one for one in table if one not in KEYS]
+            )
     return settings
 
 
@@ -348,6 +372,8 @@ def _folders(start: str | None) -> Iterator[Path]:
 def _content(folder: Path) -> tuple[bytes, str]:
     """What the file in this folder holds, and why it is not trusted, "" where it is. The folder and the file
     that are asked are those that are open: a name may lead elsewhere a moment later."""
+    if not hasattr(os, "O_PATH"):  # no Linux: only reports are drawn here
+        return (folder / NAME).read_bytes()[:LARGEST_BYTES], ""
     place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         handle = os.open(NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
@@ -402,15 +428,6 @@ def _table(file: str, content: bytes) -> dict[str, Any] | None:
 
 def _checked(key: str, value: Any, file: str) -> Any:
     """The value in its option's type; lists may be given as one string."""
-    if key in VARIABLES:
-        ways = f"give {VARIABLES[key].words[-1]}, or set {VARIABLES[key].variable}"
-        raise UsageError(f"{file} {TABLE}: {key!r} is not taken from a file any more; {ways}")
-    if key not in KEYS:
-        import difflib
-
-        near = difflib.get_close_matches(key.replace("_", "-"), KEYS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}" if near else f"known are {', '.join(KEYS)}"
-        raise UsageError(f"{file} {TABLE}: no key {key!r}, {hint}")
     kinds = KEYS[key].in_table
     if list in kinds and isinstance(value, str):
         return [value]

@@ -61,6 +61,7 @@ def check_command(
     from ..render.gate import gate_lines
 
     settings = read_settings()
+    settings.refuse()
     bases, limit = settings.of(BASELINE, baseline), settings.of(MAX_REGRESSION, max_regression)
     if max_regression is not None and not bases:
         raise UsageError("--max-regression needs --baseline PROFILE to compare with")
@@ -185,9 +186,7 @@ PATTERN = "profile.*.json"  # as `bdoc run` names them where it saw a part of th
 
 
 def merge_command(
-    profiles: Annotated[
-        list[str], typer.Argument(metavar="FILE|FOLDER...", help="Profiles, or folders of them.")
-    ],
+    profiles: Annotated[list[str], typer.Argument(metavar="FILE", help="Profiles, or folders of them.")],
     output: Annotated[str | None, declared(OUTPUT)] = None,
 ) -> int:
     """Make one profile of those that all ranks and nodes of a training left.

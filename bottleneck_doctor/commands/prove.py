@@ -65,6 +65,7 @@ def prove_command(target: list[str], launched: bool, typed: dict[str, Any]) -> i
     from ..prove.trials import Target
 
     settings = read_settings()
+    settings.refuse()
     options = read(PROVE, target, launched, typed, settings, "prove")
     refuse_stdin(options.form)
     if not options[QUIET]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import subprocess
 import sys
-from typing import Annotated
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,51 +17,70 @@ from .cli import declared
 from .options import PYTHON, read_settings
 from .output import say, screen
 
+if TYPE_CHECKING:
+    from ..model.diagnosis import Proposal
+
 NEAREST = 3
 
 
 def explain_command(
     id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="What to explain, as reports name it.")
+        str | None,
+        typer.Argument(metavar="ID", help="What to explain: an id, or a word such as num_workers."),
     ] = None,
 ) -> int:
-    """Explain a finding, remedy, bound, cause, metric, message or gap; without ID, list what there is."""
+    """Explain a word of a report; without ID, list what there is."""
     from ..analyse.verdict import SENTENCES
-    from ..findings.registry import offered, pages
-    from ..render.glossary import APPLY, BOUND_PAGES, GAPS, MESSAGES, METRICS
-    from ..render.terminal import list_pages, page, remedy_page, slug
+    from ..findings.registry import entries_of, offered, pages
+    from ..render.glossary import ALIASES, APPLY, BOUND_PAGES, GAPS, MESSAGES, METRICS, TOPICS
+    from ..render.terminal import index_of, list_pages, page, remedy_page, slug
 
+    width = screen(sys.stdout).width
+    remedies = {name: _usual_first(by_finding) for name, by_finding in offered().items()}
     shelves = {
         "findings": pages(),
-        "remedies": {name: f"for {', '.join(findings)}" for name, findings in offered().items()},
+        "remedies": {name: next(iter(found.values())).title for name, found in remedies.items()},
         "bounds": BOUND_PAGES,
         "causes": {
             name: f"{text}\n\n{_of_cause(name)}" for name, text in SENTENCES.items() if name != "none"
         },
         "metrics": METRICS,
-        "levels of applying a remedy": APPLY,
+        "levels": APPLY,
         "messages": MESSAGES,
         "gaps": GAPS,
     }
     if id is None:
-        say(list_pages(shelves))
+        topics = {
+            topic: [one.id for family in families for one in entries_of(family)]
+            for topic, families in TOPICS.items()
+        }
+        say(index_of(topics, shelves, width))
         return 0
     asked = id.strip("[]`'\" ")
-    for name in (asked, slug(asked)):
+    if asked in shelves:
+        say(list_pages(shelves[asked], width))
+        return 0
+    for name in (asked, slug(asked), ALIASES.get(slug(asked).replace("_", "-"), "")):
         found = [
-            remedy_page(name, offered()[name]) if shelf == "remedies" else page(name, texts[name])
+            remedy_page(name, remedies[name]) if shelf == "remedies" else page(name, texts[name])
             for shelf, texts in shelves.items()
             if name in texts
         ]
         if found:
             break
     else:
-        names = [name for shelf in shelves.values() for name in shelf]
+        names = [*ALIASES, *(name for shelf in shelves.values() for name in shelf)]
         near = difflib.get_close_matches(slug(asked), names, n=NEAREST)
         hint = f"did you mean {' or '.join(near)}?" if near else "`bdoc explain` lists what there is"
         raise UsageError(f"no page {id!r}: {hint}")
     say("\n".join(found))
     return 0
+
+
+def _usual_first(by_finding: Mapping[str, Proposal]) -> dict[str, Proposal]:
+    """A remedy as findings propose it, what most of them propose first."""
+    titles = Counter(one.title for one in by_finding.values())
+    return dict(sorted(by_finding.items(), key=lambda item: -titles[item[1].title]))
 
 
 def _of_cause(cause: str) -> str:

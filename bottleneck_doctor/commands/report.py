@@ -51,7 +51,8 @@ def report_command(
     """Show verdict, evidence and ranked remedies of a profile."""
     from ..launch.masking import mask
     from ..model.codec import read_profile
-    from ..render import DRAWN, render
+    from ..render import DRAWN
+    from ..render.ends import shown as shown_with
     from ..source.reader import lines_around
 
     settings = read_settings()
@@ -69,8 +70,8 @@ def report_command(
     report = replace(report, bdoc=__version__)
     shown = Screen(100, False, "utf-8") if output or drawn or asked == "json" else screen(sys.stdout)
     quote = partial(lines_around, profile=seen, here=os.curdir, mask=mask)
-    how = {"picture": picture, "details": details, "profile": path, "quote": quote, **vars(shown)}
-    text = render(report, asked, **how)
+    how = {"picture": picture, "details": details, "profile": path, "quote": quote}
+    text = shown_with(report, asked, "" if output else path, vars(shown), **how)
     if output:
         write(output, text.encode())
     else:

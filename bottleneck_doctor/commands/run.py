@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..launch.start import Command, RunFolder, choose, instrumented, plan, run_folder, usual_places
+from ..launch.start import (
+    USAGE,
+    Command,
+    RunFolder,
+    choose,
+    instrumented,
+    is_not_usual,
+    plan,
+    run_folder,
+    usual_places,
+)
 from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..sense.files import local_first, tracer
@@ -31,7 +43,7 @@ from .options import (
     TRIAL,
 )
 from .output import complain, screen, with_picture, write
-from .run_options import Options, conditions
+from .run_options import WORDS, Options, conditions
 from .session import ProgressLine, Session
 
 if TYPE_CHECKING:  # the training waits for what is imported here
@@ -245,10 +257,11 @@ def _report(options: Options, profile: Profile, ended_ns: int, saved: bool, kept
     overhead = replace(report.quality.overhead, around_s=around_s(cost))
     report = replace(report, quality=replace(report.quality, overhead=overhead))
     if not quiet:
-        path, folder = options[OUTPUT], os.path.dirname(options[OUTPUT]) or "."
-        lines = [f"profile in {path}; `bdoc report {path}` shows this again"] if saved else []
-        lines += [f"`bdoc merge {folder}` joins the profiles of all ranks"] if saved and part else []
-        _print(options, report, [*lines, *kept])
+        folder = os.path.dirname(options[OUTPUT]) or "."
+        lines = [f"`bdoc merge {folder}` joins the profiles of all ranks"] if saved and part else []
+        if not (options[PYTHON] or options.form.launcher) and is_not_usual(report.run.command[0]):
+            lines.append(f"run by {report.run.command[0]}, not by the `python` on PATH")
+        _print(options, report, [*lines, *_misplaced(options, report), *kept], saved)
     if not wanted:
         return 0
     from ..analyse.gate import judge
@@ -260,18 +273,31 @@ def _report(options: Options, profile: Profile, ended_ns: int, saved: bool, kept
     return outcome.status
 
 
-def _print(options: Options, report: Report, lines: list[str]) -> None:
-    """The report on stderr; for a person, these lines after it."""
-    from ..render import render
+def _misplaced(options: Options, report: Report) -> list[str]:
+    """A note on an option of bdoc's among the script's, where it may have been meant for bdoc."""
+    args = options.form.args
+    ours = {word for word in WORDS if word.startswith("--") and not WORDS[word].hidden}
+    at = next((at for at, word in enumerate(args) if word.partition("=")[0] in ours), None)
+    asked = report.verdict.bound == "inconclusive" or report.run.exit_status in (USAGE, 128 + SIGINT)
+    if at is None or not asked:
+        return []
+    alone = "=" in args[at] or WORDS[args[at]].kind is bool
+    typed, script = shlex.join(args[at : at + 2 - alone]), options.form.script or options.form.module
+    return [f"note: {typed} went to {script}; options of bdoc stand before the script"]
 
-    shown = screen(sys.stderr)
-    text = render(report, options[FORMAT], **vars(shown))
-    if options[FORMAT] == "terminal":
-        text += "".join(f"bdoc: {line}\n" for line in lines)
+
+def _print(options: Options, report: Report, lines: list[str], saved: bool) -> None:
+    """The report on stderr; for a person, these lines after it."""
+    from ..render.ends import shown
+
+    target = screen(sys.stderr)
+    text = shown(report, options[FORMAT], options[OUTPUT] if saved else "", vars(target))
     with suppress(OSError):
-        sys.stderr.buffer.write(text.encode(shown.encoding, "backslashreplace"))
+        sys.stderr.buffer.write(text.encode(target.encoding, "backslashreplace"))
         sys.stderr.flush()
     if options[FORMAT] == "terminal":
+        for line in lines:
+            complain(line)
         options.settings.tell()
 
 

@@ -55,6 +55,7 @@ def checked(target: list[str], launched: bool, typed: Mapping[str, Any]) -> Opti
     """What was ``typed``, by the options' keys, else the settings; ``launched``: after ``--``."""
     of_prove = typed.get(PLACE.key) is not None  # `bdoc prove` has read the settings itself
     settings = Settings() if of_prove else read_settings()
+    settings.refuse()
     options = read(RUN, target, launched, typed, settings)
     conditions(options)
     if options[OUTPUT] != OUTPUT.default:  # a training does not fail for the default path

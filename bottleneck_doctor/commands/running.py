@@ -179,14 +179,12 @@ def attach_command(
     profile = looked_at(pid, seconds)
     from ..findings.report import write_up
     from ..model.codec import encode_profile
-    from ..render import render
+    from ..render.ends import shown as shown_with
 
     write(path, encode_profile(profile), private=True)
     out = screen(sys.stdout)
-    say(render(write_up(profile), shown, **vars(out)), out.encoding)
+    say(shown_with(write_up(profile), shown, path, vars(out)), out.encoding)
     settings.tell()
-    if shown == "terminal":
-        complain(f"profile in {path}; `bdoc report {path}` shows this again")
     return 0
 
 

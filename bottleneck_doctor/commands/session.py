@@ -244,7 +244,7 @@ class Session:
         if self.windows is not None:
             self.windows.close(ended.ended_ns, self.origin_ns)
         if self.sensors is not None:
-            self.sensors.close()  # the last answers, and what did not answer
+            self.sensors.close(ended.exit_status != 0)  # the last answers, and what did not answer
         took_s = (ended.ended_ns - ended.started_ns) / 1e9
         seen = self.snapshot(
             took_s,

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from ..analyse.diagnose import diagnose
 from ..analyse.hot_lines import hot_functions, hot_operators
 from ..analyse.metrics import environment, summarise
-from ..analyse.whole_run import CAUSE, ledger_of, with_faster_evaluation
+from ..analyse.whole_run import CAUSE, end_of, ledger_of, with_faster_evaluation
 from ..model.diagnosis import Diagnosis, Finding
 from ..model.profile import Profile
 from ..model.report import Abstention, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
@@ -146,7 +146,8 @@ def _reported(
 
 def _run(profile: Profile) -> RunSummary:
     run = profile.run
-    trainer = next((process for process in profile.processes if process.role == "trainer"), None)
+    with_torch = [process for process in profile.processes if process.role == "trainer" or process.torch]
+    trainer = next(iter(with_torch), None)
     hosts = {profile.machine.host, *(one.host for one in profile.elsewhere)}
     return RunSummary(
         command=run.command,
@@ -160,4 +161,5 @@ def _run(profile: Profile) -> RunSummary:
         torch=trainer.torch if trainer else None,
         machine=asdict(profile.machine) | {"hosts": len(hosts)},
         stopped_by=run.stopped_by,
+        end=end_of(profile),
     )

@@ -10,13 +10,16 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape, glob
 
 from ..agent.wire import is_ours
 from .signals import deferred, unwinding
 
 
 def choose(requested: str | None = None) -> str:
-    """The path of the interpreter. ``bdoc`` may be installed apart from torch, so its own comes last."""
+    """The path of the interpreter: the one that was asked for, our own where it has torch, that of an
+    environment that has, activated or in ./.venv, or what ``python`` is. ``bdoc`` may be installed apart from
+    torch (uvx, pipx), so its own comes last."""
     if requested is not None:
         found = shutil.which(requested)
         why = f"--python {requested!r} is neither an executable file nor a command on PATH"
@@ -26,11 +29,41 @@ def choose(requested: str | None = None) -> str:
             spec = importlib.util.find_spec("torch")  # looked up only: importing costs seconds
         if sys.executable and spec is not None and spec.origin is not None:  # a stray folder has no origin
             return sys.executable
-        found = shutil.which("python") or shutil.which("python3") or sys.executable
+        usual = _usual()
+        found = next(_with_torch(usual), None) or usual or sys.executable
         why = "no Python was found on PATH; name one with --python PATH"
     if not found:
         raise CannotStart("python-not-found", why)
     return found
+
+
+def _with_torch(usual: str | None) -> Iterator[str]:
+    """The Pythons that have torch: of an environment that is activated, the ``usual`` one, that of ./.venv,
+    where no other user may have made it."""
+    own, here = usual and os.path.dirname(os.path.dirname(usual)), ".venv"
+    for place in filter(None, [os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX"), own, here]):
+        python = usual if place == own else os.path.join(place, "bin", "python")
+        found = [*glob(f"{escape(place)}/lib/python3*/*-packages/torch/__init__.py")]
+        found += glob(f"{escape(place)}/local/lib/python3*/*-packages/torch/__init__.py")
+        with suppress(OSError):
+            ours = place != here or os.stat(place).st_uid in (0, os.geteuid())
+            if found and ours and python and os.access(python, os.X_OK):
+                yield python
+
+
+def _usual() -> str | None:
+    """What ``python`` is, or python3. A tool's environment, which uvx puts first on PATH, is left out."""
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    tool = os.path.join(sys.prefix, "bin") if f"{os.sep}uv{os.sep}" in sys.prefix else None
+    others = os.pathsep.join(entry for entry in path if entry != tool)
+    return shutil.which("python", path=others) or shutil.which("python3", path=others)
+
+
+def is_not_usual(python: str) -> bool:
+    """Whether ``python SCRIPT`` in this shell would run another one."""
+    usual = _usual()
+    there = shutil.which(python)
+    return bool(usual and there) and os.path.dirname(str(usual)) != os.path.dirname(str(there))
 
 
 PREFIX = "BDOC_"
@@ -93,7 +126,7 @@ def plan(
     """
     assert sum(form is not None for form in (script, module, launcher)) <= 1, "one form at a time"
     if launcher is not None:
-        return _launcher([*launcher, *args])
+        return _launcher([*launcher, *args], python)
     if module is not None:
         if not module or module.startswith("-"):
             raise CannotStart("module-name-missing", f"-m needs the name of a module, got {module!r}")
@@ -105,22 +138,56 @@ def plan(
     return Command((python, script, *args), script)
 
 
-def _launcher(argv: Sequence[str]) -> Command:
+# Where programs that start trainings come from, by name.
+ORIGINS = {
+    "torchrun": "it comes with torch: activate the training's environment, or start "
+    "`python -m torch.distributed.run`",
+    "accelerate": "it comes with Hugging Face's Accelerate: activate the training's environment",
+    "deepspeed": "it comes with DeepSpeed: activate the training's environment",
+    "srun": "it comes with Slurm: start bdoc where `srun` is, or in the batch script",
+    "mpirun": "it comes with MPI: on a cluster, `module load` it first",
+    "mpiexec": "it comes with MPI: on a cluster, `module load` it first",
+    "python": "activate the training's environment, or write python3",
+}
+
+
+def _way_to(name: str, python: str) -> str:
+    """What to do about a command that is not there."""
+    near = os.path.join(os.path.dirname(python), name)
+    if os.sep not in name and os.path.isfile(near) and os.access(near, os.X_OK):
+        return f"write {near}"
+    return ORIGINS.get(name, "check the spelling or give its path")
+
+
+def _launcher(argv: Sequence[str], python: str) -> Command:
     if not argv or not argv[0]:
         raise CannotStart("launcher-missing", "nothing to run: '--' must be followed by a command")
     name = argv[0]
     if shutil.which(name) is None:
         where = "is not an executable file" if os.sep in name else "was not found on PATH"
-        message = f"cannot run {name!r}: it {where}; check the spelling or give its path"
+        message = f"cannot run {name!r}: it {where}; {_way_to(name, python)}"
         raise CannotStart("launcher-not-found", message)
     return Command(tuple(argv), None)
 
 
+def _nearest(script: str) -> str:
+    """The script of a similar name in the same folder; "" where there is none."""
+    from difflib import get_close_matches  # a training need not wait for it
+
+    folder, name = os.path.split(script)
+    with suppress(OSError, ValueError):
+        names = [one for one in os.listdir(folder or os.curdir) if one.endswith(".py")]
+        near = get_close_matches(name, names, 1)
+        return os.path.join(folder, near[0]) if near else ""
+    return ""
+
+
 def _must_be_runnable(script: str) -> None:
     if not os.path.exists(script):
-        advice = (
-            f"a command follows '--': bdoc run -- {script} ..." if shutil.which(script) else "check the path"
-        )
+        near = _nearest(script)
+        advice = f"did you mean {near}?" if near else "check the path"
+        if shutil.which(script):
+            advice = f"a command follows '--': bdoc run -- {script} ..."
         message = f"script {script!r} does not exist, seen from {os.getcwd()!r}; {advice}"
         raise CannotStart("script-not-found", message)
     if os.path.isdir(script) and not os.path.isfile(os.path.join(script, "__main__.py")):

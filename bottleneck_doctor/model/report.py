@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .code import Location
-from .run import Gap, Treatment
+from .run import Gap, RunEnd, Treatment
 
 SCHEMA = "bottleneck-doctor/report"
 SCHEMA_VERSION = 1
@@ -62,6 +62,7 @@ class RunSummary:
     torch: str | None
     machine: dict[str, object] = field(default_factory=dict)
     stopped_by: str | None = None
+    end: RunEnd | None = None
 
 
 @dataclass(frozen=True)

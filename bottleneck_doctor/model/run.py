@@ -18,9 +18,38 @@ class Gap:
 
 
 @dataclass(frozen=True)
+class Crash:
+    """The exception that ended process ``pid``: its class, the innermost line of the script's own code, the
+    module that it ``lacks``, the path of the interpreter, and whose ``memory`` was short: host, device, or ""
+    for neither."""
+
+    pid: int
+    error: str = ""
+    file: str = ""
+    line: int = 0
+    lacks: str = ""
+    python: str = ""
+    memory: str = ""
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How far a run came, and what ended it: training ``steps`` of one process, ``batches`` of any loader,
+    Python ``processes``. ``memory``: bytes by their names, if memory was short or the run was killed."""
+
+    steps: int = 0
+    batches: int = 0
+    processes: int = 0
+    signal: int | None = None
+    crash: Crash | None = None
+    memory: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Run:
     """How the training was started and how it ended; ``pid`` is the process that was launched or, if
-    ``attached``, the running one that bdoc attached to."""
+    ``attached``, the running one that bdoc attached to. ``trained`` counts
+    the training steps of the process that made most; of several crashes, the first is kept."""
 
     command: list[str]
     script: str | None
@@ -33,6 +62,8 @@ class Run:
     bdoc: str = ""
     pid: int | None = None
     attached: bool = False
+    trained: int = 0
+    crash: Crash | None = None
 
 
 @dataclass(frozen=True)

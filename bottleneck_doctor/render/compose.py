@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 
 from ..model.code import Location
 from ..model.report import (
@@ -200,6 +201,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
         ledger=_bars(
             [(one.part, one.share, one.s) for one in report.ledger if elsewhere], lengths.ledger, marked
         ),
+        failed=how_it_failed(report.run),
         one_step="an evaluation step" if report.budget_of == "evaluation" else "a step",
     )
 
@@ -371,3 +373,51 @@ def _watching(report: Report) -> str:
             cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
     unexamined = f"{words.counted(len(report.abstentions), 'finding')} not examined"
     return " · ".join([steps, cost, *([unexamined] if report.abstentions else [])])
+
+
+INTERRUPTED = {129, 130, 143}  # hang-up, Ctrl-C, and what batch systems end a job with: no failure
+
+
+def how_it_failed(run: RunSummary) -> list[str]:
+    """``ended with status 1 after 150 steps, ValueError at train.py:40``, and memory if it was short; empty
+    where it did not fail, or before its first step."""
+    end = run.end
+    if end is None or not end.steps or run.stopped_by or run.exit_status in (0, *INTERRUPTED):
+        return []
+    after = f"{ended(run).removeprefix('was ')} after {words.counted(end.steps, 'step')}"
+    return [f"{after}{crash_of(run, ', ')}; seen until then:", *memory_of(run)]
+
+
+def ended(run: RunSummary) -> str:
+    """``ended with status 1``, ``was killed by signal 9 (SIGKILL)``."""
+    number = run.end.signal if run.end is not None else None
+    if number is None:
+        return f"ended with status {run.exit_status}"
+    names = {int(one): one.name for one in signal.Signals}
+    return f"was killed by signal {number} ({names.get(number, 'real-time')})"
+
+
+def crash_of(run: RunSummary, before: str) -> str:
+    """``ValueError at train.py:40`` behind ``before``; nothing where no exception was seen."""
+    crash = run.end.crash if run.end is not None else None
+    if crash is None or not crash.error:
+        return ""
+    at = f" at {place(Location(crash.file, crash.line), run.cwd)}" if crash.file else ""
+    return f"{before}{words.plain(crash.error)}{at}"
+
+
+# What the numbers of memory are, in their order.
+HELD = {
+    "job_rss_bytes": "resident at the peak", "job_largest_rss_bytes": "in the largest process",
+    "memory_limit_bytes": "allowed", "oom_kills": "killed by the kernel for want of memory",
+    "memory_used_bytes": "in use at the peak", "foreign_memory_bytes": "of other processes",
+    "peak_bytes": "in tensors at their peak", "cached_bytes": "more kept by torch's allocator",
+    "memory_bytes": "on the device",
+}  # fmt: skip
+
+
+def memory_of(run: RunSummary) -> list[str]:
+    """A line on the memory at its peak, where that was short."""
+    found = run.end.memory if run.end is not None else {}
+    texts = [f"{words.quantity(name, found[name])} {text}" for name, text in HELD.items() if name in found]
+    return [f"memory: {', '.join(texts)}"] if texts else []

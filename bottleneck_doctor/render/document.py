@@ -156,4 +156,5 @@ class Document:
     device_rows: list[tuple[str, str]] = field(default_factory=list)
     device_first: str = ""
     ledger: list[Bar] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     one_step: str = "a step"

@@ -114,10 +114,16 @@ COLOURS = {"balanced": "green", "inconclusive": "cyan"}
 
 
 def terminal(document: Document, width: int | None, color: bool, encoding: str) -> str:
-    """The document drawn for a terminal, or for a pipe when ``color`` is off."""
+    """The document drawn for a terminal, or for a pipe when ``color`` is off; of a run that failed its head,
+    unless all was asked for."""
     sheet = Sheet(width, color, encoding)
-    sheet.line(("bdoc ", "bold"), document.command, (" · ".join(["", *document.circumstances]), "dim"))
+    facts = [one for one in document.circumstances if not (document.failed and one.startswith("ended with"))]
+    sheet.line(("bdoc ", "bold"), document.command, (" · ".join(["", *facts]), "dim"))
+    for line in document.failed:
+        sheet.line((line, "bold red"))
     _verdict(sheet, document)
+    if document.failed and not document.metrics:
+        return sheet.drawn()
     _budget(sheet, document)
     _device(sheet, document)
     if document.ledger:
@@ -243,17 +249,30 @@ def capabilities_text(capabilities: Sequence[Capability], width: int, color: boo
 WIDTH = 100
 
 
-def list_pages(shelves: Mapping[str, Mapping[str, str]]) -> str:
-    """Every id with the first line of its page, shelf by shelf."""
-    lines: list[str] = []
-    for shelf, texts in shelves.items():
-        widest = max((len(name) for name in texts), default=0)
-        lines.append(shelf)
-        for name, text in sorted(texts.items()):
-            sentence = re.split(r"(?<=[.:;]) ", inspect.cleandoc(text).partition("\n")[0])[0]
-            lines.append(f"  {name.ljust(widest)}  {sentence.rstrip('.:;')}")
-        lines.append("")
-    return "\n".join(lines)
+def list_pages(texts: Mapping[str, str], width: int) -> str:
+    """Every id of a shelf with the first sentence of its page."""
+    widest = max(map(len, texts), default=0)
+    lines = []
+    for name, text in sorted(texts.items()):
+        paragraph = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+        sentence = re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0].rstrip(".:;")
+        lines += _wrapped(f"{name.ljust(widest)}  ", sentence, width)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def index_of(
+    topics: Mapping[str, Sequence[str]], shelves: Mapping[str, Mapping[str, str]], width: int
+) -> str:
+    """What there are pages on: the findings' ids by topic, and how many ids the other shelves hold."""
+    lines = ["`bdoc explain ID` prints a page. Findings by topic:"]
+    for topic, ids in topics.items():
+        lines += _wrapped(f"{topic}: ", ", ".join(ids), width, 2)
+    counts = ", ".join(f"{len(texts)} {shelf}" for shelf, texts in shelves.items())
+    lines += _wrapped("more with `bdoc explain SHELF`: ", counts, width, 2)
+    lines += _wrapped(
+        "", "num_workers, pin_memory, data wait, DALI, AMP, torch.compile ... lead to one, too.", width
+    )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def page(name: str, text: str) -> str:
@@ -290,8 +309,9 @@ def examples(remedies: Mapping[str, Proposal]) -> list[tuple[str, str]]:
     return list(found.values())
 
 
-def _wrapped(lead: str, text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead))
+def _wrapped(lead: str, text: str, width: int = WIDTH, inset: int | None = None) -> list[str]:
+    later = " " * (len(lead) if inset is None else inset)
+    return textwrap.wrap(text, width, initial_indent=lead, subsequent_indent=later, break_on_hyphens=False)
 
 
 def slug(text: str) -> str:

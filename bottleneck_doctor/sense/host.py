@@ -215,6 +215,7 @@ class HostSensor:
             "swap_in_bytes": None if swapped is None else swapped * PAGE_BYTES,
             "refault_bytes": None if refaulted is None else refaulted * PAGE_BYTES,
             "memory_limit_hits": memory_limit_hits(self._cgroups),
+            "oom_kills": _counter("oom_kill", moved),
             "shm_free_bytes": shm_free_bytes(self._root),
         }
         return {name: value for name, value in found.items() if value is not None}

@@ -78,6 +78,7 @@ class Tree:
         self._most |= total  # a child that ends between two reads would be missing for one reading
         return {
             "job_rss_bytes": PAGE_BYTES * sum(usage.rss_pages for usage in living.values()),
+            "job_largest_rss_bytes": PAGE_BYTES * max(usage.rss_pages for usage in living.values()),
             **{
                 name: self._most[name] / unit
                 for name, unit in COUNTERS.items()

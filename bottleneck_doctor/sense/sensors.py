@@ -109,8 +109,11 @@ class Sensors:
             gaps.append(Gap("bytes read by the job", why, "run bdoc as the user who trains"))
         return list(dict.fromkeys(gaps))
 
-    def close(self) -> None:
-        """Releases descriptors and NVML; the samples stay."""
+    def close(self, failed: bool = False) -> None:
+        """Releases descriptors and NVML; the samples stay. After a run that ``failed`` the machine is read
+        again: the kernel may have killed it."""
+        if failed:
+            self._read(self._sensors[1], time.monotonic_ns())
         self._waits.close()
         self._gpus.close()
 

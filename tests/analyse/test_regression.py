@@ -97,12 +97,12 @@ def test_what_other_programs_cost_is_left_out_where_every_run_knows_it() -> None
 @pytest.mark.parametrize(
     ("new", "why"),
     [
-        (timed(None), "step_time_s was not measured in 0.json"),
-        (timed(0.1, None), "the step time has no interval in 0.json"),
-        (timed(0.0), "the step time is zero in 0.json"),
+        (timed(None), "0.json: step_time_s was not measured"),
+        (timed(0.1, None), "0.json: the step time has no interval"),
+        (timed(0.0), "0.json: the step time is zero"),
         (
             replace(timed(0.3), verdict=UNSURE, quality=replace(FIVE[0].quality, steady_steps=1)),
-            "too few steps for step_time_s, 1 steady ones in 0.json",
+            "0.json: too few steps for step_time_s, 1 steady ones",
         ),
     ],
 )  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_run_that_strangers_crowded_out_says_nothing_of_the_job() -> None:
     theirs = replace(theirs, quality=replace(theirs.quality, uncontended_step=gone))
     regression = held(FIVE, [*FIVE[1:], theirs])
     assert (regression.status, regression.change) == (3, None)
-    assert regression.why == "steps were almost entirely waiting in 4.json"
+    assert regression.why == "4.json: steps were almost entirely waiting"
 
 
 def runs(*values: float, error: float = 0.001) -> list[Measured]:

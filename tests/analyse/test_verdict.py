@@ -67,6 +67,21 @@ def test_of_a_loader_that_was_not_seen_nothing_is_said_but_the_wait() -> None:
 SEEN = Trust(steps=200, seconds=10.0, model_error=0.02, blocked_samples=0)
 
 
+@pytest.mark.parametrize(
+    ("limit", "advice"),
+    [
+        ("max-steps", "take --max-steps 600, or --max-seconds 30"),
+        ("max-seconds", "take --max-seconds 30"),
+        (None, "let it train for longer"),
+    ],
+)
+def test_a_window_that_is_too_short_says_what_to_ask_for(limit: str | None, advice: str) -> None:
+    short = replace(SEEN, steps=191, seconds=0.27, stopped_by=limit)
+    base = Scenario(works=(BatchCost(1e-4),), costs=(StepCost(1e-3),), cores=2.0)
+    verdict, _ = decide(base, Inputs(), None, HostLoad(2.0), short)
+    assert verdict.summary == f"191 steady steps lasted 0.27 s; 0.5 s is the least: {advice}"
+
+
 def cause(cost: StepCost) -> str:
     base = Scenario(works=(BatchCost(1e-4),), costs=(cost,), cores=2.0)
     return decide(base, Inputs(), None, HostLoad(2.0), SEEN)[0].cause

@@ -12,6 +12,7 @@ import pytest
 import bottleneck_doctor as bd
 from bottleneck_doctor import __version__
 from bottleneck_doctor.commands.app import COMMANDS, main
+from tests.commands.conftest import Store
 from tests.lab.run import BDOC, ROOT, execute, ours_first
 
 # Each costs tens of milliseconds, and `bdoc run` stands before every training.
@@ -59,6 +60,10 @@ def test_a_training_waits_for_no_dear_import() -> None:
         (["chek"], "did you mean 'check'"),
         (["check", "--max-data-weight", "1"], "see `bdoc check --help` [usage]"),
         (["compare", "a.json"], "missing argument"),
+        (
+            ["run", "--lr", "0.1", "t.py"],
+            "bdoc has no --lr; the script's options stand behind it: bdoc run t.py --lr 0.1",
+        ),
         (["report"], "no profile at 'profile.json': `bdoc run SCRIPT` writes one [bad-profile]"),
         (["run"], "nothing to run: give a script"),
         (["\x1b[31m"], "\\x1b[31m"),
@@ -78,6 +83,34 @@ def test_a_wrong_line_is_one_line_and_status_2(
     assert said.lower() in shown.err.lower()
     assert shown.err.count("\n") == 1
     assert "\x1b" not in shown.err
+
+
+ELSEWHERE = """
+import os, sys, typer, urllib.request, zoneinfo
+from pathlib import Path
+for name in "fcntl grp pwd resource termios".split():
+    sys.modules[name] = None
+for name in "O_PATH O_CLOEXEC fork geteuid getuid posix_spawnp sched_getaffinity statvfs sysconf".split():
+    delattr(os, name)
+sys.platform = "darwin"
+from bottleneck_doctor.commands.app import main
+Path("pyproject.toml").write_text("[tool.bdoc]\\nno-py-spy = true\\n")
+print([main(line.split()) for line in sys.argv[1:]])
+"""
+
+
+def test_where_there_is_no_linux_profiles_are_shown_and_trainings_refused(
+    store: Store, tmp_path: Path
+) -> None:
+    store("typical")
+    lines = ["report", "check --max-data-wait 1", "view --no-browser -o a.html", "explain workers-auto", "-h"]
+    command = [sys.executable, "-c", ELSEWHERE, *lines, "run train.py", "attach 1", "watch"]
+    done = execute(command, cwd=tmp_path, PYTHONPATH=ours_first())
+    assert done.stdout.endswith("[0, 3, 0, 0, 0, 2, 2, 2]\n"), done.stderr
+    assert [line.partition(";")[0] for line in done.stderr.splitlines()] == [
+        f"bdoc: bdoc {name} needs Linux" for name in ("run", "attach", "watch")
+    ]
+    assert "this is macOS" in done.stderr
 
 
 def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

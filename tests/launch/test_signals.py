@@ -33,14 +33,6 @@ def test_a_signal_to_the_supervisor_reaches_the_training_exactly_once(stage, num
     assert fence(stage, process) == {str(int(number)): 1}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_to_the_whole_group_reaches_the_training_exactly_once(stage, number):
-    process = stage.start_script(COUNTER)
-    os.killpg(process.pid, number)
-    stage.await_mark(f"count-{int(number)}")
-    assert fence(stage, process) == {str(int(number)): 1}
-
-
 @pytest.mark.parametrize("send", [os.kill, os.killpg])
 def test_a_signal_that_queues_instead_of_merging_comes_once_too(stage, send):
     """Two SIGTERMs in quick succession look like one; real-time signals do not hide a second delivery."""

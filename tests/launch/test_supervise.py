@@ -28,25 +28,10 @@ def run(*argv: str, tick=lambda pid: 1.0) -> Ended:
     return supervise(Command(argv, None), os.environ, tick)
 
 
-@pytest.mark.parametrize("status", [0, 1, 3, 255])
-def test_the_exit_status_is_the_trainings(status):
-    ended = run("sh", "-c", f"exit {status}")
-    assert (ended.exit_status, ended.signal, ended.notes) == (status, None, ())
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_death_by_a_signal_is_128_and_its_number(number):
     ended = run("sh", "-c", f"ulimit -c 0; kill -{int(number)} $$")
     assert (ended.exit_status, ended.signal) == (128 + number, number)
-
-
-def test_stdin_stdout_and_stderr_pass_byte_for_byte(stage):
-    data = bytes(range(256)) * 512 + b"\r\n no newline at the end \xff"
-    process = stage.start(
-        "sh", "-c", "tee /dev/stderr", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    out, err = process.communicate(data, PATIENCE_S)
-    assert (out, err, process.returncode) == (data, data, 0)
 
 
 def test_the_streams_are_the_very_same_files_and_no_others_come_along(stage):
@@ -69,22 +54,6 @@ def test_a_training_that_writes_to_a_closed_pipe_dies_of_sigpipe_as_usual(stage)
     process.stdout.readline()
     process.stdout.close()
     assert process.wait(PATIENCE_S) == 128 + signal.SIGPIPE
-
-
-def test_arguments_environment_and_directory_are_untouched(stage):
-    source = """
-import json
-json.dump([sys.argv, dict(os.environ), os.getcwd(), __name__, os.getppid()], sys.stdout)
-"""
-    argv = [sys.executable, stage.script(source), "--lr", "", "a b", "ü", "--", "-m"]
-    environ = {**os.environ, "SOME_SETTING": "x=y"}
-    place = stage.folder / "elsewhere"
-    place.mkdir()
-    plain = subprocess.run(argv, env=environ, cwd=place, capture_output=True, check=True)
-    process = stage.start(*argv, env=environ, cwd=place, stdout=subprocess.PIPE)
-    watched = json.loads(process.communicate(timeout=PATIENCE_S)[0])
-    assert watched[:4] == json.loads(plain.stdout)[:4]
-    assert watched[4] == process.pid
 
 
 def test_a_training_starts_with_the_signal_state_that_the_supervisor_started_with(stage):

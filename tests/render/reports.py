@@ -24,7 +24,7 @@ from bottleneck_doctor.model.report import (
     Speedup,
     Verdict,
 )
-from bottleneck_doctor.model.run import Gap
+from bottleneck_doctor.model.run import Crash, Gap, RunEnd
 
 TRAIN = Location("/home/ann/cats/train.py", 41, "main")
 RUN = RunSummary(
@@ -179,6 +179,8 @@ INCONCLUSIVE = Report(
         "inconclusive", "none", "only 3 steady steps were seen; 8 is the least that can be judged", "low"
     ),
 )
+CRASH = Crash(9, "ValueError", "/home/ann/cats/train.py", 40)
+CRASHED = replace(TYPICAL, run=replace(RUN, exit_status=1, end=RunEnd(150, 150, 1, crash=CRASH)))
 HEALTHY = replace(
     TYPICAL,
     verdict=Verdict(

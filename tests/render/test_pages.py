@@ -14,7 +14,7 @@ from bottleneck_doctor.model.errors import BadProfile, Refused, UsageError
 from bottleneck_doctor.model.instruments import Capability
 from bottleneck_doctor.model.report import Fix
 from bottleneck_doctor.render.glossary import APPLY, BOUND_PAGES, BOUNDS, EFFORTS, GAPS, MESSAGES, METRICS
-from bottleneck_doctor.render.terminal import capabilities_text, list_pages, remedy_page, slug
+from bottleneck_doctor.render.terminal import capabilities_text, index_of, list_pages, remedy_page, slug
 from bottleneck_doctor.render.words import progress_line
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
@@ -38,7 +38,7 @@ def test_lists_pages_of_remedies_and_the_line_of_progress_are_as_accepted() -> N
     """Each id with its first sentence; each way once; what matters least goes first on a narrow terminal."""
     again = replace(REMEDY, fix=Fix("give it workers", "DataLoader(ds, num_workers=5)"))
     other = replace(REMEDY, fix=Fix("give it a thread", "Ahead(loader)"), risk="none")
-    said = [list_pages({"findings": FINDINGS, "none": {}})]
+    said = [list_pages(FINDINGS, 60), index_of({"input": [*FINDINGS]}, {"findings": FINDINGS}, 60)]
     said.append(remedy_page("workers-auto", {"a-b": REMEDY, "c-d": again, "e-f": other}))
     for width in (80, 62, 30, 5, 0):
         line = progress_line(402, 0.0241, 0.62, 38.0, width)

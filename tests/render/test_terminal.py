@@ -13,7 +13,7 @@ from bottleneck_doctor.model.report import Report
 from bottleneck_doctor.render import render
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
-from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL, WATCHED
+from tests.render.reports import CRASHED, HEALTHY, INCONCLUSIVE, PHASED, TYPICAL, WATCHED
 
 EVERY_REPORT = {
     "typical": TYPICAL,
@@ -21,6 +21,7 @@ EVERY_REPORT = {
     "inconclusive": INCONCLUSIVE,
     "healthy": HEALTHY,
     "watched": WATCHED,
+    "crashed": CRASHED,
 }
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -30,6 +31,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
     [
         *((f"{name}-80", {}) for name in EVERY_REPORT),
         ("watched-40", {"width": 40}),
+        ("crashed-60", {"width": 60, "color": True}),
         ("details-80", {"details": True}),
         ("typical-ascii", {"encoding": "ascii"}),
         ("typical-colours", {"color": True}),

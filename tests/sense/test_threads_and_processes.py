@@ -40,7 +40,7 @@ def test_a_tree_is_summed_through_the_lists_of_children(plant: Plant) -> None:
     tree = Tree(1, root)
     assert tree.read(0) == {
         "job_cpu_s": 123 / TICKS_PER_S, "job_system_s": 0.0, "job_major_faults": 15,
-        "job_rss_bytes": 300 * PAGE_BYTES,
+        "job_rss_bytes": 300 * PAGE_BYTES, "job_largest_rss_bytes": 100 * PAGE_BYTES,
     }  # fmt: skip
     assert tree.io_refused
     plant(process(3, 2, 3, read=7))
