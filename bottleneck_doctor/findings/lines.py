@@ -25,7 +25,8 @@ SEEN = {
     LOOPS: "it runs in a loop, for one element after the other",
     QUERIES: "it asks a database",
 }
-PLAIN = ("numpy", "torch", "scipy", "zlib")  # they draw random numbers only if the user's source asks for it
+# They draw random numbers only if the user's source asks for it.
+PLAIN = ("numpy", "torch", "scipy", "zlib", "PIL", "cv2", "skimage", "librosa", "soundfile")
 TEXTS = ("tokenizers", "transformers", "re", "sentencepiece", "tiktoken", "nltk", "spacy")
 RANDOM = re.compile(r"rand|choice|shuffle|permut|sample|noise|generator")
 CHANCE = re.compile(rf"{RANDOM.pattern}|rng|normal|uniform|integers")
