@@ -95,6 +95,8 @@ def test_headings_are_in_order_and_names_are_given_once(report: Report, picture:
     assert all(after <= before + 1 for before, after in pairwise(levels))
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
+    order = [ids.index(one) for one in ("budget", "change", "why", "run", "metrics") if one in ids]
+    assert order == sorted(order)
     assert {value for name, value in page.attributes if name == "aria-labelledby"} <= set(ids)
 
 
