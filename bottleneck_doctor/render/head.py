@@ -222,9 +222,10 @@ def culprits(report: Report) -> set[str]:
         return set()
     if report.budget_of == "run" and verdict.cause in OF_RUN:
         return set(OF_RUN[verdict.cause])
-    limits = {_limiting(verdict, _shares(report, []))}
+    pause, _ = WAITS.get(verdict.cause, WAITS.get(verdict.cause.partition(".")[0], ("", "")))
+    limits = {_limiting(verdict, _shares(report, [])), pause}
     limits |= {"model"} if "device busy" in limits and _clocked(report) else set()
-    known = [one for one in report.budget if limits & {*kinds_of(one.part)}]
+    known = [one for one in report.budget if limits & kinds_of(one.part)]
     found = {one.part for one in known if one.share >= min(NOTABLE, known[0].share)}
     return found | {"evaluation"} if verdict.cause == "host.evaluation" else found
 
