@@ -43,6 +43,9 @@ def test_the_prompt_says_how_to_measure_again_and_asks_for_nothing_where_no_reme
         assert again in render(replace(TYPICAL, run=run), "prompt")
     ended = render(replace(TYPICAL, run=replace(TYPICAL.run, stopped_by="max-steps")), "prompt")
     assert "after-1.json --max-seconds=39 train.py" in ended
+    second = replace(TYPICAL.remedies[1], predicted_speedup=TYPICAL.remedies[0].predicted_speedup)
+    two = [TYPICAL.remedies[0], replace(second, combined_speedup=None)]
+    assert "`decode-turbo`: instead of those above, to" in render(replace(TYPICAL, remedies=two), "prompt")
     notebook = replace(TYPICAL.run, command=["cats.ipynb"], script=None)
     assert "\n%%bdoc -o after-1.json\n" in render(replace(TYPICAL, run=notebook), "prompt")
     asked = render(HEALTHY, "prompt")
