@@ -74,11 +74,12 @@ def test_all_figures_and_their_tables_say_what_was_accepted() -> None:
 STEADY = Curve("step_time_s", "step", [float(t) for t in range(8)], [0.02] * 8)
 
 
-def test_a_run_without_curves_has_no_timeline() -> None:
+def test_nothing_is_drawn_of_too_little() -> None:
     assert timeline_figure(Timeline(10.0)) is None
     assert timeline_figure(Timeline(10.0, [replace(STEADY, value=[0.0] * 8)])) is None
     assert timeline_figure(Timeline(10.0, [replace(STEADY, value=[*[0.02] * 7, None])])) is None, "too few"
     assert timeline_figure(Timeline(0.0, [STEADY])) is None
+    assert ranks_figure(RankMap(["rank 0"], [1, 2], [0.1, 0.2], [[None]])) is None
 
 
 def test_one_outlier_does_not_flatten_the_plot_and_is_said() -> None:
@@ -117,10 +118,6 @@ def test_every_kind_of_piece_has_words_and_a_colour_in_light_and_dark() -> None:
 LATE = RankMap(
     ["rank 0", "rank 1, <b>"], [10, 20, 30], [0.5, 1.0, 2.5], [[1.0, None], [2.0, 1.5]], left_out=3
 )
-
-
-def test_nothing_comparable_is_not_drawn() -> None:
-    assert ranks_figure(RankMap(["rank 0"], [1, 2], [0.1, 0.2], [[None]])) is None
 
 
 def test_boxes_and_levels_are_bounded_and_each_lies_within_its_caller() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from bottleneck_doctor.model.picture import Curve, Mark, Picture, Timeline
 from bottleneck_doctor.model.report import Report
+from bottleneck_doctor.model.run import Crash, RunEnd
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose
 from bottleneck_doctor.render.document import WHOLE
@@ -53,10 +54,15 @@ def body(report: Report, picture: object = PICTURE) -> str:
     return html_body(compose(report, WHOLE), show(report, picture))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("report", [TYPICAL, PHASED, HEALTHY, INCONCLUSIVE, WATCHED])
+CRASH = RunEnd(150, crash=Crash(1, "ValueError", "/home/ann/cats/train.py", 40), memory={"oom_kills": 1.0})
+FAILED = replace(TYPICAL, run=replace(TYPICAL.run, exit_status=1, end=CRASH))
+
+
+@pytest.mark.parametrize("report", [FAILED, PHASED, HEALTHY, INCONCLUSIVE, WATCHED])
 def test_the_page_says_what_markdown_says(report: Report) -> None:
     document, page = compose(report, WHOLE), Read(body(report)).text
     said = [document.headline, document.step, *document.phases, *document.gaps, document.watching]
+    said += document.failed
     said += [word for bar in document.bars for word in (bar.part, bar.percent, bar.time)]
     said += [
         word
