@@ -11,7 +11,10 @@ from .guard import quiet, replace_each, undo
 from .hints import Any, Callable
 from .state import state
 
-_last = [0]
+_last = (0, 0)  # frames that were compiled, and CUDA graphs that were recorded, at the last row
+NOTES_AT_MOST = 128  # facts of one process
+_notes = [0]
+_seen: dict[int, int] = {}  # how much of each of Dynamo's lists was read; by id: Dynamo keeps the lists' keys
 
 
 def compiling() -> bool:
@@ -22,18 +25,47 @@ def compiling() -> bool:
 
 @quiet
 def note() -> None:
-    """At a sampled step: write a row if torch.compile has compiled anything since the previous one."""
+    """At a sampled step: write a row if torch.compile has compiled, or recorded, since the previous one."""
+    global _last
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return
     frames = dynamo.counters.get("frames")
     total = frames.get("total", 0) if frames else 0
-    if total == _last[0]:
+    if not total or _last == (total, state.recorded):
         return
-    _last[0] = total
+    _last = total, state.recorded
     breaks = sum((dynamo.counters.get("graph_break") or {}).values())
     seconds = sum(dynamo.compilation_time_metrics.get("_compile.compile_inner") or [0.0])
-    state.row(wire.COMPILED, now(), 0, total, breaks, int(seconds * 1e9), thread=state.thread())
+    state.row(
+        wire.COMPILED, now(), 0, total, breaks, int(seconds * 1e9), state.recorded, thread=state.thread()
+    )
+    _note_reasons(dynamo)
+
+
+@quiet
+def _note_reasons(dynamo: Any) -> None:
+    """What Dynamo says of its newest graph breaks and recompilations, and where the code is."""
+    for one in _unread(0, dynamo.graph_break_reasons):
+        calls = [(call.filename, call.lineno, call.name) for call in reversed(one.user_stack)]
+        _note_reason("graph break", one.reason, calls)
+    for code, reasons in list(dynamo.guard_failures.items()):
+        for reason in _unread(id(code), reasons):
+            _note_reason("recompilation", reason, [(code.co_filename, code.co_firstlineno, code.co_name)])
+
+
+def _unread(name: int, reasons: list[Any]) -> list[Any]:
+    first = min(_seen.get(name, 0), len(reasons))  # torch._dynamo.reset empties them
+    _seen[name] = len(reasons)
+    return reasons[first:]
+
+
+def _note_reason(what: str, reason: object, calls: list[tuple[str, int, str]]) -> None:
+    """Its first line: below it, torch explains, with values of the script's."""
+    _notes[0] += 1
+    if _notes[0] <= NOTES_AT_MOST:
+        text = str(reason).strip().partition("\n")[0][:200]
+        state.writer.fact(fact="compiler", what=what, reason=text, chain=calls[:12])
 
 
 starting: list[Callable[[], object]] = []  # called before a graph is traced
@@ -117,6 +149,7 @@ def _begins(original: Callable[..., Any]) -> Callable[..., Any]:
     def capture_begin(*args: Any, **kwargs: Any) -> Any:
         state.graphs = True
         state.captures += 1
+        state.recorded += 1
         try:
             return original(*args, **kwargs)
         except BaseException:

@@ -66,7 +66,7 @@ def _describe(optimizer: Any) -> dict[str, Any]:
         "tensors": len(updated),
         "elements": sum(one.numel() for one in local),
         "fused": bool(group.get("fused")),
-        "foreach": bool(group.get("foreach")),
+        "foreach": _in_groups(group, updated[0].device.type if updated else ""),
         "fusible": "fused" in group,
         "momentum": bool(group.get("momentum")),
         "device": updated[0].device.type if updated else "",
@@ -81,6 +81,12 @@ def _describe(optimizer: Any) -> dict[str, Any]:
 def _options(group: dict[str, Any]) -> dict[str, Any]:
     """A group's options that are numbers, switches or texts; a tensor's value may be on a device."""
     return {name: one for name, one in group.items() if type(one) in (int, float, bool, str, tuple)}
+
+
+def _in_groups(group: dict[str, Any], device: str) -> bool:
+    """Whether many tensors are updated in one call: on some devices, torch does so by itself."""
+    asked = group.get("foreach", False)
+    return device in ("cuda", "xpu", "mtia") if asked is None else bool(asked)
 
 
 def _tables(optimizer: Any) -> list[Any]:

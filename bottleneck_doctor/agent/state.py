@@ -105,6 +105,7 @@ class AgentState:
         self.accelerator: Any = None  # whose clock is read: agent/device_clock.py, or a simulated one
         self.graphs = False  # the script captures CUDA graphs
         self.captures = 0  # that are under way, in any thread
+        self.recorded = 0  # captures so far
         self.elsewhere = 0  # sampled steps in a row that computed on another stream than they began on
         self.seeking = False  # torch was built for an accelerator, and none is in use yet
         self.look: Any = None  # the SampledDeviceStep under way

@@ -48,6 +48,7 @@ def _shape(node: Any, number: int = 0) -> list[int]:
 
 VARIABLES = (
     "OMP_NUM_THREADS MKL_NUM_THREADS OMP_PROC_BIND GOMP_CPU_AFFINITY KMP_BLOCKTIME CUDA_LAUNCH_BLOCKING "
+    "HIP_LAUNCH_BLOCKING "
     "TORCH_DISTRIBUTED_DEBUG NCCL_DEBUG TORCH_SHOW_CPP_STACKTRACES TORCH_LOGS PYTHONDEVMODE PYTHONMALLOC "
     "LD_PRELOAD GLIBC_TUNABLES MALLOC_MMAP_MAX_ MALLOC_MMAP_THRESHOLD_ MALLOC_TRIM_THRESHOLD_"
 ).split()
@@ -61,6 +62,7 @@ def read(torch: Any) -> dict[str, Any]:
         "anomaly": quiet(torch.is_anomaly_enabled)(),
         "matmul_precision": quiet(torch.get_float32_matmul_precision)(),
         "cudnn_benchmark": quiet(lambda: bool(torch.backends.cudnn.benchmark))(),
+        "deterministic": quiet(lambda: _deterministic(torch))(),
         "autocast": quiet(lambda: any(map(torch.is_autocast_enabled, ("cpu", "cuda"))))(),
         "amx": quiet(lambda: torch.cpu._is_amx_tile_supported())(),
         "avx512_bf16": quiet(lambda: torch.cpu._is_avx512_bf16_supported())(),
@@ -70,6 +72,11 @@ def read(torch: Any) -> dict[str, Any]:
         "development_mode": bool(sys.flags.dev_mode),
         "environment": {name: os.environ[name][:80] for name in VARIABLES if name in os.environ},
     }
+
+
+def _deterministic(torch: Any) -> bool:
+    """Whether algorithms are chosen that give the same bits each time."""
+    return bool(torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic)
 
 
 def _tool(function: Any) -> str:
@@ -111,6 +118,8 @@ def during_backward(losses: Any) -> None:
         _Noticed.graph = True
         share = quiet(lambda: unused_share(losses[0]))()
         state.writer.fact(fact="graph", casts_weights=casts_weights(losses[0]), unused_share=share)
+        for table in quiet(lambda: lookups(losses[0]))() or ():
+            state.writer.fact(fact="gradient_rows", **table)
 
 
 def casts_weights(loss: Any) -> bool:
@@ -149,3 +158,26 @@ def _reaching(graph: list[Any], tensors: set[int]) -> set[Any]:
         used.update(more)
         waiting += more
     return used
+
+
+def lookups(loss: Any) -> list[dict[str, int]]:
+    """Of large tables on a device: at most how many rows a backward pass gives a gradient, by the places that
+    are looked up. To read the gradient, as on the CPU, would wait for the device."""
+    users: dict[Any, list[Any]] = {}
+    trained = optimizers.trained() if state.accelerator is not None else set()
+    for node in nodes(loss) if trained else ():
+        for before, _ in node.next_functions:
+            if id(getattr(before, "variable", None)) in trained:
+                users.setdefault(before, []).append(node)
+    steps = -(-state.backwards // max(1, state.optimizer_steps))  # backward passes for one update
+    found = []
+    for leaf, some in users.items():
+        table = leaf.variable
+        known = all(one.name().startswith("EmbeddingBackward") and not one._saved_sparse for one in some)
+        if known and table.device.type != "cpu" and len(table) >= optimizers.ROWS_AT_LEAST:
+            places = steps * sum(prod(_shape(one)[:-1]) for one in some)
+            touched = min(len(table), places)
+            found.append(
+                {"elements": table.numel(), "rows": len(table), "looked": len(table), "touched": touched}
+            )
+    return found

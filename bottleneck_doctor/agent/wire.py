@@ -15,7 +15,7 @@ import stat
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 10
+VERSION = 11
 HEADER_BYTES = 4096
 FIRST_BYTES = 32 * 1024  # of a file's rows are reserved first: most workers of a long run write few
 CHUNK_BYTES = 512 * 1024  # what is reserved doubles up to this, and grows by this
@@ -108,7 +108,7 @@ EXCHANGE = _kind(20, "cpu_ns run_queue_ns local_ns", thing="exchanged")
 COLLECTIVE = _kind(21, "cpu_ns run_queue_ns bytes", thing="site")  # bytes of the first argument
 OPERATION = _kind(13, "cpu_ns bytes operation calls", thing="site")  # several calls may share a row
 COLLECTION = _kind(15, "generation")  # of garbage
-COMPILED = _kind(23, "frames breaks compile_ns")  # by torch.compile so far
+COMPILED = _kind(23, "frames breaks compile_ns recorded")  # by torch.compile so far; CUDA graphs
 PROFILER_WINDOW = _kind(16)
 # At a sampled batch or STEP: what sampling that one and the next took of the loop's time.
 SAMPLING = _kind(19)

@@ -10,10 +10,12 @@ from statistics import median
 from typing import Any
 
 from ..agent import wire
+from ..model.code import Location
 from ..model.instruments import Operation, Operator
 from ..model.loops import Loop, Parallel, Passes, Ranks
 from ..model.profile import (
     Compilation,
+    CompilerNote,
     Computing,
     DispatchBreakdown,
     GradientRows,
@@ -22,7 +24,8 @@ from ..model.profile import (
     ScriptSettings,
 )
 from ..model.run import Gap
-from .facts import DdpBooksFact, Fact, GraphFact, NoticedFact, ParallelFact, SiteFact
+from ..source.files import is_users
+from .facts import CompilerFact, DdpBooksFact, Fact, GraphFact, NoticedFact, ParallelFact, SiteFact
 from .fetches import Fetcher, rows_of
 from .loaders import locate
 from .rows import ProcessLog, Row, S, append
@@ -103,7 +106,8 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
         table = Compilation(log.pid)
         for row in compiled[:: -(-len(compiled) // COMPILATIONS_AT_MOST) or 1]:
             t, seconds = (row.t - origin) * S, row.compile_ns * S
-            append(table, t=t, frames=row.frames, breaks=row.breaks, seconds=seconds)
+            recorded = max(0, row.recorded)
+            append(table, t=t, frames=row.frames, breaks=row.breaks, seconds=seconds, recorded=recorded)
         compilations.append(table)
     return Computing(
         switches=[one for one in switches if one is not None][:AT_MOST],
@@ -112,7 +116,26 @@ def read_computing(trainers: list[ProcessLog], fetchers: dict[str, list[Fetcher]
         gradient_rows=_facts_of(trainers, GradientRows),
         paddings=paddings[:AT_MOST],
         compilations=[one for one in compilations if one.t][:AT_MOST],
+        compiler_notes=[note for log in trainers for note in _compiler_notes(log)][:AT_MOST],
     )
+
+
+NUMBER = re.compile(r"\d+")
+FRAME = re.compile(r"^\d+/\d+(_\d+)?: ")  # the number of the compiled frame that a guard belongs to
+QUOTED = re.compile(r"(==|in) (['\"]).*")  # a text of the script's
+
+
+def _compiler_notes(log: ProcessLog) -> list[CompilerNote]:
+    """The most frequent first; those that differ by numbers alone are one, in the words of the last."""
+    found: dict[tuple[str, str, Location | None], CompilerNote] = {}
+    for fact in log.facts_of(CompilerFact):
+        calls = [Location(*call) for call in fact.chain]
+        place = next((one for one in calls if is_users(one.file)), calls[0] if calls else None)
+        reason = QUOTED.sub(r"\1 a text", FRAME.sub("", fact.reason))
+        key = fact.what, NUMBER.sub("#", reason), place
+        count = found[key].count + 1 if key in found else 1
+        found[key] = CompilerNote(log.pid, fact.what, reason, count, place)
+    return sorted(found.values(), key=lambda one: -one.count)
 
 
 def _facts_of(trainers: list[ProcessLog], kind: type[Fact]) -> list[Fact]:

@@ -138,6 +138,14 @@ class AskedFact(LoopFact):
 
 
 @dataclass(frozen=True)
+class CompilerFact(LoopFact):
+    """Why a graph broke, or was compiled again, and the calls above that line or the function."""
+
+    what: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class NoticedFact:
     """A switch that was on during a backward pass."""
 
@@ -248,8 +256,9 @@ class BatchesFact:
 
 OWN = (
     ProcessFact, WorkerFact, TorchFact, SettledFact, ExitFact, StoppedFact, LoaderFact, SiteFact,
-    TransformFact, FileFact, LoopFact, AskedFact, NoticedFact, GraphFact, DeviceFact, DeviceSilentFact,
-    TraceFact, TraceRefusedFact, RanksFact, ParallelFact, DdpBooksFact, TreatedFact, LossesFact, BatchesFact,
+    TransformFact, FileFact, LoopFact, AskedFact, CompilerFact, NoticedFact, GraphFact, DeviceFact,
+    DeviceSilentFact, TraceFact, TraceRefusedFact, RanksFact, ParallelFact, DdpBooksFact, TreatedFact,
+    LossesFact, BatchesFact,
 )  # fmt: skip
 # The name of each kind: DdpBooksFact is "ddp_books".
 KINDS: dict[type, str] = {

@@ -22,7 +22,8 @@ _KINDS = (
     ("matmul", r"^triton_(tem|mm)"),
     ("communication", r"nccl|rccl|nvshmem|oneccl|all_?(reduce|gather|to_?all)|reduce_scatter|deep_ep"),
     ("optimizer", r"multi_tensor_apply|adam|lamb_|adagrad|fused_?sgd|triton_for_"),
-    ("copy", r"nchw_?to_?nhwc|nhwc_?to_?nchw|catarray|direct_copy|memcpy|memset|transpose|split_with_sizes"),
+    ("layout", r"nchw_?to_?nhwc|nhwc_?to_?nchw|ncdhw_?to_?ndhwc|ndhwc_?to_?ncdhw"),
+    ("copy", r"catarray|direct_copy|memcpy|memset|transpose|split_with_sizes"),
     ("attention", r"flash|fmha|attention|attn|sdpa|bwd_kernel_d[kq]"),
     ("convolution", r"conv(?!ert)|fprop|dgrad|wgrad|winograd|scudnn|cudnn::cnn|im2d?2?col|igemm_"
                     r"|bwd_(weight|data)"),

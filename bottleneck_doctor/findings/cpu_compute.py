@@ -1,7 +1,8 @@
-"""How a model computes on the CPU: small operators, optimizer, padding, attention, gradients, compilation."""
+"""How a model computes: small operators, optimizer, padding, attention, gradients, compilation."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from statistics import fmean
 
@@ -13,19 +14,26 @@ from ..model.profile import GradientRows, Optimizer
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .facts import (
+    CLOCK,
     PROFILER,
     anatomy,
     built_at,
+    computing_cause,
+    computing_s,
+    computing_share,
     data_wait_evidence,
+    device_part_s,
+    lighter,
     operators,
     optimizer_s,
+    optimizer_share,
     optimizers,
     share_of,
-    spared,
-    step_share,
     switches,
+    updates_singly,
+    updates_slowly,
 )
-from .registry import cpu_loop, finding, given, profiled_cpu_step
+from .registry import RECORDED, OnCpu, clocked_loop, finding, given, profiled_step
 from .remedies import LARGER, MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, loader_call, priced
 
 # dispatch-bound
@@ -45,7 +53,7 @@ TIMES = (2, 8)  # the batch: what the remedy promises, and what it brings at mos
 TWICE = replace(LARGER, title="use larger batches: twice as large, or up to eight times", basis="amdahl")
 
 
-@finding("host.launch", DISPATCH_FUSE, TWICE, needs=(profiled_cpu_step,))
+@finding("host.launch", DISPATCH_FUSE, TWICE, needs=(OnCpu("on a GPU `launch-bound` says it"),))
 def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     """Fires when calling operators takes a large part of the step."""
     scenario, found = given(diagnosis.scenario), given(anatomy(diagnosis))
@@ -105,10 +113,10 @@ GROUPS = Proposal(
 )
 
 
-@finding("host.launch", GROUPS, ONE_CALL, needs=(cpu_loop,))
+@finding("host.launch", GROUPS, ONE_CALL, needs=(clocked_loop,))
 def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when a loop over tensors takes a visible part of the step."""
-    scenario, share = given(diagnosis.scenario), step_share(diagnosis, "optimizer")
+    scenario, share = given(diagnosis.scenario), optimizer_share(diagnosis)
     if share < NOTICED:
         return None
     known = optimizers(diagnosis)
@@ -116,16 +124,18 @@ def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | str | None:
         return "the optimizer's class and settings"
     if len({one.name for one in known}) > 1 and any(one.closure for one in known):
         return "which of several optimizers takes the time"
-    slow = [one for one in known if _loops(one) or _is_split(one)]
+    slow = [one for one in known if _is_split(one) or updates_slowly(diagnosis, one)]
     part = sum(one.elements for one in slow) / max(1, sum(one.elements for one in known))
     seconds = part * optimizer_s(diagnosis, scenario)
-    proposals = _proposals(scenario, slow[0], seconds) if slow else []
+    proposals = _proposals(diagnosis, slow[0], seconds) if slow else []
     if not proposals:
         return None
     tensors, numbers = float(slow[0].tensors), float(slow[0].elements)
+    timed = CLOCK if diagnosis.host.accelerated else "hooks around step"
+    singly = " one by one" if updates_singly(slow[0]) or _is_split(slow[0]) else ""
     evidence = [
-        Evidence("share of the step in the optimizer", "optimizer_share", share, "hooks around step"),
-        Evidence("tensors updated one by one", "optimizer_tensors", tensors, OPTIMIZER_SOURCE),
+        Evidence("share of the step in the optimizer", "optimizer_share", share, timed),
+        Evidence(f"tensors updated{singly}", "optimizer_tensors", tensors, OPTIMIZER_SOURCE),
         Evidence("numbers in these tensors", "optimizer_elements", numbers, OPTIMIZER_SOURCE),
         data_wait_evidence(diagnosis),
     ]
@@ -135,7 +145,8 @@ def optimizer_step_slow(diagnosis: Diagnosis) -> Finding | str | None:
             Evidence("parameter groups of the optimizer", "optimizer_groups", groups, OPTIMIZER_SOURCE),
             Evidence("different settings among them", "optimizer_settings", unlike, OPTIMIZER_SOURCE),
         ]
-    return Finding("optimizer-step-slow", "host.launch", evidence, proposals, built_at(slow[0]))
+    cause = computing_cause(diagnosis) if diagnosis.host.accelerated else "host.launch"
+    return Finding("optimizer-step-slow", cause, evidence, proposals, built_at(slow[0]))
 
 
 def _is_split(one: Optimizer) -> bool:
@@ -143,43 +154,41 @@ def _is_split(one: Optimizer) -> bool:
     return one.library == "torch" and not one.closure and one.groups > GROUPED * max(1, one.unlike_groups)
 
 
-def _loops(one: Optimizer) -> bool:
-    plain = one.library == "torch" and one.device == "cpu" and not one.closure
-    return plain and not one.fused and not one.foreach
-
-
 def _rate(one: Optimizer) -> Factor | None:
     """How many times as fast the update can be: at worst half of what it likely gains."""
     small = one.elements < SMALL * max(one.tensors, 1)
     if not one.fusible or one.name not in OPTIMIZER_FUSED:
         return None
+    if one.device != "cpu":
+        return tuple(1 / left for left in PARTLY)  # type: ignore[return-value]
     rates = MOMENTUM if one.name == "SGD" and one.momentum else OPTIMIZER_FUSED[one.name]
     likely = rates[0] if small else rates[1]
     return (1 + likely) / 2, likely, likely
 
 
-def _proposals(scenario: Scenario, one: Optimizer, seconds: float) -> list[Proposal]:
-    found = []
+def _proposals(diagnosis: Diagnosis, one: Optimizer, seconds: float) -> list[Proposal]:
+    found, scenario = [], given(diagnosis.scenario)
     if _is_split(one):
         gone = seconds * (1 - one.unlike_groups / one.groups)
         title = f"give the optimizer {one.unlike_groups} parameter groups in place of {one.groups}"
-        changes = (spared(scenario, gone * (1 - left)) for left in PARTLY)
+        changes = (lighter(diagnosis, gone * (1 - left)) for left in PARTLY)
         merged = replace(GROUPS.at(built_at(one)), title=title)
-        found.append(priced(merged, scenario, *changes, most=spared(scenario, gone)))
-    rate = _rate(one) if _loops(one) else None
+        found.append(priced(merged, scenario, *changes, most=lighter(diagnosis, gone)))
+    rate = _rate(one) if updates_slowly(diagnosis, one) else None
     if rate is None:
         return found
     remedy = replace(
         ONE_CALL.at(built_at(one), f"torch.optim.{one.name}(..., fused=True)"),
         title=ONE_CALL.title.replace("the optimizer", one.name),
     )
-    changes = (spared(scenario, seconds * (1 - 1 / times)) for times in rate)
-    return [*found, priced(remedy, scenario, *changes, most=spared(scenario, seconds))]
+    changes = (lighter(diagnosis, seconds * (1 - 1 / times)) for times in rate)
+    return [*found, priced(remedy, scenario, *changes, most=lighter(diagnosis, seconds))]
 
 
 # padding-waste
 BATCHES_AT_LEAST = 3  # inspected (chosen)
 PADDING_SOURCE = "sampled batches"
+PACKED = re.compile("_pack_padded_sequence|varlen|_nested_|_jagged_")  # operators that skip padding
 BUCKET = Proposal(
     id="bucket-by-cost",
     title="draw batches of sequences of like lengths",
@@ -213,7 +222,7 @@ LONGEST = Proposal(
 )
 
 
-@finding("model.compute", LONGEST, BUCKET, needs=(cpu_loop,))
+@finding("model.compute", LONGEST, BUCKET, needs=(clocked_loop,), reach=RECORDED)
 def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when much of what the model computes on is padding."""
     scenario, loader = given(diagnosis.scenario), diagnosis.loader
@@ -222,12 +231,12 @@ def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
     if loader is None or found is None:
         return None
     share = found.padded / max(found.places, 1)
-    computing = 1 - 1 / gain(scenario, Change(compute=0))
+    computing = computing_share(scenario)
     if share < LARGE_PART or found.batches < BATCHES_AT_LEAST or computing < NOTICED:
         return None
     if not diagnosis.profile.operators:
         return "a profiled step: whether the padding is packed away"
-    if operators(diagnosis, lambda name: name == "_pack_padded_sequence"):
+    if operators(diagnosis, lambda name: PACKED.search(name) is not None):
         return None
     evidence = [
         Evidence("share of the places in a batch that are padding", "padding_share", share, PADDING_SOURCE),
@@ -242,17 +251,20 @@ def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
         proposals.append(_without(LONGEST.at(loader.location), scenario, beyond, MOSTLY))
     if within >= LARGE_PART * (1 - beyond):
         proposals.append(_without(BUCKET.at(loader.location), scenario, within, PARTLY))
-    return Finding("padding-waste", "model.compute", evidence, proposals) if proposals else None
+    cause = computing_cause(diagnosis)
+    return Finding("padding-waste", cause, evidence, proposals) if proposals else None
 
 
 def _without(remedy: Proposal, scenario: Scenario, share: float, lefts: Factor) -> Proposal:
-    """The remedy that spares the model this share of its places."""
-    return priced(remedy, scenario, *each(compute=left_of(share, lefts)), most=Change(compute=1 - share))
+    """The remedy that spares the model this share of its places, wherever it computes."""
+    left, most = left_of(share, lefts), Change(compute=1 - share, device=1 - share)
+    return priced(remedy, scenario, *each(compute=left, device=left), most=most)
 
 
 # attention-unfused
 PRODUCTS = 2.0  # batched ones for each softmax: scores, and what they weigh
 SOFTMAX_S = 2e-4  # for one of them: a matrix worth keeping out of memory (chosen)
+KERNEL_S = SOFTMAX_S / 10  # likewise on a GPU, whose memory is some ten times as fast [data sheets]
 NAMES = ("bmm", "baddbmm", "_softmax", "_softmax_backward_data", "masked_fill_")
 ATTENTION_FUSE = Proposal(
     id="sdpa-attention",
@@ -264,25 +276,30 @@ ATTENTION_FUSE = Proposal(
 )
 
 
-@finding("model.compute", ATTENTION_FUSE, needs=(profiled_cpu_step,))
+@finding("model.compute", ATTENTION_FUSE, needs=(profiled_step,))
 def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
     """Fires when attention written as product, softmax, product takes a visible part of the time."""
     scenario = given(diagnosis.scenario)
     share = share_of(diagnosis, lambda name: name in NAMES)
     softmaxes = operators(diagnosis, lambda name: name == "_softmax")
     calls = sum(one.calls for one in softmaxes)
-    each_s = sum(one.self_cpu_s for one in softmaxes) / calls if calls else 0.0
+    each_s = computing_s(diagnosis, softmaxes) / calls if calls else 0.0
     products = sum(one.calls for one in operators(diagnosis, lambda name: name in ("bmm", "baddbmm")))
-    if share < NOTICED or each_s < SOFTMAX_S or products < PRODUCTS * calls:
+    least_s = SOFTMAX_S
+    if diagnosis.host.accelerated:
+        least_s = KERNEL_S
+        if operators(diagnosis, lambda name: name == "_scaled_dot_product_attention_math"):
+            return None  # the one operator is called, and something about its arguments keeps it from fusing
+    if share < NOTICED or each_s < least_s or products < PRODUCTS * calls:
         return None
-    changes = each(compute=left_of(share, PARTLY))
-    proposal = priced(ATTENTION_FUSE, scenario, *changes, most=Change(compute=1 - share))
+    left, most = left_of(share, PARTLY), Change(compute=1 - share, device=1 - share)
+    proposal = priced(ATTENTION_FUSE, scenario, *each(compute=left, device=left), most=most)
     evidence = [
         Evidence("share of the operators' time in attention", "attention_share", share, PROFILER),
         Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
         Evidence("time of one softmax", "softmax_s", each_s, PROFILER),
     ]
-    return Finding("attention-unfused", "model.compute", evidence, [proposal])
+    return Finding("attention-unfused", computing_cause(diagnosis), evidence, [proposal])
 
 
 # embedding-gradients-dense
@@ -303,7 +320,7 @@ SPARSE = Proposal(
 )
 
 
-@finding("model.compute", SPARSE, needs=(cpu_loop,))
+@finding("model.compute", SPARSE, needs=(clocked_loop,))
 def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | None:
     """Fires when the optimizer updates whole embedding tables of which a step looks up few rows."""
     scenario, known, tables = given(diagnosis.scenario), optimizers(diagnosis), _tables(diagnosis)
@@ -313,11 +330,12 @@ def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | None:
     part = min(1.0, inside / max(1, sum(one.elements for one in known)))
     touched = sum(one.touched for one in tables) / sum(one.looked for one in tables)
     filled = operators(diagnosis, lambda name: name in ("fill_", "zero_", "embedding_dense_backward"))
-    filling_s = sum(one.self_cpu_s for one in filled)
+    filling_s = computing_s(diagnosis, filled)
     untouched = (1 - touched) * part
     seconds = untouched * (optimizer_s(diagnosis, scenario) + filling_s)
     changes = [
-        replace(spared(scenario, (1 - left) * seconds), paging=1 - (1 - left) * untouched) for left in MOSTLY
+        replace(lighter(diagnosis, (1 - left) * seconds, launches=False), paging=1 - (1 - left) * untouched)
+        for left in MOSTLY
     ]
     evidence = [
         Evidence("share of the tables' rows that a step gave a gradient", "touched_share", touched, ROWS),
@@ -327,8 +345,9 @@ def embedding_gradients_dense(diagnosis: Diagnosis) -> Finding | None:
     if filled:
         evidence.append(Evidence("time a step fills tensors with zeros", "fill_s", filling_s, PROFILER))
     place = built_at(known[0])
-    proposal = priced(SPARSE.at(place), scenario, *changes)
-    return Finding("embedding-gradients-dense", "model.compute", evidence, [proposal], place)
+    most = changes[-1] if diagnosis.host.accelerated else None
+    proposal = priced(SPARSE.at(place), scenario, *changes, most=most)
+    return Finding("embedding-gradients-dense", computing_cause(diagnosis), evidence, [proposal], place)
 
 
 def _tables(diagnosis: Diagnosis) -> list[GradientRows]:
@@ -350,19 +369,24 @@ NO_GRAD = Proposal(
 )
 
 
-@finding("model.compute", NO_GRAD, needs=(cpu_loop,))
+@finding("model.compute", NO_GRAD, needs=(clocked_loop,))
 def gradients_unused(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when much of the backward pass computes gradients that no optimizer uses."""
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None or known.unused_share is None:
         return "a graph of the training, and the optimizers that it has"
-    share, backward_s = known.unused_share, mean_in(diagnosis.steps, "backward")
+    share = known.unused_share
     if share < NOTICED:
         return None
+    accelerated, timed = diagnosis.host.accelerated, "hook on it"
+    backward_s = mean_in(diagnosis.steps, "backward")
+    if accelerated:
+        backward_s, timed = device_part_s(diagnosis, "backward_s"), CLOCK
     text = "share of the multiplications whose gradients no optimizer uses"
     evidence = [
         Evidence(text, "unused_gradient_share", share, "graph of the loss"),
-        Evidence("time per step in the backward pass", "backward_s", backward_s, "hook on it"),
+        Evidence("time per step in the backward pass", "backward_s", backward_s, timed),
     ]
-    changes = [spared(scenario, (1 - left) * share * backward_s) for left in WHOLLY]
-    return Finding("gradients-unused", "model.compute", evidence, [priced(NO_GRAD, scenario, *changes)])
+    changes = [lighter(diagnosis, (1 - left) * share * backward_s) for left in WHOLLY]
+    proposal = priced(NO_GRAD, scenario, *changes, most=changes[-1] if accelerated else None)
+    return Finding("gradients-unused", computing_cause(diagnosis), evidence, [proposal])

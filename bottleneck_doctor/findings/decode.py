@@ -14,6 +14,7 @@ from .facts import (
     PAYS,
     comes_again,
     dearest,
+    device_of,
     held_up,
     hot_files_of,
     one_epoch,
@@ -24,9 +25,10 @@ from .facts import (
     waits,
 )
 from .lines import hottest_place, line_evidence
-from .registry import dataloader_loop, finding, given
+from .registry import DEVICES, Reach, dataloader_loop, finding, given
 from .remedies import (
     COPY_S_PER_BYTE,
+    MOSTLY,
     SMALLER,
     WHOLLY,
     each,
@@ -83,6 +85,8 @@ def pictures():
     return fn.crop_mirror_normalize(image, mirror=flip), label
 loader = DALIGenericIterator(
     pictures(), ["x", "y"], reader_name="reader", auto_reset=True)"""
+ON_GPU = (("device_id=None", "device_id=0"), ('device="cpu")  # "mixed": on a GPU', 'device="mixed")'))
+NVJPEG = "; the GPU decodes for some of its time"
 SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
 # remedy -> title, how it is applied, on what its effect rests, lines, risk
 WAYS = {
@@ -143,6 +147,13 @@ def _oversize(diagnosis: Diagnosis, codec: str) -> float:
     return inputs.read_bytes / PIXEL_BYTES[codec] / finished
 
 
+def decodes_jpeg(diagnosis: Diagnosis) -> bool:
+    """Whether a device with nvJPEG idles for batches although workers make them: it has the time."""
+    view = device_of(diagnosis)
+    nvidia = view is not None and view.facts.kind == "cuda" and view.facts.capability is not None
+    return nvidia and waits(diagnosis) and given(diagnosis.scenario).workers > 0
+
+
 def _finished_bytes(diagnosis: Diagnosis) -> float:
     """Bytes of one sample in a finished batch; 0 if no batch was inspected."""
     repeats, payload = repeats_of(diagnosis), payload_of(diagnosis)
@@ -171,9 +182,14 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
         cores = max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
         threads = Change(workers=cores, ipc=0.0, startup=0.0)
         snippet = WAYS["dali-pipeline"].fix.snippet.replace("THREADS", str(cores))
-        best = replace(threads, cpu=1 - decoding / 2)
-        dali = WAYS["dali-pipeline"].at(place, snippet)
-        proposals.append(priced(dali, scenario, Change(), threads, best))
+        changes = [Change(), threads, replace(threads, cpu=1 - decoding / 2)]
+        dali = WAYS["dali-pipeline"]
+        if jpeg and decodes_jpeg(diagnosis):
+            for old, new in ON_GPU:
+                snippet = snippet.replace(old, new)
+            changes = [replace(threads, cpu=left) for left in left_of(decoding, MOSTLY)]
+            dali = replace(dali, title="decode on the GPU: DALI with nvJPEG", risk=dali.risk + NVJPEG)
+        proposals.append(priced(dali.at(place, snippet), scenario, *changes))
     finished, kept = _finished_bytes(diagnosis), 0.0
     if codec and inputs.read_bytes and inputs.samples:  # before it is resized
         kept = CHANNELS * inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec]
@@ -200,7 +216,10 @@ BATCHED = Proposal(
 )
 
 
-@finding("input.preprocess", BATCHED, needs=(dataloader_loop,))
+BESIDE = Reach(DEVICES[1:], "without an accelerator the transforms would only move to the loop's own cores")
+
+
+@finding("input.preprocess", BATCHED, needs=(dataloader_loop,), reach=BESIDE)
 def augment_bound(diagnosis: Diagnosis) -> Finding | None:
     """Fires when random transforms that an accelerator could do take much of a batch's CPU."""
     scenario, inputs = given(diagnosis.scenario), diagnosis.inputs

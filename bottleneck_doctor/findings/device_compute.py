@@ -17,16 +17,22 @@ from .facts import (
     ACTIVE,
     ALLOCATOR,
     BANDWIDTH_KINDS,
+    BREAKS,
     CALLS,
     CLOCK,
     DRIVER,
     PROFILER,
     TENSOR_KINDS,
+    advised,
     beat_of,
+    compiler_notes,
     kernel_share,
+    loops_over_tensors,
+    noted,
     of_step,
     peak_share,
     place,
+    switches,
 )
 from .registry import device_step, finding, given
 from .remedies import COOL, LARGER, PARTLY, each, left_of, loader_call, priced
@@ -55,12 +61,22 @@ GRAPHS = Proposal(
 )
 
 
-@finding("host.launch", COMPILE_MODEL, GRAPHS, needs=(device_step,), device=True)
+WHOLE = Proposal(
+    id="whole-graph",
+    title="let the compiled model be one graph",
+    fix=Fix("where it breaks", BREAKS[-1].snippet),
+    effort="hours",
+    risk="a graph that is broken at one line often breaks at the next",
+    basis="bound",
+)
+
+
+@finding("host.launch", COMPILE_MODEL, WHOLE, GRAPHS, needs=(device_step,), device=True)
 def launch_bound(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when the device idles because short kernels are issued too slowly."""
     view, scenario, beat = given(diagnosis.device), given(diagnosis.scenario), beat_of(diagnosis)
     waiting, busy = of_step(diagnosis, beat.launch_s), of_step(diagnosis, beat.busy_s)
-    if waiting < NOTICED or busy >= BUSY_SHARE:
+    if waiting < NOTICED or busy >= BUSY_SHARE or loops_over_tensors(diagnosis):
         return None
     if not view.facts.kernels:
         return "the length of kernels"
@@ -80,6 +96,10 @@ def launch_bound(diagnosis: Diagnosis) -> Finding | str | None:
         evidence.append(Evidence("cores that others used", "foreign_cores", foreign, "/proc/stat"))
     compiled = view.facts.switches is not None and view.facts.switches.compiled
     ways = [] if compiled else [(COMPILE_MODEL, COMPILED)]
+    if breaks := compiler_notes(diagnosis, "graph break") if compiled else []:
+        evidence += map(noted, breaks)
+        advice = advised(BREAKS, breaks[0].reason)
+        ways = [(WHOLE.at(breaks[0].location, advice.snippet, advice.text), COMPILED)]
     proposals = [
         priced(remedy, scenario, *each(launch=left), most=Change(launch=0.0))
         for remedy, left in [*ways, (GRAPHS, GRAPHED)]
@@ -159,7 +179,7 @@ def batch_too_small(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when fixed costs dominate and memory has room for at least twice the batch."""
     scenario, view, beat = given(diagnosis.scenario), given(diagnosis.device), beat_of(diagnosis)
     waits = beat.input_s + beat.sync_s + beat.transfer_s + beat.memory_s + beat.collective_s
-    if of_step(diagnosis, waits) >= NOTICED:
+    if of_step(diagnosis, waits) >= NOTICED or loops_over_tensors(diagnosis):
         return None
     filled, launching = view.facts.sm_active_share, of_step(diagnosis, beat.launch_s)
     sparse = filled is not None and filled < MOST
@@ -268,6 +288,9 @@ def sync_points(diagnosis: Diagnosis) -> Finding | str | None:
     if view.facts.syncs is None:
         return "the calls that wait for the device, by line"
     mine = [one for one in view.facts.syncs if not one.file.endswith(INHERENT)]
+    known = switches(diagnosis)
+    if known is not None and (known.anomaly or "anomaly" in known.noticed):
+        mine = [one for one in mine if one.file]  # anomaly detection reads each gradient's check back
     idle = sum(one.idle_s for one in mine)
     share, count = of_step(diagnosis, idle), sum(one.count for one in mine)
     if share < TRIFLE:

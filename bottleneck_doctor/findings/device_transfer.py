@@ -7,7 +7,7 @@ from statistics import fmean
 
 from ..analyse.device import runs_ahead
 from ..analyse.predict import TRIFLE
-from ..analyse.shares import MOST, NOTICED
+from ..analyse.shares import MOST, NOTICED, TRACE
 from ..model.device import DeviceCopy
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
@@ -52,6 +52,8 @@ def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | str | None:
     if not copies:
         return "the loop's copies to the device"
     moved, engine = sum(one.bytes for one in copies), sum(one.device_s for one in copies)
+    if sum(one.bytes for one in copies if not one.pinned) > moved / 2:
+        return None  # no stream copies ahead from pageable memory: pageable-copies comes first
     largest = max(copies, key=lambda one: one.bytes)
     evidence = [
         _waiting(diagnosis),
@@ -135,7 +137,8 @@ def _build(diagnosis: Diagnosis, made: list[DeviceCopy], all_of_them: bool) -> P
 
 def _pin(diagnosis: Diagnosis, blocking: list[DeviceCopy]) -> Proposal:
     scenario, loader = given(diagnosis.scenario), diagnosis.loader
-    pinned = all(one.pinned for one in blocking)
+    copied_s = sum(one.device_s for one in blocking if not one.pinned)
+    pinned = of_step(diagnosis, copied_s) < TRACE  # or too small for it to matter: text, rows of a table
     ahead = max(runs_ahead(given(diagnosis.device), diagnosis.wait_s, copies=False), scenario.ahead)
     changes = [Change(copying=1.0 if pinned else one, ahead=ahead) for one in PINNED]
     snippet, treatments = NO_WAIT, PIN.treatments

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
+from typing import NamedTuple
 
 from ..analyse.loop_cpu import anatomy_of
-from ..analyse.shares import ALL_BUT_NOISE, MOST
-from ..analyse.steps import seconds_in, share_in, steps_in
+from ..analyse.predict import gain
+from ..analyse.shares import ALL_BUT_NOISE, MOST, NOTICED
+from ..analyse.steps import seconds_in, share_in, span_of, steps_in
 from ..model.code import Location
 from ..model.device import DeviceView, DeviceWindow
 from ..model.diagnosis import Change, Diagnosis, Inputs, Scenario
 from ..model.instruments import Operation, Operator, Series
 from ..model.loops import HotFiles, Payload, Repeats
-from ..model.profile import DispatchBreakdown, Optimizer, ScriptSettings
+from ..model.profile import CompilerNote, DispatchBreakdown, Optimizer, ScriptSettings
 from ..model.report import Evidence
 from ..model.run import ENVIRONMENT, Treatment
 from ..source.files import is_users
@@ -186,15 +189,40 @@ def threads_set_to(count: int) -> tuple[Treatment, ...]:
 def operators(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> list[Operator]:
     """The profiled operators with such names, ``aten::`` taken off; of several ranks, a mean rank's."""
     found = [one for one in diagnosis.profile.operators if wanted(one.name.rpartition("::")[2])]
-    ranks = max(1, len(diagnosis.profile.computing.anatomies))
-    return [replace(one, calls=one.calls / ranks, self_cpu_s=one.self_cpu_s / ranks) for one in found]
+    ranks = _profiled_ranks(diagnosis)
+    return [
+        replace(
+            one,
+            calls=one.calls / ranks,
+            self_cpu_s=one.self_cpu_s / ranks,
+            self_device_s=one.self_device_s / ranks,
+        )
+        for one in found
+    ]
+
+
+def _profiled_ranks(diagnosis: Diagnosis) -> int:
+    profile = diagnosis.profile
+    if not diagnosis.host.accelerated:
+        return max(1, len(profile.computing.anatomies))
+    return max(
+        1, sum(one is not None and one.window is not None for one in (profile.device, *profile.other_devices))
+    )
+
+
+def computing_s(diagnosis: Diagnosis, some: list[Operator]) -> float:
+    """Seconds of these operators per step: of an accelerator's kernels, where the model computes on one."""
+    accelerated = diagnosis.host.accelerated
+    return sum(one.self_device_s if accelerated else one.self_cpu_s for one in some)
 
 
 def share_of(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> float:
-    """The share of the profiled operators' time in those with such names."""
+    """The share of the profiled operators' time in those with such names; on an accelerator, of kernels'."""
     known = diagnosis.profile.computing.anatomies
     total = fmean(one.own_s for one in known) if known else 0.0
-    mine = sum(one.self_cpu_s for one in operators(diagnosis, wanted))
+    if (view := device_of(diagnosis)) is not None:
+        total = sum(one.device_s for one in view.facts.kernels or [])
+    mine = computing_s(diagnosis, operators(diagnosis, wanted))
     return min(1.0, mine / total) if total > 0 else 0.0
 
 
@@ -209,7 +237,10 @@ def own_s(scenario: Scenario) -> float:
 
 
 def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
-    """CPU seconds per step in the optimizer: its wall time, less its part of the time without a core."""
+    """Seconds per step in the optimizer. On the CPU those of its core: its wall time, less its part of the
+    time without a core."""
+    if diagnosis.host.accelerated:
+        return device_part_s(diagnosis, "optimizer_s")
     steps = [step for step in diagnosis.steps if step.cpu is not None]
     wall = seconds_in(steps, "optimizer")
     cpu, count = seconds_in(steps, "cpu"), steps_in(steps)
@@ -217,10 +248,83 @@ def optimizer_s(diagnosis: Diagnosis, scenario: Scenario) -> float:
     return min(own_s(scenario), wall / count * cpu / wanted) if count and cpu > 0 else 0.0
 
 
+def device_of(diagnosis: Diagnosis) -> DeviceView | None:
+    """The accelerator on which the model computes; None on the CPU."""
+    return diagnosis.device if diagnosis.host.accelerated else None
+
+
+def device_part_s(diagnosis: Diagnosis, column: str) -> float:
+    """Seconds per step between the marks around a part of it, on the device's clock: a column of its table,
+    in the steady steps."""
+    table, (begin, end) = given(diagnosis.device).facts.table, span_of(diagnosis.steps)
+    rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
+    count = sum(table.steps[row] for row in rows)
+    return float(sum(getattr(table, column)[row] for row in rows)) / count if count else 0.0
+
+
+def optimizer_share(diagnosis: Diagnosis) -> float:
+    """The optimizer's share of the step: on an accelerator by its clock, since the loop only queues it."""
+    if diagnosis.host.accelerated:
+        return device_part_s(diagnosis, "optimizer_s") / max(diagnosis.step_s, 1e-12)
+    return step_share(diagnosis, "optimizer")
+
+
+def updates_singly(one: Optimizer) -> bool:
+    """Whether it updates one tensor after the other."""
+    return one.library == "torch" and not one.closure and not one.fused and not one.foreach
+
+
+def updates_slowly(diagnosis: Diagnosis, one: Optimizer) -> bool:
+    """Whether one fused call would do less: it updates singly, on a device in kernels that were seen, or its
+    kernels go through the weights several times and take long."""
+    view = device_of(diagnosis)
+    if view is None or not view.facts.kernels:
+        return updates_singly(one)
+    mine = [kernel for kernel in view.facts.kernels if kernel.kind == "optimizer"]
+    if updates_singly(one):
+        return sum(kernel.calls for kernel in mine) >= one.tensors
+    unfused = one.library == "torch" and not one.closure and not one.fused
+    return unfused and sum(kernel.device_s for kernel in mine) >= NOTICED * diagnosis.step_s
+
+
+def loops_over_tensors(diagnosis: Diagnosis) -> bool:
+    """Whether most of the step is an optimizer that updates one tensor after the other."""
+    looping = any(updates_singly(one) and updates_slowly(diagnosis, one) for one in optimizers(diagnosis))
+    return looping and optimizer_share(diagnosis) >= MOST
+
+
 def spared(scenario: Scenario, seconds: float) -> Change:
     """The change that saves this many seconds per step of the loop's computing and calling."""
     left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(own_s(scenario), 1e-12))
     return Change(compute=left, launch=left)
+
+
+def lighter(diagnosis: Diagnosis, seconds: float, launches: bool = True) -> Change:
+    """The change that saves this many seconds per step of what the model computes, by the clock of what
+    computes it. On an accelerator these end for its kernels, and for the loop that ``launches`` them."""
+    view = device_of(diagnosis)
+    if view is None:
+        return spared(given(diagnosis.scenario), seconds)
+    if view.clock is not None:
+        whole = view.clock.rest_s
+    else:
+        beat = beat_of(diagnosis)
+        whole = beat.wall_s - beat.input_s - beat.transfer_s - beat.other_s
+    left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(whole, 1e-12))
+    return Change(device=left, launch=left if launches else 1.0)
+
+
+def computing_share(scenario: Scenario) -> float:
+    """The share of the step that would be gone if the model computed in no time."""
+    return 1 - 1 / gain(scenario, Change(compute=0, device=0))
+
+
+def computing_cause(diagnosis: Diagnosis) -> str:
+    """The cause to which findings about the model's computing belong, by what computes it. Where a device
+    waits for the loop to launch it, less of it is fewer launches."""
+    launching = diagnosis.verdict.cause == "host.launch"
+    accelerated = "host.launch" if launching else "device.compute"
+    return accelerated if diagnosis.host.accelerated else "model.compute"
 
 
 def built_at(optimizer: Optimizer) -> Location | None:
@@ -260,3 +364,62 @@ def peak_share(view: DeviceView) -> float | None:
     whole = view.facts.memory_bytes or view.driver.memory_bytes
     allocator = view.facts.allocator
     return allocator.peak_bytes / whole if allocator is not None and allocator.peak_bytes and whole else None
+
+
+class Advice(NamedTuple):
+    """What to write instead where torch.compile gives a reason that ``pattern`` matches."""
+
+    pattern: str
+    text: str
+    snippet: str
+
+
+WITHIN = "keep it out of the compiled function"
+# In the words of torch 2.4 to 2.13; the last matches all others.
+BREAKS = (
+    Advice(r"(?i)\.item\(|tolist|scalar", WITHIN + ": read values back after the step",
+           "losses.append(loss.detach())  # a tensor, in the compiled code\n"
+           "torch.stack(losses).mean().item()  # outside of it, now and then"),
+    Advice(r"(?i)data.dependent (branch|jump|control)|generic_jump", "choose by a tensor, without a branch",
+           "y = torch.where(mask, a, b)  # in place of: if mask.any()"),
+    Advice(r"(?i)dynamic shape operator|nonzero|masked_select|unique", "keep shapes that no value decides",
+           "y = torch.where(mask, x, 0)  # in place of x[mask]"),
+    Advice(r"(?i)print|logging|logger|warnings", WITHIN,
+           "print(loss)  # after the compiled call has returned"),
+    Advice(r"", "where it breaks, as torch says",
+           "TORCH_LOGS=graph_breaks python train.py  # names each break"),
+)  # fmt: skip
+GUARDS = (
+    Advice(r"(?i)size mismatch|shape|size\(\)|\bNe\(|\bEq\(|Mod\(", "where the model is compiled", ""),
+    Advice(r"(?i)stride", "hand it one layout of memory", "y = model(x.contiguous())"),
+    Advice(r"(?i)dtype|DispatchKey|device", "hand it one type, from one device",
+           "y = model(x.to(device, torch.float32))"),
+    Advice(r"(?i)grad_mode|requires_grad|autocast|inference", "call it in one mode in training",
+           "with torch.no_grad():  # evaluation, not compiled\n    y = plain_model(x)"),
+    Advice(r"(?i)backend", "compile once, before the loop",
+           "model = torch.compile(model)  # not within the loop"),
+    Advice(r"", "hand over what changes as a tensor",
+           "y = model(x, torch.tensor(step))  # not a Python number that changes"),
+)  # fmt: skip
+
+
+def advised(table: tuple[Advice, ...], reason: str) -> Advice:
+    """The advice for a reason."""
+    return next(one for one in table if re.search(one.pattern, reason))
+
+
+NOTES_AT_MOST = 3  # of a kind, in a report
+
+
+def compiler_notes(diagnosis: Diagnosis, what: str) -> list[CompilerNote]:
+    """What torch.compile noted in the loop's process, the most frequent first."""
+    known = diagnosis.profile.computing.compiler_notes
+    mine = [one for one in known if one.what == what and diagnosis.loop and one.pid == diagnosis.loop.pid]
+    return mine[:NOTES_AT_MOST]
+
+
+def noted(one: CompilerNote) -> Evidence:
+    """A note as evidence: what, why and where."""
+    at = f" at {one.location.file}:{one.location.line}" if one.location is not None else ""
+    text = f"{one.what}{at}: {one.reason}"
+    return Evidence(text, one.what.replace(" ", "_") + "s", float(one.count), "torch._dynamo")

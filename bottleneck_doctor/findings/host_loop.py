@@ -1,4 +1,4 @@
-"""Python in the training process: hot lines, sampler, garbage collection, interpreter lock, debug modes."""
+"""Python in the training process: hot lines, garbage collection, interpreter lock, debug modes, compiling."""
 
 from __future__ import annotations
 
@@ -7,22 +7,41 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ..analyse.attribution import attribute, epoch_ends, stacks_between
-from ..analyse.inputs import epoch_draws_s, making_of
 from ..analyse.loop_cpu import is_library, lock_wait, witnessed
-from ..analyse.predict import TRIFLE, gain
+from ..analyse.predict import TRIFLE, WORTH, gain
+from ..analyse.replay import step_seconds
 from ..analyse.shares import MOST, NOTICED
 from ..analyse.steps import seconds_in, steps_in
 from ..model.code import Location
+from ..model.device import DeviceWindow
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.instruments import Stack
+from ..model.profile import ScriptSettings
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from ..source import code
 from ..source.files import is_users, parse_frame, users_path
 from ..source.purpose import LOG, MEASURE, TRAINING, UNNEEDED, Purpose, purpose_of
-from .facts import PROFILER, SETTINGS, operations_of, operators, own_s, share_of, spared, step_share, switches
+from .facts import (
+    GUARDS,
+    MOST_SPARED,
+    PROFILER,
+    SETTINGS,
+    advised,
+    compiler_notes,
+    device_of,
+    kernel_share,
+    noted,
+    operations_of,
+    operators,
+    own_s,
+    share_of,
+    spared,
+    step_share,
+    switches,
+)
 from .lines import STACKS, named, quoted, rarely
-from .registry import cpu_loop, dataloader_loop, finding, given, loader_loop, profiled_cpu_step
+from .registry import OnCpu, finding, given, loader_loop
 from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, capped, each, left_of, priced, spread
 
 # host-python-hot
@@ -80,13 +99,20 @@ class Hot:
         return self.seen / self.total
 
 
-def python_or_profile(diagnosis: Diagnosis) -> str | None:
+class PythonOrProfile(OnCpu):
     """Needs a profiled step, unless stack samples have already shown time in Python."""
-    costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
-    return None if any(cost.python > 0 for cost in costs) else profiled_cpu_step(diagnosis)
+
+    def __call__(self, diagnosis: Diagnosis) -> str | None:
+        """What the run lacks."""
+        costs = diagnosis.scenario.costs if diagnosis.scenario is not None else ()
+        seen = not diagnosis.host.accelerated and any(cost.python > 0 for cost in costs)
+        return None if seen else super().__call__(diagnosis)
 
 
-@finding("host.python", VECTORISE, SELDOM, CHEAPER, needs=(python_or_profile,))
+HIDDEN = "beside a GPU Python hides behind kernels: the report lists the loop's functions without a price"
+
+
+@finding("host.python", VECTORISE, SELDOM, CHEAPER, needs=(PythonOrProfile(HIDDEN),))
 def host_python_hot(diagnosis: Diagnosis) -> Finding | None:
     """Fires when Python between operators takes a visible part of the step."""
     scenario, hot = given(diagnosis.scenario), hottest(diagnosis)
@@ -171,54 +197,6 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, hot: Hot) -> list[Propo
         partly = each(python=left_of(mine, PARTLY))
         proposals = [priced(cheaper, scenario, *partly, most=Change(python=1 - mine))]
     return [capped(one, hot.share) for one in proposals]
-
-
-# sampler-on-critical-path
-INDEX_S = 1.3e-7  # per index drawn by torch's own samplers (measured: RandomSampler)
-SOURCE = "hook on the loader's sampler"
-DRAWN = """\
-class Drawn(torch.utils.data.Sampler):  # one draw for the whole epoch
-    def __init__(self, weights):
-        weights = np.asarray(weights, np.float64)
-        self.p = weights / weights.sum()
-    def __len__(self): return len(self.p)
-    def __iter__(self):
-        drawn = np.random.choice(len(self), len(self), p=self.p)
-        return iter(drawn.tolist())"""
-DRAW_ONCE = Proposal(
-    id="sampler-vectorise",
-    title="draw the indices of an epoch in one call",
-    fix=Fix("replace the sampler's loop by one draw with NumPy or torch", DRAWN),
-    effort="hours",
-    risk="the order of samples changes with another source of random numbers",
-)
-
-
-@finding("input.indexing", DRAW_ONCE, needs=(dataloader_loop,))
-def sampler_on_critical_path(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when drawing indices takes a noticeable share of the step or of the epoch."""
-    loader, epoch = given(diagnosis.loader), given(diagnosis.scenario).epoch
-    if loader.kind != "dataloader":
-        return None
-    making = making_of(diagnosis.profile, loader)
-    if making.draw_s is None:
-        return "timed draws of the loader's sampler"
-    start_s = epoch_draws_s(making, diagnosis.loop)
-    begin_s = start_s / epoch.steps if epoch.steps else 0.0  # per step
-    step_share, epoch_share = (one / max(diagnosis.step_s, 1e-12) for one in (making.draw_s, begin_s))
-    if step_share < TRIFLE and epoch_share < TRIFLE:
-        return None
-    drawn = max(making.draw_s + begin_s, 1e-12)
-    gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / drawn))
-    evidence = [
-        Evidence("share of the step that drawing indices takes", "draw_share", step_share, SOURCE),
-        Evidence("time to draw the indices of a batch", "draw_s", making.draw_s, SOURCE),
-        Evidence("share of the epoch that it begins with, drawing", "epoch_draw_share", epoch_share, SOURCE),
-        Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
-        Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"),
-    ]
-    proposal = replace(DRAW_ONCE.at(loader.location), change=gone)
-    return Finding("sampler-on-critical-path", "input.indexing", evidence, [proposal], loader.location)
 
 
 # gc-pauses
@@ -316,6 +294,11 @@ def gil_contention(diagnosis: Diagnosis) -> Finding | str | None:
 TRACEBACK_S = 3e-5  # for each gradient that is checked (measured: 27 and 33 µs)
 CHECKS = ("any", "ne", "isnan", "_is_any_true", "item")
 DROPPED = ("anomaly", "tracer")  # what a trial can do without
+NOT_SETTLED = """\
+torch.use_deterministic_algorithms(False)
+torch.backends.cudnn.deterministic = False"""
+BLOCKING = ("CUDA_LAUNCH_BLOCKING", "HIP_LAUNCH_BLOCKING")
+SLOWED = ("host.sync", "host.launch", "device.compute", "device.underfilled")  # on an accelerator
 PROFILED = (1.0, 1.06, 1.14)  # a profiler (measured: 6 %, with stacks and shapes 14 %), or a trace function
 GUESSED = (1.0, 1.5, 5.0)  # anomaly detection in a step that was not profiled (measured)
 SWITCH_OFF = Proposal(
@@ -329,38 +312,95 @@ SWITCH_OFF = Proposal(
 )
 
 
-@finding("host.python", SWITCH_OFF, needs=(cpu_loop,))
+@finding("host.python", SWITCH_OFF, needs=(loader_loop,))
 def debug_mode_on(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when a debugging switch that slows down every step is on."""
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
     if known is None:
         return "what the script has set"
-    traced = known.tracer or known.profiler
-    every = (  # the dearest first
-        (known.anomaly or "anomaly" in known.noticed, "anomaly", "anomaly detection", SWITCH_OFF.fix.snippet),
-        ("profiler" in known.noticed, "profiler", "a profiler of operators", "# give it a schedule"),
-        (traced, "tracer", f"a trace function ({traced})", "# run without coverage or a debugger"),
-        (known.development_mode, "development_mode", "Python's development mode", "# without -X dev"),
-    )
-    on = [one for one in every if one[0]]
+    on = _switched_on(diagnosis, known)
     if not on:
         return None
-    _, dropped, text, how = on[0]
+    dropped, text, how = on[0]
     checks = sum(one.calls for one in operators(diagnosis, lambda name: name == "any"))
-    evidence = [Evidence(f"{switch} is on", name, 1.0, SETTINGS) for _, name, switch, _ in on]
+    evidence = [Evidence(f"{switch} is on", name, 1.0, SETTINGS) for name, switch, _ in on]
     if checks:
         evidence.append(Evidence("searches for NaN in a step", "nan_checks", checks, PROFILER))
     anomaly, tried = dropped == "anomaly", dropped in DROPPED
+    factor = _without_checks(diagnosis, scenario, checks) if anomaly else PROFILED
+    most = gain(scenario, spared(scenario, own_s(scenario)))
+    if diagnosis.host.accelerated:
+        factor, most = _beside_device(diagnosis, dropped)
+        if most < WORTH:
+            return None
     proposal = replace(
         SWITCH_OFF.at(None, how),
         title=f"switch {text} off",
-        factor=_without_checks(diagnosis, scenario, checks) if anomaly else PROFILED,
-        most=gain(scenario, spared(scenario, own_s(scenario))),
+        factor=factor,
+        most=most,
         apply=SWITCH_OFF.apply if tried else "manual",
         treatments=(Treatment("debug", {"drop": dropped}),) if tried else (),
     )
     cause = "model.compute" if anomaly else "host.python"
+    if diagnosis.host.accelerated:  # whatever of the step it slows down
+        cause = diagnosis.verdict.cause if diagnosis.verdict.cause in SLOWED else "host.launch"
     return Finding("debug-mode-on", cause, evidence, [proposal])
+
+
+def _switched_on(diagnosis: Diagnosis, known: ScriptSettings) -> list[tuple[str, str, str]]:
+    """(id, what it is called, how to switch it off) of each switch that is on, the dearest first."""
+    traced, accelerated = known.tracer or known.profiler, diagnosis.host.accelerated
+    waits = next((name for name in BLOCKING if known.environment.get(name, "0") not in ("", "0")), "")
+    every = (
+        (known.anomaly or "anomaly" in known.noticed, "anomaly", "anomaly detection", SWITCH_OFF.fix.snippet),
+        (accelerated and waits, "launch_blocking", f"{waits} (each launch waits for its kernel)",
+         f"{waits}=0 python train.py"),
+        ("profiler" in known.noticed, "profiler", "a profiler of operators", "# give it a schedule"),
+        (traced, "tracer", f"a trace function ({traced})", "# run without coverage or a debugger"),
+        (known.development_mode, "development_mode", "Python's development mode", "# without -X dev"),
+        (known.deterministic and _settled_share(diagnosis) >= NOTICED, "deterministic",
+         "the choice of deterministic algorithms", NOT_SETTLED),
+    )  # fmt: skip
+    return [one[1:] for one in every if one[0]]
+
+
+def _settled_share(diagnosis: Diagnosis) -> float:
+    """Share of a device's time in kernels that deterministic algorithms may slow: convolutions, indexing,
+    memory that is filled before it is used."""
+    view = device_of(diagnosis)
+    filled = share_of(diagnosis, lambda name: name == "fill_")
+    return 0.0 if view is None else kernel_share(view, ("convolution", "indexing")) + filled
+
+
+def _beside_device(diagnosis: Diagnosis, dropped: str) -> tuple[Factor, float]:
+    """Speedups without the switch, and at most, where an accelerator computes: it costs the loop's time and
+    makes it wait, of which the step has only what the device is not busy in."""
+    scenario, view, least = given(diagnosis.scenario), device_of(diagnosis), 1 - MOST_SPARED
+    checked = share_of(diagnosis, lambda name: name in CHECKS)
+    free = Change(launch=least, idle=least, lead_in=0.0, ahead=1.0, device=1 - checked)
+    low, likely, high = GUESSED if dropped in ("anomaly", "launch_blocking") else PROFILED
+    if dropped == "launch_blocking":
+        if view is not None and view.beat is not None:
+            return _unblocked(scenario, view.beat)
+        free = replace(free, launch=MOST, idle=MOST, device=MOST)  # two took turns
+    if dropped == "deterministic":
+        share = _settled_share(diagnosis)
+        free = Change(device=1 - share)
+        low, likely, high = spread(scenario, *each(device=left_of(share, PARTLY)))
+    most = gain(scenario, free)
+    return (min(low, most), min(likely, most), min(high, most)), most
+
+
+def _unblocked(scenario: Scenario, beat: DeviceWindow) -> tuple[Factor, float]:
+    """Where each launch waits for its kernel, the device idles while the loop works: they take turns. Without
+    it they run side by side."""
+    sides = {"launch": 0.0, "lead_in": beat.launch_s}, {"launch": beat.launch_s, "lead_in": 0.0}
+    steps = []
+    for ahead, side in enumerate(sides):
+        costs = tuple(replace(one, **side) for one in scenario.costs)
+        steps.append(step_seconds(replace(scenario, costs=costs, ahead=float(ahead))))
+    gained = max(1.0, steps[0] / max(steps[1], 1e-12))
+    return (1.0, gained, gained), gained
 
 
 def _without_checks(diagnosis: Diagnosis, scenario: Scenario, checks: float) -> Factor:
@@ -388,9 +428,16 @@ DYNAMIC = Proposal(
     basis="amdahl",
     treatments=(Treatment("dynamic"),),
 )
+STEADY_GUARD = Proposal(
+    id="steady-guards",
+    title="keep what compiled code depends on from changing",
+    fix=Fix("where it is called", GUARDS[-1].snippet),
+    risk="check that the numbers stay the same",
+    basis="amdahl",
+)
 
 
-@finding("host.python", DYNAMIC, needs=(cpu_loop,))
+@finding("host.python", DYNAMIC, STEADY_GUARD, needs=(loader_loop,))
 def recompile_churn(diagnosis: Diagnosis) -> Finding | None:
     """Fires when the steady part of the run keeps compiling."""
     scenario, steps, pid = given(diagnosis.scenario), diagnosis.steps, given(diagnosis.loop).pid
@@ -401,16 +448,34 @@ def recompile_churn(diagnosis: Diagnosis) -> Finding | None:
     until = [place for place, t in enumerate(mine.t) if t <= steps[-1].t]
     if not before:
         return None  # without an earlier reading, this may be the first compilation
-    frames, breaks, seconds = (
-        column[until[-1]] - column[before[-1]] for column in (mine.frames, mine.breaks, mine.seconds)
+    frames, breaks, seconds, recorded = (
+        column[until[-1]] - column[before[-1]] if column else 0
+        for column in (mine.frames, mine.breaks, mine.seconds, mine.recorded)
     )
     share = seconds / max(seconds_in(steps), 1e-12)
     if frames < FRAMES or share < TRIFLE:
         return None
-    changes = (spared(scenario, (1 - left) * seconds / steps_in(steps)) for left in MOSTLY)
     evidence = [
         Evidence("frames compiled in the steady window", "compiled_frames", float(frames), COUNTERS),
         Evidence("share of its time spent compiling", "compiling_share", share, COUNTERS),
         Evidence("graph breaks in the steady window", "graph_breaks", float(breaks), COUNTERS),
     ]
-    return Finding("recompile-churn", "host.python", evidence, [priced(DYNAMIC, scenario, *changes)])
+    if recorded:
+        text = "CUDA graphs recorded in the steady window"
+        evidence.append(Evidence(text, "recorded_graphs", float(recorded), "hook on captures"))
+    guards = compiler_notes(diagnosis, "recompilation")
+    evidence += [noted(one) for one in [*guards, *compiler_notes(diagnosis, "graph break")]]
+    remedy, place = DYNAMIC, guards[0].location if guards else None
+    advice = advised(GUARDS, guards[0].reason) if guards else GUARDS[0]
+    if advice is not GUARDS[0]:
+        remedy = STEADY_GUARD.at(place, advice.snippet, advice.text)
+    gone = [(1 - left) * seconds / steps_in(steps) for left in MOSTLY]
+    if diagnosis.host.accelerated:  # the loop stands still: at best, all that is left are its batches
+        most = gain(scenario, Change(launch=0, idle=0, lead_in=0, device=0, copying=0, allocating=0))
+        low, likely, high = (min(most, 1 / max(1e-3, 1 - one / max(diagnosis.step_s, 1e-12))) for one in gone)
+        if likely < WORTH:
+            return None
+        proposal = replace(remedy, factor=(low, likely, high))
+    else:
+        proposal = priced(remedy, scenario, *(spared(scenario, one) for one in gone))
+    return Finding("recompile-churn", "host.python", evidence, [proposal], place)

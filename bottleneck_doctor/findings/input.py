@@ -1,4 +1,4 @@
-"""How batches reach the training loop: made in the loop itself, waited for, handed over by workers."""
+"""How batches reach the training loop: made in the loop itself, waited for, handed over, their indices."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ..analyse.attribution import attribute
 from ..analyse.hot_lines import Feeders, find_feeders
-from ..analyse.inputs import RECEIVED_S, RECEIVED_TENSOR_S
+from ..analyse.inputs import RECEIVED_S, RECEIVED_TENSOR_S, epoch_draws_s, making_of
 from ..analyse.loop_without_loader import is_fed_back
-from ..analyse.predict import WORTH, best_setting, gain, is_indexing
+from ..analyse.predict import TRIFLE, WORTH, best_setting, gain, is_indexing
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST, NOTICED
 from ..analyse.verdict import sends
 from ..model.code import Location
@@ -353,3 +353,51 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loade
         replace(remedy.at(loader.location), change=Change(ipc=min(1.0, max(0.0, left))))
         for remedy, left in ways
     ]
+
+
+# sampler-on-critical-path
+INDEX_S = 1.3e-7  # per index drawn by torch's own samplers (measured: RandomSampler)
+SOURCE = "hook on the loader's sampler"
+DRAWN = """\
+class Drawn(torch.utils.data.Sampler):  # one draw for the whole epoch
+    def __init__(self, weights):
+        weights = np.asarray(weights, np.float64)
+        self.p = weights / weights.sum()
+    def __len__(self): return len(self.p)
+    def __iter__(self):
+        drawn = np.random.choice(len(self), len(self), p=self.p)
+        return iter(drawn.tolist())"""
+DRAW_ONCE = Proposal(
+    id="sampler-vectorise",
+    title="draw the indices of an epoch in one call",
+    fix=Fix("replace the sampler's loop by one draw with NumPy or torch", DRAWN),
+    effort="hours",
+    risk="the order of samples changes with another source of random numbers",
+)
+
+
+@finding("input.indexing", DRAW_ONCE, needs=(dataloader_loop,))
+def sampler_on_critical_path(diagnosis: Diagnosis) -> Finding | str | None:
+    """Fires when drawing indices takes a noticeable share of the step or of the epoch."""
+    loader, epoch = given(diagnosis.loader), given(diagnosis.scenario).epoch
+    if loader.kind != "dataloader":
+        return None
+    making = making_of(diagnosis.profile, loader)
+    if making.draw_s is None:
+        return "timed draws of the loader's sampler"
+    start_s = epoch_draws_s(making, diagnosis.loop)
+    begin_s = start_s / epoch.steps if epoch.steps else 0.0  # per step
+    step_share, epoch_share = (one / max(diagnosis.step_s, 1e-12) for one in (making.draw_s, begin_s))
+    if step_share < TRIFLE and epoch_share < TRIFLE:
+        return None
+    drawn = max(making.draw_s + begin_s, 1e-12)
+    gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / drawn))
+    evidence = [
+        Evidence("share of the step that drawing indices takes", "draw_share", step_share, SOURCE),
+        Evidence("time to draw the indices of a batch", "draw_s", making.draw_s, SOURCE),
+        Evidence("share of the epoch that it begins with, drawing", "epoch_draw_share", epoch_share, SOURCE),
+        Evidence("time that each epoch begins with, drawing", "epoch_draws_s", start_s, SOURCE),
+        Evidence(f"the sampler is a {loader.sampler or 'sampler of its own'}"),
+    ]
+    proposal = replace(DRAW_ONCE.at(loader.location), change=gone)
+    return Finding("sampler-on-critical-path", "input.indexing", evidence, [proposal], loader.location)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.predict import WORTH, gain
+from ..analyse.predict import WORTH
 from ..analyse.shares import LARGE_PART, MOST, NOTICED
 from ..analyse.threads import LARGE_S
 from ..model.device import DeviceView
@@ -19,6 +19,8 @@ from .facts import (
     TENSOR_KINDS,
     anatomy,
     beat_of,
+    computing_cause,
+    computing_share,
     is_product,
     kernel_share,
     of_step,
@@ -27,8 +29,8 @@ from .facts import (
     share_of,
     switches,
 )
-from .registry import cpu_loop, device_step, finding, given, profiled_cpu_step
-from .remedies import PARTLY, each, left_of, priced
+from .registry import OnCpu, Reach, clocked_loop, device_step, finding, given, profiled_step
+from .remedies import MOSTLY, PARTLY, each, left_of, priced
 
 # cpu-bf16-unused
 WITHOUT_AMX = 2.0  # times as fast at most: half the bytes of each number
@@ -55,7 +57,7 @@ ROUND = replace(
 WAYS = ((CAST, 2.7), (ROUND, 3.5))
 
 
-@finding("model.compute", CAST, ROUND, needs=(profiled_cpu_step,))
+@finding("model.compute", CAST, ROUND, needs=(OnCpu("on a GPU `fp32-tensor-cores-idle` says it"),))
 def cpu_bf16_unused(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when large float32 products run on a processor that could do better."""
     scenario, known = given(diagnosis.scenario), switches(diagnosis)
@@ -96,6 +98,7 @@ DOUBLE = "float64"
 # What is left of the time of operators in float64: half the bytes, twice as many numbers in a register
 # (measured: 0.40 of a convolutional network)
 NARROWER = (0.8, 0.5, 0.4)
+SLOWEST = 1 / 64  # of float32's rate, on graphics cards [CUDA C++ Programming Guide]
 SINGLE = Proposal(
     id="float32",
     title="compute in float32",
@@ -110,12 +113,12 @@ SINGLE = Proposal(
 )
 
 
-@finding("model.compute", SINGLE, needs=(cpu_loop,))
+@finding("model.compute", SINGLE, needs=(clocked_loop,))
 def float64_weights(diagnosis: Diagnosis) -> Finding | None:
     """Fires when the optimizer's weights are float64 and the model takes a visible part of the step."""
     scenario = given(diagnosis.scenario)
     double = [one for one in optimizers(diagnosis) if one.dtype == DOUBLE]
-    share = 1 - 1 / gain(scenario, Change(compute=0))
+    share = computing_share(scenario)
     if not double or share < NOTICED:
         return None
     numbers = float(sum(one.elements for one in double))
@@ -123,8 +126,9 @@ def float64_weights(diagnosis: Diagnosis) -> Finding | None:
         Evidence("share of the step that the model computes", "compute_share", share, "replay"),
         Evidence("numbers in weights of float64", "float64_elements", numbers, "the optimizer"),
     ]
-    proposal = priced(SINGLE, scenario, *each(compute=NARROWER), most=Change(compute=NARROWER[-1]))
-    return Finding("float64-weights", "model.compute", evidence, [proposal])
+    most = Change(compute=NARROWER[-1], device=SLOWEST)
+    proposal = priced(SINGLE, scenario, *each(compute=NARROWER, device=NARROWER), most=most)
+    return Finding("float64-weights", computing_cause(diagnosis), evidence, [proposal])
 
 
 # conv-layout
@@ -144,9 +148,12 @@ CHANNELS_LAST = Proposal(
 )
 
 
-@finding("model.compute", CHANNELS_LAST, needs=(profiled_cpu_step,))
+@finding("model.compute", CHANNELS_LAST, needs=(profiled_step,))
 def conv_layout(diagnosis: Diagnosis) -> Finding | None:
-    """Fires when convolutions take much of the time and none is channels last."""
+    """Fires when convolutions take much of the time and none is channels last; on a device, when kernels that
+    change the layout take a visible part of its time."""
+    if diagnosis.host.accelerated:
+        return _transposing(diagnosis)
     scenario, known = given(diagnosis.scenario), optimizers(diagnosis)
     kernels = sum(one.kernels for one in known)
     share = share_of(diagnosis, lambda name: "conv" in name)
@@ -161,10 +168,34 @@ def conv_layout(diagnosis: Diagnosis) -> Finding | None:
     return Finding("conv-layout", "model.compute", evidence, [proposal])
 
 
+def _transposing(diagnosis: Diagnosis) -> Finding | None:
+    """Tensor cores want the channels of a pixel side by side: cuDNN transposes what lies otherwise. Without
+    that, convolutions may gain, too: the bound counts them."""
+    scenario, view = given(diagnosis.scenario), given(diagnosis.device)
+    share, convolving = (kernel_share(view, (kind,)) for kind in ("layout", "convolution"))
+    if share < NOTICED or not convolving:
+        return None
+    busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
+    weights = optimizers(diagnosis)
+    first = float(sum(one.kernels - one.kernels_channels_last for one in weights))
+    evidence = [
+        Evidence("share of the kernels' time in changes of layout", "layout_share", share, PROFILER),
+        Evidence("share of it in convolutions", "convolution_share", convolving, PROFILER),
+        Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
+        Evidence("convolution weights that lie channels first", "kernels", first, "the optimizer"),
+    ]
+    most = Change(device=max(0.0, 1 - share - convolving))
+    proposal = priced(CHANNELS_LAST, scenario, *each(device=left_of(share, MOSTLY)), most=most)
+    return Finding("conv-layout", "device.compute", evidence, [proposal])
+
+
 # fp32-tensor-cores-idle
 PLAIN = "float32"
+ROUNDED = "tf32"
+HALF_TIMES = (1.0, 1.5, 2.0)  # as fast as TF32 [twice: data sheets of A100, H100, B200]
 FIRST_WITH_TENSOR_CORES = (7, 0)  # compute capability [NVIDIA]
 FIRST_WITH_TF32 = (8, 0)  # and with bfloat16 [NVIDIA]
+FAST = ("high", "medium")  # of torch.set_float32_matmul_precision
 HALF_BYTES = (1.0, 0.75, 0.5)  # of the time of kernels that wait for memory: half the bytes at best
 TF32 = Proposal(
     id="tf32",
@@ -199,40 +230,54 @@ with torch.autocast("cuda", dtype=torch.float16):
 scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"""
 
 
-@finding("device.compute", TF32, MIXED, needs=(device_step,), device=True)
+@finding(
+    "device.compute",
+    TF32,
+    MIXED,
+    needs=(device_step,),
+    device=True,
+    reach=Reach(("CUDA",), "it goes by the compute capability, which only NVIDIA's devices have"),
+)
 def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when float32 products take much of the time of a device with tensor cores."""
+    """Fires when products in float32 or TF32 take much of the time of a device that is faster in 16 bits."""
     scenario, view = given(diagnosis.scenario), given(diagnosis.device)
     if view.facts.capability is None or not view.facts.kernels:
         return "compute capability, and kernels by kind and precision"
-    share = _plain(view, TENSOR_KINDS)
-    if view.facts.capability < FIRST_WITH_TENSOR_CORES or share < LARGE_PART:
+    share, rounded = _products(view, TENSOR_KINDS)
+    if view.facts.capability < FIRST_WITH_TENSOR_CORES or share + rounded < LARGE_PART:
         return None
-    busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
-    evidence = [
-        Evidence("share of the kernels' time in float32 products", "float32_share", share, PROFILER),
-        Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
-        Evidence("compute capability {}.{}".format(*view.facts.capability)),
-    ]
     known, proposals = view.facts.switches, []
     newer = view.facts.capability >= FIRST_WITH_TF32
-    if newer and not (known is not None and known.matmul_precision in ("high", "medium")):
-        part = _plain(view, ("matmul", "convolution"))
+    part, _ = _products(view, ("matmul", "convolution"))
+    if newer and share >= LARGE_PART and not (known is not None and known.matmul_precision in FAST):
         changes = each(device=left_of(part, PARTLY))
         proposals.append(priced(TF32, scenario, *changes, most=Change(device=1 - part)))
     if known is None or not known.autocast:
         memory = kernel_share(view, BANDWIDTH_KINDS, PLAIN)
-        pairs = zip(left_of(share, PARTLY), left_of(memory, HALF_BYTES), strict=True)
-        changes = [Change(device=max(0.0, one + other - 1)) for one, other in pairs]
+        halves = left_of(rounded, [1 / times for times in HALF_TIMES])
+        parts = zip(left_of(share, PARTLY), halves, left_of(memory, HALF_BYTES), strict=True)
+        changes = [Change(device=max(0.0, sum(some) - 2)) for some in parts]
         mixed = MIXED if newer else replace(MIXED.at(None, WITH_SCALER), apply="manual", treatments=())
-        gone = Change(device=max(0.0, 1 - share - memory))
+        gone = Change(device=max(0.0, 1 - share - rounded - memory))
         proposals.append(priced(mixed, scenario, *changes, most=gone))
-    return Finding("fp32-tensor-cores-idle", "device.compute", evidence, proposals)
+    busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
+    evidence = [
+        Evidence("share of the kernels' time in float32 products", "float32_share", share, PROFILER),
+        Evidence("share of it in products in TF32, half as fast as 16 bits", "tf32_share", rounded, PROFILER),
+        Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
+        Evidence("compute capability {}.{}".format(*view.facts.capability)),
+    ]
+    evidence = [one for one in evidence if one.value != 0.0]
+    found = Finding("fp32-tensor-cores-idle", "device.compute", evidence, proposals)
+    return found if proposals or share >= LARGE_PART else None
 
 
-def _plain(view: DeviceView, kinds: tuple[str, ...]) -> float:
-    """Share of kernel time in float32 without tensor cores; some kernels named float32 run as TF32."""
+def _products(view: DeviceView, kinds: tuple[str, ...]) -> tuple[float, float]:
+    """Shares of kernel time in products in float32, and in TF32: by name, or float32 on tensor cores."""
+    plain = rounded = 0.0
+    for one in view.facts.kernels or []:
+        if one.kind in kinds and one.precision in (PLAIN, ROUNDED):
+            cores = 1.0 if one.precision == ROUNDED else min(1.0, one.tensor_core_share or 0.0)
+            plain, rounded = plain + one.device_s * (1 - cores), rounded + one.device_s * cores
     whole = sum(one.device_s for one in view.facts.kernels or [])
-    plain = [one for one in view.facts.kernels or [] if one.kind in kinds and one.precision == PLAIN]
-    idle = sum(one.device_s * (1 - min(1.0, one.tensor_core_share or 0.0)) for one in plain)
-    return idle / whole if whole > 0 else 0.0
+    return (plain / whole, rounded / whole) if whole > 0 else (0.0, 0.0)

@@ -162,7 +162,7 @@ def _saved(speedup: float) -> float:
 def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
     """Whether the remedy pays, or slows the training enough to be reported as a warning."""
     if promises_nothing(offer.proposal):
-        return True
+        return offer.proposal.most is None or offer.proposal.most >= WORTH
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
     if offer.told.likely is None:
         return offer.likely >= (WORTH_A_RISK if offer.proposal.risk else least)

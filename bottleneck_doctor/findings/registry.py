@@ -21,6 +21,20 @@ Need = Callable[[Diagnosis], "str | None"]  # what a run lacks, None if nothing
 Examine = Callable[[Diagnosis], "Finding | str | None"]  # a text says what a run lacks, as a need does
 LOOP = "a training loop over a loader"
 DEVICE_CLOCK = "the accelerator's own clock in a steady training loop"
+WINDOW = "a profiler's window of the accelerator's kernels"
+DEVICES = ("CPU", "CUDA", "ROCm", "XPU", "others")  # others: MPS, TPU and all that torch cannot time
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The ``DEVICES`` on which a finding can speak, and why it cannot on the others."""
+
+    devices: tuple[str, ...]
+    why: str = ""
+
+
+EVERYWHERE = Reach(DEVICES)
+NVIDIA = Reach(("CUDA",), "it is about a GPU, and only NVIDIA's driver is asked (NVML)")
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,14 @@ class Entry:
     device: bool = False
     needs: tuple[Need, ...] = ()
     remedies: tuple[Proposal, ...] = ()
+    narrower: Reach | None = None
+
+    @property
+    def reach(self) -> Reach:
+        """Where it can speak: by what it declares of itself, or by what it needs."""
+        known = (one.reach if isinstance(one, OnCpu) else REACHES.get(one) for one in self.needs)
+        found = next((one for one in known if one is not None), NVIDIA if self.device else EVERYWHERE)
+        return self.narrower or found
 
     @property
     def id(self) -> str:
@@ -50,10 +72,15 @@ class Entry:
 
 
 def finding(
-    cause: str, *remedies: Proposal, needs: tuple[Need, ...] = (), device: bool = False
+    cause: str,
+    *remedies: Proposal,
+    needs: tuple[Need, ...] = (),
+    device: bool = False,
+    reach: Reach | None = None,
 ) -> Callable[[Examine], Entry]:
-    """Declares that a function examines runs for a finding, which then stands under the function's name."""
-    return lambda examine: Entry(cause, examine, device, needs, remedies)
+    """Declares that a function examines runs for a finding, which then stands under the function's name.
+    ``reach`` is where it can speak, if that is less than its needs say."""
+    return lambda examine: Entry(cause, examine, device, needs, remedies, reach)
 
 
 def given(value: Known | None) -> Known:
@@ -84,21 +111,49 @@ def dataloader_loop(diagnosis: Diagnosis) -> str | None:
     return "a training loop over a DataLoader" if diagnosis.loop is None else timed_fetches(diagnosis)
 
 
-def cpu_loop(diagnosis: Diagnosis) -> str | None:
-    """``loop`` and ``scenario`` of a training that computes on the CPU."""
-    if diagnosis.host.accelerated and not loader_loop(diagnosis):
-        return "operators of the accelerator: only the CPU's were profiled"
-    return loader_loop(diagnosis)
+@dataclass(frozen=True)
+class OnCpu:
+    """A need: ``loop`` and ``scenario`` of a training that computes on the CPU, and its operators in a
+    profiled step if ``profiled``. ``why`` it is of no use on an accelerator."""
+
+    why: str
+    profiled: bool = True
+
+    @property
+    def reach(self) -> Reach:
+        """The CPU alone."""
+        return Reach(("CPU",), self.why)
+
+    def __call__(self, diagnosis: Diagnosis) -> str | None:
+        """What the run lacks."""
+        missing = loader_loop(diagnosis)
+        if missing is None and diagnosis.host.accelerated:
+            return f"a model on the CPU: {self.why}"
+        return missing or (_cpu_operators(diagnosis) if self.profiled else None)
 
 
-def profiled_cpu_step(diagnosis: Diagnosis) -> str | None:
-    """What ``cpu_loop`` asks for, and its operators in a profiled step."""
-    missing = cpu_loop(diagnosis)
-    if missing is None and not (
-        diagnosis.profile.operators and anatomy_of(diagnosis.profile, diagnosis.loop)
-    ):
-        return "a profiled step (the profiler's window needs some seconds of training)"
-    return missing
+def _cpu_operators(diagnosis: Diagnosis) -> str | None:
+    if diagnosis.profile.operators and anatomy_of(diagnosis.profile, diagnosis.loop):
+        return None
+    return "a profiled step (the profiler's window needs some seconds of training)"
+
+
+def clocked_loop(diagnosis: Diagnosis) -> str | None:
+    """``loop`` and ``scenario``; where the model computes on an accelerator, by the accelerator's own clock:
+    the host's is off by what is queued."""
+    missing, view = loader_loop(diagnosis), diagnosis.device
+    timed = view is not None and (view.clock is not None or view.beat is not None)
+    return DEVICE_CLOCK if missing is None and diagnosis.host.accelerated and not timed else missing
+
+
+def profiled_step(diagnosis: Diagnosis) -> str | None:
+    """What ``clocked_loop`` asks for, and the operators of a profiled step: of an accelerator, with the time
+    of their kernels."""
+    missing, view = clocked_loop(diagnosis), diagnosis.device
+    if missing is None and diagnosis.host.accelerated:
+        known = view is not None and view.facts.kernels and diagnosis.profile.operators
+        return device_step(diagnosis) or (None if known else WINDOW)
+    return missing or _cpu_operators(diagnosis)
 
 
 def device_step(diagnosis: Diagnosis) -> str | None:
@@ -108,8 +163,17 @@ def device_step(diagnosis: Diagnosis) -> str | None:
     if diagnosis.scenario is None or view is None or (view.clock is None and view.beat is None):
         return DEVICE_CLOCK
     if view.beat is None or view.beat.wall_s <= 0:
-        return "a profiler's window of the accelerator's kernels"
+        return WINDOW
     return None
+
+
+# Where the clocks and recordings are that needs ask for.
+RECORDED = Reach(DEVICES[:3], "kernels of other devices are not recorded")
+REACHES: dict[Need, Reach] = {
+    clocked_loop: Reach(DEVICES[:4], "torch has no timed marks for other devices"),
+    profiled_step: RECORDED,
+    device_step: Reach(DEVICES[1:3], "it is about a GPU, and kernels of other devices are not recorded"),
+}
 
 
 FAMILIES = (

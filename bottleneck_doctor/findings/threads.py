@@ -25,7 +25,7 @@ from .facts import (
     waits,
 )
 from .lines import crowd_evidence, crowded, hottest_place, line_evidence
-from .registry import cpu_loop, dataloader_loop, finding, given
+from .registry import OnCpu, dataloader_loop, finding, given
 from .remedies import PARTLY, Code, each, loader_call, loader_with, priced, spread
 
 # cpu-threads-misset
@@ -40,7 +40,7 @@ SET_THREADS = Proposal(
 )
 
 
-@finding("model.threads", SET_THREADS, needs=(cpu_loop,))
+@finding("model.threads", SET_THREADS, needs=(OnCpu("a GPU computes without these threads", profiled=False),))
 def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when another number of threads would likely be faster."""
     scenario, held = given(diagnosis.scenario), step_share(diagnosis, "held")

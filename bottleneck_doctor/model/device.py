@@ -80,7 +80,8 @@ class DeviceSync:
 @dataclass(frozen=True)
 class Kernels:
     """Kernels of one kind (matmul, convolution, attention, elementwise, reduction, indexing, optimizer,
-    communication, copy, other) and precision: that of the arithmetic, if known (tf32 is not float32)."""
+    communication, copy, layout, other) and precision: that of the arithmetic, if known (tf32 is not
+    float32). ``layout``: cuDNN transposes images for a convolution."""
 
     kind: str
     device_s: float

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .code import FunctionSource
+from .code import FunctionSource, Location
 from .device import DeviceFacts
 from .instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
 from .loops import Blocked, FetchTable, HotFiles, Loader, Loop, Making, Payload, Ranks, RankSteps, Repeats
@@ -33,6 +33,7 @@ class ScriptSettings:
     anomaly: bool | None = None
     matmul_precision: str | None = None
     cudnn_benchmark: bool | None = None
+    deterministic: bool | None = None
     autocast: bool | None = None
     amx: bool | None = None
     avx512_bf16: bool | None = None
@@ -52,7 +53,7 @@ class Optimizer:
     ``closure``: its step was handed one, so that forward passes may run inside of it. ``kernels`` are
     weights of convolutions (wider than one pixel, more than one channel), of which ``kernels_channels_last``
     lie channels last in memory. Of its parameter ``groups``, ``unlike_groups`` have different options; 0 =
-    not recorded.
+    not recorded. ``foreach``: many tensors are updated in one call, which torch does by itself on a GPU.
     """
 
     pid: int
@@ -105,7 +106,8 @@ class DispatchBreakdown:
 @dataclass(frozen=True)
 class GradientRows:
     """A matrix of ``rows`` rows and ``elements`` elements that an optimizer updates. After one backward pass
-    ``looked`` of its rows were read; ``touched`` of these had a gradient that is not all zeros."""
+    ``looked`` of its rows were read; ``touched`` of these had a gradient that is not all zeros. On an
+    accelerator nothing is read: ``touched`` is how many places looked a row up, and bounds the number."""
 
     pid: int
     elements: int
@@ -128,13 +130,27 @@ class Padding:
 
 @dataclass(frozen=True)
 class Compilation:
-    """What torch.compile had done by ``t``, each a running total: frames, graph breaks, seconds."""
+    """What torch.compile had done by ``t``, each a running total: frames, graph breaks, seconds, and CUDA
+    graphs ``recorded``, by whomever."""
 
     pid: int
     t: list[float] = field(default_factory=list)
     frames: list[int] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    recorded: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CompilerNote:
+    """A "graph break" or a "recompilation", in torch's words: the reason, or the guard that failed last;
+    how often it was noted, and the user's line, or function, for which it was."""
+
+    pid: int
+    what: str
+    reason: str
+    count: int = 1
+    location: Location | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +163,7 @@ class Computing:
     gradient_rows: list[GradientRows] = field(default_factory=list)
     paddings: list[Padding] = field(default_factory=list)
     compilations: list[Compilation] = field(default_factory=list)
+    compiler_notes: list[CompilerNote] = field(default_factory=list)
 
 
 SCHEMA = "bottleneck-doctor/profile"

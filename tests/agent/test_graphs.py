@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bottleneck_doctor.agent import torch_settings, wire
+from bottleneck_doctor.agent import optimizers, torch_settings, wire
+from bottleneck_doctor.agent.state import state
 from bottleneck_doctor.model.loops import Loop
 from bottleneck_doctor.model.profile import Profile
 from tests.agent.watching import PRELUDE, Told, both_ways, loops_over, plain, profile_of, said, watched
@@ -33,6 +34,7 @@ table = torch.nn.Embedding(8192, 4)
 trained = [*model.parameters(), *wide.parameters(), frozen, *table.parameters()]
 optimizer = torch.optim.AdamW(trained, lr=0.0, fused=True)
 compiled = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
+broken = torch.compile(lambda x: x * x.sum().item(), backend="eager")
 losses = []
 for place, batch in enumerate(DataLoader(Rows(64), batch_size=4)):
     optimizer.zero_grad()
@@ -42,6 +44,7 @@ for place, batch in enumerate(DataLoader(Rows(64), batch_size=4)):
         loss.backward()
     optimizer.step()
     compiled(torch.ones(place + 2))
+    broken(batch)
     sum(number * number for number in range(20_000))
     losses.append(loss.item())
 say(losses=losses, seed=torch.initial_seed(), draw=torch.rand(1).item())
@@ -70,7 +73,7 @@ def test_switches_are_read_also_those_of_a_part_of_the_step(profile: Profile) ->
     (found,) = profile.computing.switches
     assert found.anomaly is False
     assert found.noticed == ["anomaly"]
-    assert found.autocast is True
+    assert (found.autocast, found.deterministic) == (True, True)
     assert found.tracer == found.profiler == ""
     assert isinstance(found.amx, bool)
 
@@ -103,6 +106,21 @@ def test_what_is_compiled_is_followed(profile: Profile) -> None:
     assert found.frames == sorted(found.frames)
     assert found.frames[-1] >= 3
     assert found.seconds[-1] > found.seconds[0] > 0
+    assert set(found.recorded) == {0}
+
+
+def test_why_graphs_broke_and_were_compiled_again_is_noted_with_the_line(profile: Profile) -> None:
+    notes = profile.computing.compiler_notes
+    for what, reason, code in (
+        ("recompilation", "size mismatch", "x * 2"),
+        ("graph break", "item", "x.sum().item()"),
+    ):
+        found = next(one for one in notes if one.what == what)
+        assert reason in found.reason
+        assert not found.reason[0].isdigit()
+        assert found.location is not None
+        assert code in Path(found.location.file).read_text().splitlines()[found.location.line - 1]
+        assert found.count > (what == "recompilation")
 
 
 torch: Any = pytest.importorskip("torch")
@@ -155,6 +173,37 @@ def test_work_whose_gradients_no_optimizer_uses_is_told(monkeypatch: pytest.Monk
         targets = teacher(x).sum()
     assert share(student(x).sum() + targets, student) == 0.0
     assert share(head(teacher(student(x) @ torch.randn(16, 8))).sum(), student) == 0.0, "passed through"
+
+
+def test_of_a_table_on_a_device_the_places_that_are_looked_up_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is read of it. A table that is also a layer has a gradient in each row."""
+    table, tied, sparse = (nn.Embedding(8192, 4, device="meta", sparse=kind) for kind in (False, False, True))
+    trained = {id(one.weight) for one in (table, tied, sparse)}
+    monkeypatch.setattr(torch_settings.optimizers, "trained", lambda: trained)
+    monkeypatch.setattr(state, "accelerator", object(), raising=False)
+    monkeypatch.setattr(state, "backwards", 3, raising=False)
+    monkeypatch.setattr(state, "optimizer_steps", 2, raising=False)
+    words = torch.ones(20, 5, dtype=torch.long, device="meta")
+    loss = (
+        table(words).sum()
+        + table(words[:2]).sum()
+        + sparse(words).sum()
+        + (tied(words) @ tied.weight.T).sum()
+    )
+    rows = {"elements": 8192 * 4, "rows": 8192, "looked": 8192, "touched": 2 * 22 * 5}
+    assert torch_settings.lookups(loss) == [rows]
+
+
+@pytest.mark.parametrize(
+    ("asked", "on_cpu", "on_gpu"), [(None, False, True), (False, False, False), (True, True, True)]
+)
+def test_torch_updates_many_tensors_in_a_call_on_a_gpu_unless_told_not_to(
+    asked: bool | None, on_cpu: bool, on_gpu: bool
+) -> None:
+    group = torch.optim.AdamW([nn.Parameter(torch.ones(2))], foreach=asked).param_groups[0]
+    assert [optimizers._in_groups(group, device) for device in ("cpu", "cuda")] == [on_cpu, on_gpu]
 
 
 SCRIPT_GRAD_MODE = (

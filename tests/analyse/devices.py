@@ -22,6 +22,8 @@ def device_run(
     caught_up: float | None = None,
     inside: float = 0.0,
     kind: str = "cuda",
+    storage: float = 0.0,
+    cores: float = 2.0,
     **beat: float,
 ) -> Profile:
     """A run whose device keeps this beat, in seconds per step; ``nvml`` are constant readings of cuda:0.
@@ -32,7 +34,7 @@ def device_run(
     """
     waits = beat.pop("input_s", 0.0)
     idle = sum(value for name, value in beat.items() if name != "host_s") or 0.02
-    base = run_of(workers=workers, cpu=cpu, idle=idle, step=idle + waits)
+    base = run_of(workers=workers, cpu=cpu, idle=idle, step=idle + waits, storage=storage, cores=cores)
     found = replace(
         facts or DeviceFacts(), kind=kind, pid=1, loader="1:1", driver=0 if kind == "cuda" else None
     )

@@ -50,6 +50,7 @@ OTHERS = [
     ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>()", "copy"),
     ("void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel>()", "indexing"),
     ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),
+    ("void cudnn::engines_precompiled::nchwToNhwcKernel<__half, __half, float, false, true>(P)", "layout"),
     ("my_own_kernel(float*, int)", "other"),
 ]  # fmt: skip
 

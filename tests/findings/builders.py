@@ -10,7 +10,15 @@ from bottleneck_doctor.analyse.replay import step_seconds
 from bottleneck_doctor.analyse.scenario import device_cost
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.code import Location
-from bottleneck_doctor.model.device import DeviceFacts, DeviceView, DeviceWindow, DriverView, Kernels
+from bottleneck_doctor.model.device import (
+    DeviceFacts,
+    DeviceTable,
+    DeviceView,
+    DeviceWindow,
+    DriverView,
+    Kernels,
+    TorchSettings,
+)
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, Scenario, Step, StepCost
 from bottleneck_doctor.model.instruments import Operation, Operator
 from bottleneck_doctor.model.loops import Epochs, Loader, Loop, Parallel, Passes, Ranks, StepTable
@@ -138,6 +146,24 @@ def accelerator_run(
     trainer = [replace(base.profile.processes[0], device="cuda")]
     profile = replace(base.profile, processes=trainer, device=view.facts)
     return replace(base, profile=profile, host=host, device=view, verdict=verdict, causes=causes)
+
+
+def gpu_run(
+    beat: DeviceWindow,
+    computing: Computing | None = None,
+    table: list[Operator] | None = None,
+    found: list[Kernels] | None = None,
+    **parts: float,
+) -> Diagnosis:
+    """The same with these facts about how the model computes on it, operators with their kernels' time, and
+    seconds of a step between marks on the device: ``optimizer_s``, ``backward_s``."""
+    columns = {name: [400 * seconds] for name, seconds in parts.items()}
+    clocks = DeviceTable(t=[1.0], steps=[400], **columns)  # type: ignore[arg-type]
+    some, settings = found or [kernels("matmul", 0.97, "bfloat16")], TorchSettings(compiled=False)
+    facts = DeviceFacts(capability=(9, 0), kernels=some, table=clocks, switches=settings, window=beat)
+    base = accelerator_run(beat, facts)
+    profile = replace(base.profile, computing=computing or Computing(), operators=table or [])
+    return replace(base, profile=profile)
 
 
 def kernels(kind: str, share: float, precision: str = "") -> Kernels:

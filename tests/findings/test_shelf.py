@@ -17,9 +17,28 @@ import pytest
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.analyse.predict import WORTH, gain, side_of
 from bottleneck_doctor.analyse.verdict import SENTENCES
-from bottleneck_doctor.findings.ranking import EASE, EFFORT, HURTS, TRUST, offers, promises_nothing
-from bottleneck_doctor.findings.registry import Entry, entries, families, pages
-from bottleneck_doctor.model.diagnosis import Change, Diagnosis, Finding, HostLoad, Inputs, Proposal
+from bottleneck_doctor.findings.facts import BREAKS, GUARDS, Advice, advised
+from bottleneck_doctor.findings.ranking import (
+    EASE,
+    EFFORT,
+    HURTS,
+    TRUST,
+    offers,
+    promises_nothing,
+    worth_saying,
+)
+from bottleneck_doctor.findings.registry import EVERYWHERE, Entry, entries, families, pages
+from bottleneck_doctor.findings.remedies import LINE
+from bottleneck_doctor.model.device import DeviceFacts, DeviceView, DriverView
+from bottleneck_doctor.model.diagnosis import (
+    BatchCost,
+    Change,
+    Diagnosis,
+    Finding,
+    HostLoad,
+    Inputs,
+    Proposal,
+)
 from bottleneck_doctor.model.report import Abstention
 from bottleneck_doctor.model.run import ENVIRONMENT
 from tests.findings.builders import Case
@@ -165,6 +184,36 @@ def test_nothing_is_claimed_of_a_run_in_which_nothing_was_seen(entry: Entry) -> 
         assert isinstance(outcome, Abstention) or not entry.needs or entry.device
 
 
+def test_a_finding_speaks_on_the_devices_that_it_declares(entry: Entry) -> None:
+    """Those that need a device's clock, or computing on a CPU, are shown to fire on each; others are not."""
+    firing = [case.diagnosis for case in cases_of(entry.id) if case.outcome == "fires"]
+    fired = {"CUDA" if one.host.accelerated else "CPU" for one in firing}
+    assert fired <= set(entry.reach.devices)
+    assert not (entry.device and "CPU" in entry.reach.devices)
+    assert entry.reach.why or entry.reach == EVERYWHERE
+    if entry.reach != EVERYWHERE:
+        assert fired == {"CPU", "CUDA"} & set(entry.reach.devices)
+    elsewhere = replace(firing[0], host=replace(firing[0].host, accelerated=True))
+    if "CUDA" not in entry.reach.devices:
+        assert entry.ask(elsewhere) == Abstention(entry.id, f"a model on the CPU: {entry.reach.why}")
+    elif "others" not in entry.reach.devices:
+        untimed = DeviceView(DeviceFacts(kind="mps"), DriverView())
+        assert isinstance(entry.ask(replace(elsewhere, device=untimed)), Abstention)
+
+
+def test_a_device_that_waits_for_batches_is_promised_nothing(entry: Entry) -> None:
+    """Cures of its own work, where two workers take 0.1 s for a batch."""
+    for case in cases_of(entry.id):
+        scenario = case.diagnosis.scenario
+        if case.outcome != "fires" or not case.diagnosis.host.accelerated or scenario is None:
+            continue
+        starved = replace(case.diagnosis, scenario=replace(scenario, works=(BatchCost(0.2),)))
+        found = entry.ask(starved)
+        if isinstance(found, Finding) and not found.cause.startswith(("input.", "device.transfer")):
+            ranked = [one for one in offers(starved, [found]) if worth_saying(starved, one)]
+            assert not ranked, f"{case.name}: {ranked}"
+
+
 @cache
 def found(finding: str) -> list[tuple[Case, Finding]]:
     """What a finding says of the cases in which it is to fire."""
@@ -243,6 +292,29 @@ def test_a_guess_lies_within_its_bound(entry: Entry) -> None:
                 assert offer.told.likely is None, said
                 assert offer.proposal.most is not None or side_of(finding.cause) == "input", said
                 assert offer.likely <= offer.told.high, said
+
+
+@pytest.mark.parametrize(
+    ("table", "reason", "said"),
+    [
+        (BREAKS, "Unsupported Tensor.item() call with capture_scalar_outputs=False", ".detach()"),
+        (BREAKS, "Data-dependent branching", "torch.where(mask, a, b)"),
+        (BREAKS, "Dynamic shape operator", "in place of x[mask]"),
+        (BREAKS, "Attempted to call function marked as skipped", "TORCH_LOGS=graph_breaks"),
+        (GUARDS, "tensor 'x' size mismatch at index 0. expected 32, actual 17", ""),
+        (GUARDS, "tensor 'x' stride mismatch at index 0. expected 1, actual 64", "contiguous"),
+        (GUARDS, "tensor 'x' dtype mismatch. expected Float, actual Half", "torch.float32"),
+        (GUARDS, "GLOBAL_STATE changed: grad_mode ", "torch.no_grad()"),
+        (GUARDS, "L['self'].step == 3", "torch.tensor(step)"),
+    ],
+)
+def test_what_to_write_follows_from_what_torch_says(
+    table: tuple[Advice, ...], reason: str, said: str
+) -> None:
+    assert said in advised(table, reason).snippet
+    for one in table:
+        assert not one.snippet or COMMAND.match(one.snippet) or _is_python(one.snippet), one.snippet
+        assert max(map(len, one.snippet.splitlines()), default=0) <= LINE
 
 
 def test_each_treatment_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:

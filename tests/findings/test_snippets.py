@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from bottleneck_doctor.findings import cpu_compute, host_loop, sample_code, workers
+from bottleneck_doctor.findings import cpu_compute, sample_code, workers
 from bottleneck_doctor.findings import input as fetching
 
 
@@ -40,7 +40,7 @@ def test_a_thread_that_works_ahead_hands_on_batches_and_what_it_fails_with() -> 
 
 def test_indices_are_drawn_by_weight() -> None:
     weights = torch.tensor([0.0, 1.0, 3.0] * 1000)
-    drawn = list(run(host_loop.DRAWN)["Drawn"](weights))
+    drawn = list(run(fetching.DRAWN)["Drawn"](weights))
     assert len(drawn) == 3000
     assert all(one % 3 for one in drawn)
 

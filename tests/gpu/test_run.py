@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bottleneck_doctor.findings.registry import entries, offered
 from tests.gpu import first, run
 from tests.gpu.assumed import QUESTIONS
 from tests.gpu.expected import FOLDER, PATIENTS, script
@@ -16,6 +17,7 @@ from tests.gpu.first import assumptions, compared
 from tests.gpu.measure import Ward
 from tests.gpu.unharmed import Waits, waits
 from tests.lab.run import execute
+from tests.patients.patient import Patient
 
 
 @pytest.mark.slow
@@ -39,6 +41,13 @@ def test_a_rehearsal_goes_through_a_patient_and_the_cost(
     assert "steps of 5 ms under bdoc: median" in told
     assert "failed" not in told
     assert "## a rehearsal on the CPU\n" in page.read_text()
+
+
+@pytest.mark.parametrize("patient", PATIENTS, ids=lambda one: one.name)
+def test_what_is_expected_can_be_offered_on_a_gpu(patient: Patient) -> None:
+    reach = {one.id: one.reach.devices for one in entries()}
+    for remedy in patient.remedies or ():
+        assert any("CUDA" in reach[finding] for finding in offered()[remedy]), remedy
 
 
 # All in one process: importing torch thirty times would take longer than all the rest.

@@ -6,6 +6,7 @@ The comment before a fence says where its text comes from; `make docs` puts it t
 `<!-- proof: demo -->`: what `bdoc prove` says of `demo.proof.json`, which `bdoc prove -o proof.json
 tests/patients/loader_in_main.py` has written (and tests/lab/kept.py has made placeless).
 `<!-- accuracy: own, live70 -->` stands before a table: these rows of tests/lab/sets.json; without names, all.
+`<!-- findings by device -->` likewise: what the findings declare.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.model.proof import Proof
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.proof import render_proof
+from tests.house.reference import devices_table
 from tests.house.source import ROOT
 from tests.lab import golden
 from tests.lab.sets import table
@@ -41,9 +43,13 @@ PROOF = re.compile(r"(?P<mark><!-- proof: (?P<name>[\w-]+) -->)" + FENCED, re.MU
 TABLE = re.compile(r"(?P<mark><!-- accuracy:(?P<names>[\w, ]*) -->)\n(?:\|.*\n)*")
 
 
+DEVICES = re.compile(r"<!-- findings by device -->\n(?:\|.*\n)*")
+
+
 def anew(page: str) -> str:
     """The page with its quotations as they are today."""
     page = TABLE.sub(lambda m: f"{m['mark']}\n{table(re.findall(r'[^, ]+', m['names']))}\n", page)
+    page = DEVICES.sub(f"<!-- findings by device -->\n{devices_table()}\n", page)
     page = SCRIPT.sub(lambda m: f"{m['mark']}{m['open']}{script(m['file'])}```", page)
     page = PROOF.sub(lambda m: f"{m['mark']}{m['open']}{proof(m['name'])}```", page)
     return REPORT.sub(lambda m: f"{m['mark']}{m['open']}{report(m['name'], m['end'])}```", page)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from bottleneck_doctor.analyse.verdict import SENTENCES
-from bottleneck_doctor.findings.registry import Entry, entries, offered, pages
+from bottleneck_doctor.findings.registry import DEVICES, Entry, Reach, entries, offered, pages
 from bottleneck_doctor.model.diagnosis import Proposal
 from bottleneck_doctor.render.glossary import APPLY, BOUND_PAGES, BOUNDS, EFFORTS, GAPS, MESSAGES, METRICS
 from bottleneck_doctor.render.terminal import examples, risks
@@ -77,6 +77,18 @@ def index() -> str:
         lines.append(f"| [{entry.id}](findings/{entry.id}.md) | {entry.cause} | {first} |")
     lines += ["", "```{toctree}", ":hidden:", ":glob:", "remedies", "words", "report", "profile", "fleet"]
     lines += ["findings/*", "```"]
+    return "\n".join(lines)
+
+
+def devices_table() -> str:
+    """Where each finding can speak, by what it declares; those alike in one row."""
+    alike: dict[Reach, list[str]] = {}
+    for entry in entries():
+        alike.setdefault(entry.reach, []).append(f"`{entry.id}`")
+    lines = [f"| findings | {' | '.join(DEVICES)} | where not, why |", "|---" * (2 + len(DEVICES)) + "|"]
+    for reach in sorted(alike, key=lambda one: (-len(one.devices), one.why)):
+        yes = ("yes" if name in reach.devices else "–" for name in DEVICES)
+        lines.append(f"| {', '.join(alike[reach])} | {' | '.join(yes)} | {reach.why} |")
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from tests.simulated.tensors import PLACE, place_on
 from tests.simulated.truth import Batch, Truth
 
 PRODUCT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel__5x_cublas"
+TENSORS = 100
 UPDATE = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedSgdMathFunctor<float>>"
 
 
@@ -60,6 +61,33 @@ class Stepping(torch.optim.SGD):
         return loss
 
 
+class Wide(Layers):
+    """The same with many small tensors."""
+
+    def __init__(self, device: Device, kernels: int, kernel_s: float) -> None:
+        super().__init__(device, kernels, kernel_s)
+        self.others = torch.nn.ParameterList(torch.ones(64, device=PLACE) for _ in range(TENSORS))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The loss."""
+        return super().forward(x) + torch.cat(list(self.others)).sum()
+
+
+class OneByOne(torch.optim.SGD):
+    """An optimizer that launches a kernel for each tensor and buffer, or a few for all."""
+
+    def __init__(self, model: Layers, foreach: bool) -> None:
+        super().__init__(model.parameters(), lr=1e-3, momentum=0.9, foreach=foreach)
+        self.device, self.kernels = model.device, 4 if foreach else 3 * TENSORS
+
+    def step(self, closure: Any = None) -> Any:
+        """Update, on the device too."""
+        loss = super().step(closure)
+        for _ in range(self.kernels):
+            self.device.launch(UPDATE, 3e-6)
+        return loss
+
+
 class Stage:
     """One simulated training: its options, its device, and the truth about it."""
 
@@ -92,7 +120,7 @@ class Stage:
         self.truth.write(self._file)
 
 
-def train_on(model: Layers, optimizer: Stepping, x: torch.Tensor) -> torch.Tensor:
+def train_on(model: Layers, optimizer: torch.optim.SGD, x: torch.Tensor) -> torch.Tensor:
     """Forward, backward, update."""
     optimizer.zero_grad()
     loss: torch.Tensor = model(x)

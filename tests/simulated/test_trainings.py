@@ -40,6 +40,7 @@ def seen_well(name: str, usual_s: float, folder: Path) -> Seen:
         ("launch_bound", 0.0108, ("cpu", "host.launch"), LAUNCHES),
         ("sync_bound", 0.0130, ("cpu", "host.sync"), ("defer-readback",)),
         ("transfer_bound", 0.0127, ("gpu", "device.transfer"), COPIES),
+        ("optimizer_loop", 0.0150, ("cpu", "host.launch"), ("optimizer-fused",)),
         ("allocator_churn", 0.0101, ("gpu", "device.memory"), ("drop-empty-cache",)),
         ("hidden_wait", 0.0130, ("gpu", "device.compute"), ()),
         ("healthy", 0.0102, ("gpu", "device.compute"), ()),

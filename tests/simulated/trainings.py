@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from tests.simulated.device import Stream
-from tests.simulated.stage import Stage, burn, train_on
+from tests.simulated.stage import OneByOne, Stage, Wide, burn, train_on
 
 ROWS = 8 * 200
 BLOCKS = 8  # of memory that a step needs
@@ -104,6 +104,15 @@ def hidden_wait() -> None:
         if step % BATCHES == BATCHES - 1:
             optimizer.step()
             optimizer.zero_grad()
+
+
+def optimizer_loop() -> None:
+    """The optimizer goes through its tensors one by one. Cure: all of them in one call."""
+    stage = Stage(steps=260, issue_s=3e-5)
+    model = Wide(stage.device, kernels=60, kernel_s=2e-5)
+    optimizer = OneByOne(model, foreach=stage.cured)
+    for (batch,) in stage.loop(ready()):
+        train_on(model, optimizer, batch.to("meta"))
 
 
 def healthy() -> None:

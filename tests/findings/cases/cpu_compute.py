@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bottleneck_doctor.model.device import Kernels
 from bottleneck_doctor.model.diagnosis import Diagnosis, StepCost
 from bottleneck_doctor.model.instruments import Operator
 from bottleneck_doctor.model.profile import (
@@ -14,7 +15,18 @@ from bottleneck_doctor.model.profile import (
     Padding,
     ScriptSettings,
 )
-from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent
+from tests.findings.builders import (
+    LAUNCHING,
+    SATURATED,
+    Case,
+    abstains,
+    cpu_run,
+    dispatch_like,
+    fires,
+    gpu_run,
+    kernels,
+    silent,
+)
 
 # dispatch-bound
 TINY = StepCost(0.0005, launch=0.0015)
@@ -59,6 +71,16 @@ def _optimizer_case(one: Optimizer | None, share: float = 0.4) -> Diagnosis:
     return _optimizing(cpu_run(OPTIMIZER_COST, Computing(optimizers=[one] if one else [])), share)
 
 
+ON_GPU = replace(OPTIMIZER_ADAM, device="cuda")
+TOGETHER = replace(ON_GPU, foreach=True)
+
+
+def _optimizing_gpu(one: Optimizer, share: float = 0.15) -> Diagnosis:
+    """A step of 20 ms on a device, 9 of them in the optimizer; its kernels take a ``share`` of the step."""
+    found = [Kernels("optimizer", share * 0.02, 2200.0, 2e-6), kernels("matmul", 0.15, "bfloat16")]
+    return gpu_run(LAUNCHING, Computing(optimizers=[one]), found=found, optimizer_s=0.009)
+
+
 def optimizer_step_slow() -> tuple[Case, ...]:
     return (
         fires("AdamW loops over 200 tensors", _optimizer_case(OPTIMIZER_ADAM), "optimizer-fused"),
@@ -74,6 +96,10 @@ def optimizer_step_slow() -> tuple[Case, ...]:
         ),
         silent("a closure runs the model", _optimizer_case(replace(OPTIMIZER_ADAM, closure=True))),
         silent("it takes a twentieth of the step", _optimizer_case(OPTIMIZER_ADAM, 0.05)),
+        fires("a loop on a GPU", _optimizing_gpu(ON_GPU), "optimizer-fused"),
+        fires("many passes over many weights", _optimizing_gpu(TOGETHER, 0.5), "optimizer-fused"),
+        silent("one call on a GPU", _optimizing_gpu(replace(ON_GPU, fused=True), 0.5)),
+        silent("many tensors a call", _optimizing_gpu(TOGETHER, 0.05)),
         abstains("nothing is known of the optimizer", _optimizer_case(None)),
     )
 
@@ -89,6 +115,11 @@ def _padding_case(
     """Sentences under a model that computes for 20 ms."""
     facts = Computing(anatomies=[dispatch_like(cost)], paddings=[found] if found else [])
     return cpu_run(cost, facts, table)
+
+
+def _padded_gpu(found: Padding, name: str = "aten::mm") -> Diagnosis:
+    table = [Operator("aten::mm", 8.0, 1e-4, 0.015), Operator(name, 4.0, 1e-4, 0.001)]
+    return gpu_run(SATURATED, Computing(paddings=[found]), table)
 
 
 def padding_waste() -> tuple[Case, ...]:
@@ -109,6 +140,9 @@ def padding_waste() -> tuple[Case, ...]:
         silent("no rows of tokens", _padding_case(None)),
         abstains("no step was profiled", _padding_case(half, [])),
         silent("the model hardly computes", _padding_case(half, cost=StepCost(0.001, 0.02))),
+        fires("on a GPU", _padded_gpu(half), "bucket-by-cost"),
+        silent("a tenth, on a GPU", _padded_gpu(replace(half, padded=10_000))),
+        silent("attention that skips it", _padded_gpu(half, "flash_attn::_flash_attn_varlen_forward")),
     )
 
 
@@ -132,11 +166,20 @@ def _attention_case(table: list[Operator]) -> Diagnosis:
     return cpu_run(ATTENTION_COST, Computing(anatomies=[dispatch_like(ATTENTION_COST)]), table)
 
 
+def _attending_gpu(also: str = "aten::addmm") -> Diagnosis:
+    """The same on a device, which takes 9 of 20 ms for it."""
+    table = [replace(one, self_cpu_s=1e-4, self_device_s=one.self_cpu_s / 3) for one in BY_HAND[:3]]
+    return gpu_run(SATURATED, table=[*table, Operator(also, 2.0, 1e-4)])
+
+
 def attention_unfused() -> tuple[Case, ...]:
     return (
         fires("attention by hand over long sequences", _attention_case(BY_HAND), "sdpa-attention"),
         silent("fused already", _attention_case(FUSED_TABLE)),
         silent("experts are chosen by a small softmax", _attention_case(ROUTER)),
+        fires("by hand on a GPU", _attending_gpu(), "sdpa-attention"),
+        silent("fused on a GPU", gpu_run(SATURATED, table=FUSED_TABLE)),
+        silent("the fused one, kept from fusing", _attending_gpu("aten::_scaled_dot_product_attention_math")),
     )
 
 
@@ -153,11 +196,19 @@ def _embedding_case(rows: GradientRows) -> Diagnosis:
     return _optimizing(cpu_run(EMBEDDING_COST, facts, [Operator("aten::fill_", 4.0, 0.001)]), 0.6)
 
 
+def _looking_up(touched: int) -> Diagnosis:
+    rows = replace(FEW, looked=FEW.rows, touched=touched)
+    facts = Computing(optimizers=[replace(EMBEDDING_ADAM, device="cuda")], gradient_rows=[rows])
+    return gpu_run(SATURATED, facts, [Operator("aten::fill_", 4.0, 1e-5, 0.001)], optimizer_s=0.012)
+
+
 def embedding_gradients_dense() -> tuple[Case, ...]:
     return (
         fires("a batch has few rows of a table", _embedding_case(FEW), "sparse-gradients"),
         silent("the output is tied to it", _embedding_case(replace(FEW, touched=1000))),
         silent("too few rows were sampled", _embedding_case(replace(FEW, looked=100))),
+        fires("on a GPU", _looking_up(8192), "sparse-gradients"),
+        silent("all of a table, on a GPU", _looking_up(1_250_000)),
     )
 
 
@@ -169,9 +220,16 @@ def _unused_case(share: float | None) -> Diagnosis:
     return replace(sick, steps=[replace(one, backward=0.6 * one.wall) for one in sick.steps])
 
 
+def _unused_gpu(share: float) -> Diagnosis:
+    facts = Computing(switches=[ScriptSettings(1, unused_share=share)])
+    return gpu_run(SATURATED, facts, backward_s=0.012)
+
+
 def gradients_unused() -> tuple[Case, ...]:
     return (
         fires("a large teacher runs with gradients", _unused_case(0.9), "no-grad"),
         silent("the teacher is small", _unused_case(0.05)),
+        fires("a large teacher on a GPU", _unused_gpu(0.9), "no-grad"),
+        silent("no teacher on a GPU", _unused_gpu(0.0)),
         abstains("no optimizer was seen", _unused_case(None)),
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.device import (
     Allocator,
     DeviceFacts,
@@ -12,6 +15,7 @@ from bottleneck_doctor.model.device import (
     TorchSettings,
 )
 from bottleneck_doctor.model.diagnosis import Diagnosis
+from bottleneck_doctor.model.profile import CompilerNote, Computing
 from tests.findings.builders import (
     COPYING,
     LAUNCHING,
@@ -38,10 +42,19 @@ def _kernels_case(
     return accelerator_run(beat, DeviceFacts(kernels=found, switches=TorchSettings(compiled=compiled)))
 
 
+def _in_pieces() -> Diagnosis:
+    note = CompilerNote(
+        1, "graph break", "Unsupported Tensor.item() call", 12, Location("model.py", 40, "forward")
+    )
+    sick = _kernels_case(LAUNCHING, SHORT, True)
+    return replace(sick, profile=replace(sick.profile, computing=Computing(compiler_notes=[note])))
+
+
 def launch_bound() -> tuple[Case, ...]:
     return (
         fires("800 kernels of a few microseconds", _kernels_case(LAUNCHING, SHORT), "torch-compile"),
-        fires("compiled already", _kernels_case(LAUNCHING, SHORT, True), "cuda-graphs"),
+        fires("compiled already", _kernels_case(LAUNCHING, SHORT, True), "cuda-graphs -whole-graph"),
+        fires("compiled, in pieces", _in_pieces(), "whole-graph"),
         silent("few large kernels, and a slow loop", _kernels_case(LAUNCHING, LONG)),
         silent("the device is kept busy", _kernels_case(SATURATED, SHORT)),
         silent("no batch is there", _kernels_case(STALLED, SHORT)),

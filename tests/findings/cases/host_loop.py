@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottleneck_doctor.model.code import FunctionSource
-from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, EpochStart, FeederLoad, Scenario, StepCost
+from bottleneck_doctor.model.code import FunctionSource, Location
+from bottleneck_doctor.model.device import DeviceWindow
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, FeederLoad, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Operation, Operator, Stack
-from bottleneck_doctor.model.loops import Making
-from bottleneck_doctor.model.profile import Compilation, Computing, ScriptSettings
-from tests.findings.builders import Case, abstains, cpu_run, dispatch_like, fires, silent, steady_run
+from bottleneck_doctor.model.profile import Compilation, CompilerNote, Computing, ScriptSettings
+from tests.findings.builders import (
+    LAUNCHING,
+    SATURATED,
+    Case,
+    abstains,
+    cpu_run,
+    dispatch_like,
+    fires,
+    gpu_run,
+    kernels,
+    silent,
+    steady_run,
+)
 
 # host-python-hot
 PYTHON_SICK = StepCost(0.004, python=0.012, launch=0.001)
@@ -72,29 +84,6 @@ def host_python_hot() -> tuple[Case, ...]:
         fires("a library calls it", _called_by_library(), "vectorise-loop-code"),
         silent("the weights are written out", _python_case(PYTHON_SICK, 31, "dump (dump.py:3)")),
         silent("the model computes", _python_case(HEALTHY)),
-    )
-
-
-# sampler-on-critical-path
-LOOP_COST = StepCost(0.0, 0.008)
-
-
-def _sampler_case(draw_s: float | None, first_s: float = 0.0) -> Diagnosis:
-    """Two fast workers; drawing indices takes ``draw_s`` a batch, and ``first_s`` for an epoch's first."""
-    work, epoch = BatchCost(0.001), EpochStart(133, first_s, first_s)
-    scene = Scenario((work,), (LOOP_COST,), workers=2, cores=2.0, sampling=draw_s or 0.0, epoch=epoch)
-    base = steady_run(work, LOOP_COST, workers=2, scenario=scene)
-    loop = replace(base.loop, epochs=replace(base.loop.epochs, t=[0.0, 1.0, 2.0])) if base.loop else None
-    makings = [Making("1:1", 400, draw_s=draw_s, first_draws_s=[first_s] * 3)]
-    return replace(base, loop=loop, profile=replace(base.profile, makings=makings))
-
-
-def sampler_on_critical_path() -> tuple[Case, ...]:
-    return (
-        fires("a sampler that looks up for each batch", _sampler_case(0.002), "sampler-vectorise"),
-        fires("weights of a million items are drawn at once", _sampler_case(1e-5, 0.3), "sampler-vectorise"),
-        silent("torch's own sampler", _sampler_case(1.5e-5, 2e-4)),
-        abstains("the draws were not timed", _sampler_case(None)),
     )
 
 
@@ -164,18 +153,34 @@ def _debug_case(known: ScriptSettings | None, table: list[Operator] = CHECKED) -
     return cpu_run(DEBUG_COST, facts, table)
 
 
+TURNS = DeviceWindow(400, 0.02, 0.012, launch_s=0.008, host_s=0.02)  # each launch waits for its kernel
+
+
+def _debugged_gpu(known: ScriptSettings, beat: DeviceWindow = TURNS) -> Diagnosis:
+    found = [kernels("convolution", 0.4, "tf32"), kernels("elementwise", 0.2)]
+    return gpu_run(beat, Computing(switches=[known]), found=found)
+
+
 def debug_mode_on() -> tuple[Case, ...]:
     off = ScriptSettings(1, anomaly=False)
+    blocking = replace(off, environment={"CUDA_LAUNCH_BLOCKING": "1"})
+    settled = replace(off, deterministic=True)
     return (
         fires("anomaly detection is on", _debug_case(replace(off, anomaly=True)), "drop-debug"),
         fires("for a part of the step", _debug_case(replace(off, noticed=["anomaly"]), []), "drop-debug"),
         fires("coverage traces the loop", _debug_case(replace(off, tracer="coverage"), []), "drop-debug"),
         silent("all is off", _debug_case(off)),
+        silent("each launch waits, and there are none", _debug_case(blocking)),
+        fires("anomaly detection on a GPU", _debugged_gpu(replace(off, anomaly=True)), "drop-debug"),
+        fires("each launch waits for its kernel", _debugged_gpu(blocking), "drop-debug"),
+        fires("deterministic convolutions", _debugged_gpu(settled, SATURATED), "drop-debug"),
+        silent("none of it on a GPU", _debugged_gpu(off)),
         abstains("nothing was read", _debug_case(None)),
     )
 
 
 # recompile-churn
+SIZE = "tensor 'x' size mismatch at index 0. expected 32, actual 17"
 RECOMPILE_COST = StepCost(0.02)
 
 
@@ -185,10 +190,22 @@ def _recompile_case(found: Compilation | None) -> Diagnosis:
     return replace(sick, steps=[replace(sick.steps[0], t=2.0 + 0.02 * place) for place in range(400)])
 
 
+def _recompile_gpu(found: Compilation, guard: str = "") -> Diagnosis:
+    notes = [CompilerNote(1, "recompilation", guard, 6, Location("model.py", 30, "forward"))] if guard else []
+    sick = gpu_run(LAUNCHING, Computing(compilations=[found], compiler_notes=notes))
+    return replace(sick, steps=[replace(sick.steps[0], t=2.0 + 0.02 * place) for place in range(400)])
+
+
 def recompile_churn() -> tuple[Case, ...]:
     early = Compilation(1, [0.5, 1.0], [1, 2], [0, 0], [0.5, 1.0])
     churn = Compilation(1, [0.5, 3.0, 5.0, 7.0], [1, 3, 5, 7], [0, 1, 2, 3], [0.5, 1.0, 1.5, 2.0])
+    recorded = replace(churn, recorded=[1, 3, 5, 7])
     return (
         fires("each length is compiled anew", _recompile_case(churn), "compile-dynamic"),
         silent("compiled before the steady window", _recompile_case(early)),
+        fires("each length, on a GPU", _recompile_gpu(recorded, SIZE), "compile-dynamic -steady-guards"),
+        fires(
+            "each step, on a GPU", _recompile_gpu(churn, "L['step'] == 3"), "steady-guards -compile-dynamic"
+        ),
+        silent("once, on a GPU", _recompile_gpu(early)),
     )

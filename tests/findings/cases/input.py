@@ -9,12 +9,13 @@ from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     CostShares,
     Diagnosis,
+    EpochStart,
     Inputs,
     Scenario,
     StepCost,
     Transport,
 )
-from bottleneck_doctor.model.loops import Payload
+from bottleneck_doctor.model.loops import Making, Payload
 from bottleneck_doctor.model.profile import Computing
 from tests.findings.builders import Case, abstains, cpu_run, fires, inputs_of, silent, steady_run
 
@@ -89,4 +90,27 @@ def ipc_overhead() -> tuple[Case, ...]:
         silent("two tensors", _ipc_case(SMALL, 0.0004)),
         silent("many tensors, but a long step hides them", _ipc_case(MANY, 0.022, StepCost(0.0, 3.0))),
         abstains("no batch was inspected", _ipc_case(replace(ARRAYS, batches=0), 0.006)),
+    )
+
+
+# sampler-on-critical-path
+LOOP_COST = StepCost(0.0, 0.008)
+
+
+def _sampler_case(draw_s: float | None, first_s: float = 0.0) -> Diagnosis:
+    """Two fast workers; drawing indices takes ``draw_s`` a batch, and ``first_s`` for an epoch's first."""
+    work, epoch = BatchCost(0.001), EpochStart(133, first_s, first_s)
+    scene = Scenario((work,), (LOOP_COST,), workers=2, cores=2.0, sampling=draw_s or 0.0, epoch=epoch)
+    base = steady_run(work, LOOP_COST, workers=2, scenario=scene)
+    loop = replace(base.loop, epochs=replace(base.loop.epochs, t=[0.0, 1.0, 2.0])) if base.loop else None
+    makings = [Making("1:1", 400, draw_s=draw_s, first_draws_s=[first_s] * 3)]
+    return replace(base, loop=loop, profile=replace(base.profile, makings=makings))
+
+
+def sampler_on_critical_path() -> tuple[Case, ...]:
+    return (
+        fires("a sampler that looks up for each batch", _sampler_case(0.002), "sampler-vectorise"),
+        fires("weights of a million items are drawn at once", _sampler_case(1e-5, 0.3), "sampler-vectorise"),
+        silent("torch's own sampler", _sampler_case(1.5e-5, 2e-4)),
+        abstains("the draws were not timed", _sampler_case(None)),
     )

@@ -17,6 +17,7 @@ from tests.findings.builders import (
     cpu_run,
     dispatch_like,
     fires,
+    gpu_run,
     kernels,
     silent,
 )
@@ -58,6 +59,7 @@ def float64_weights() -> tuple[Case, ...]:
         fires("the model is double", _bf16_case(dtype="float64"), "float32"),
         silent("the weights are float32", _bf16_case()),
         silent("the model hardly computes", cpu_run(light, Computing(optimizers=[weights]))),
+        fires("on a GPU", gpu_run(SATURATED, Computing(optimizers=[weights])), "float32"),
     )
 
 
@@ -76,12 +78,20 @@ def _conv_case(one: Optimizer = IMAGES, table: list[Operator] = CONVOLUTIONS) ->
     return cpu_run(CONV_COST, Computing(optimizers=[one], anatomies=[dispatch_like(CONV_COST)]), table)
 
 
+def _convolving_gpu(share: float) -> Diagnosis:
+    found = [kernels("convolution", 0.6, "bfloat16"), kernels("layout", share)]
+    facts = Computing(optimizers=[replace(IMAGES, device="cuda")])
+    return gpu_run(SATURATED, facts, [Operator("aten::cudnn_convolution", 6.0, 1e-4, 0.01)], found)
+
+
 def conv_layout() -> tuple[Case, ...]:
     return (
         fires("a convolutional network, channels first", _conv_case(), "channels-last"),
         silent("channels last already", _conv_case(replace(IMAGES, kernels_channels_last=6))),
         silent("no wide kernels", _conv_case(replace(IMAGES, kernels=0))),
         silent("products take the time", _conv_case(table=[Operator("aten::mm", 6.0, 0.03)])),
+        fires("a GPU transposes", _convolving_gpu(0.25), "channels-last"),
+        silent("a GPU does not", _convolving_gpu(0.0)),
     )
 
 
@@ -100,6 +110,8 @@ def fp32_tensor_cores_idle() -> tuple[Case, ...]:
         fires("matrix products in float32 on an A100", _fp32_case(FLOAT32), "tf32"),
         fires("the same on a V100", _fp32_case(FLOAT32, (7, 0)), "amp"),
         silent("no tensor cores", _fp32_case(FLOAT32, (6, 1))),
-        silent("float32 by name, TF32 in fact", _fp32_case(TENSORS)),
+        fires("float32 by name, TF32 in fact", _fp32_case(TENSORS), "amp -tf32"),
+        fires("TF32 by name", _fp32_case([kernels("convolution", 0.8, "tf32")]), "amp -tf32"),
+        silent("16 bits", _fp32_case([kernels("matmul", 0.8, "bfloat16")])),
         abstains("no window of the profiler", _fp32_case(None)),
     )
