@@ -47,8 +47,8 @@ def note() -> None:
 def _note_reasons(dynamo: Any) -> None:
     """What Dynamo says of its newest graph breaks and recompilations, and where the code is."""
     for one in _unread(0, dynamo.graph_break_reasons):
-        calls = [(call.filename, call.lineno, call.name) for call in reversed(one.user_stack)]
-        _note_reason("graph break", one.reason, calls)
+        stack = [(call.filename, call.lineno, call.name) for call in reversed(one.user_stack)]
+        _note_reason("graph break", one.reason, stack)
     for code, reasons in list(dynamo.guard_failures.items()):
         for reason in _unread(id(code), reasons):
             _note_reason("recompilation", reason, [(code.co_filename, code.co_firstlineno, code.co_name)])

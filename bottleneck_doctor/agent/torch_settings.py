@@ -62,7 +62,9 @@ def read(torch: Any) -> dict[str, Any]:
         "anomaly": quiet(torch.is_anomaly_enabled)(),
         "matmul_precision": quiet(torch.get_float32_matmul_precision)(),
         "cudnn_benchmark": quiet(lambda: bool(torch.backends.cudnn.benchmark))(),
-        "deterministic": quiet(lambda: _deterministic(torch))(),
+        "deterministic": quiet(
+            lambda: bool(torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic)
+        )(),
         "autocast": quiet(lambda: any(map(torch.is_autocast_enabled, ("cpu", "cuda"))))(),
         "amx": quiet(lambda: torch.cpu._is_amx_tile_supported())(),
         "avx512_bf16": quiet(lambda: torch.cpu._is_avx512_bf16_supported())(),
@@ -72,11 +74,6 @@ def read(torch: Any) -> dict[str, Any]:
         "development_mode": bool(sys.flags.dev_mode),
         "environment": {name: os.environ[name][:80] for name in VARIABLES if name in os.environ},
     }
-
-
-def _deterministic(torch: Any) -> bool:
-    """Whether algorithms are chosen that give the same bits each time."""
-    return bool(torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic)
 
 
 def _tool(function: Any) -> str:
@@ -175,9 +172,7 @@ def lookups(loss: Any) -> list[dict[str, int]]:
         table = leaf.variable
         known = all(one.name().startswith("EmbeddingBackward") and not one._saved_sparse for one in some)
         if known and table.device.type != "cpu" and len(table) >= optimizers.ROWS_AT_LEAST:
-            places = steps * sum(prod(_shape(one)[:-1]) for one in some)
-            touched = min(len(table), places)
-            found.append(
-                {"elements": table.numel(), "rows": len(table), "looked": len(table), "touched": touched}
-            )
+            rows = len(table)
+            touched = min(rows, steps * sum(prod(_shape(one)[:-1]) for one in some))
+            found.append({"elements": table.numel(), "rows": rows, "looked": rows, "touched": touched})
     return found

@@ -186,28 +186,16 @@ def threads_set_to(count: int) -> tuple[Treatment, ...]:
     return Treatment(ENVIRONMENT, {"OMP_NUM_THREADS": count}), Treatment("threads", {"count": count})
 
 
+SUMS = ("calls", "self_cpu_s", "self_device_s")  # of operators, over the ranks that were profiled
+
+
 def operators(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> list[Operator]:
     """The profiled operators with such names, ``aten::`` taken off; of several ranks, a mean rank's."""
     found = [one for one in diagnosis.profile.operators if wanted(one.name.rpartition("::")[2])]
-    ranks = _profiled_ranks(diagnosis)
-    return [
-        replace(
-            one,
-            calls=one.calls / ranks,
-            self_cpu_s=one.self_cpu_s / ranks,
-            self_device_s=one.self_device_s / ranks,
-        )
-        for one in found
-    ]
-
-
-def _profiled_ranks(diagnosis: Diagnosis) -> int:
     profile = diagnosis.profile
-    if not diagnosis.host.accelerated:
-        return max(1, len(profile.computing.anatomies))
-    return max(
-        1, sum(one is not None and one.window is not None for one in (profile.device, *profile.other_devices))
-    )
+    traced = [one for one in (profile.device, *profile.other_devices) if one is not None and one.window]
+    ranks = max(1, len(traced if diagnosis.host.accelerated else profile.computing.anatomies))
+    return [replace(one, **{name: getattr(one, name) / ranks for name in SUMS}) for one in found]
 
 
 def computing_s(diagnosis: Diagnosis, some: list[Operator]) -> float:
@@ -305,11 +293,8 @@ def lighter(diagnosis: Diagnosis, seconds: float, launches: bool = True) -> Chan
     view = device_of(diagnosis)
     if view is None:
         return spared(given(diagnosis.scenario), seconds)
-    if view.clock is not None:
-        whole = view.clock.rest_s
-    else:
-        beat = beat_of(diagnosis)
-        whole = beat.wall_s - beat.input_s - beat.transfer_s - beat.other_s
+    clock = view.clock or beat_of(diagnosis)
+    whole = clock.wall_s - clock.input_s - clock.transfer_s - clock.other_s
     left = 1 - min(MOST_SPARED, max(0.0, seconds) / max(whole, 1e-12))
     return Change(device=left, launch=left if launches else 1.0)
 

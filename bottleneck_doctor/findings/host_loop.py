@@ -109,10 +109,10 @@ class PythonOrProfile(OnCpu):
         return None if seen else super().__call__(diagnosis)
 
 
-HIDDEN = "beside a GPU Python hides behind kernels: the report lists the loop's functions without a price"
+HIDDEN = PythonOrProfile("Python beside a GPU hides behind kernels: the report lists hot functions, unpriced")
 
 
-@finding("host.python", VECTORISE, SELDOM, CHEAPER, needs=(PythonOrProfile(HIDDEN),))
+@finding("host.python", VECTORISE, SELDOM, CHEAPER, needs=(HIDDEN,))
 def host_python_hot(diagnosis: Diagnosis) -> Finding | None:
     """Fires when Python between operators takes a visible part of the step."""
     scenario, hot = given(diagnosis.scenario), hottest(diagnosis)
@@ -449,7 +449,7 @@ def recompile_churn(diagnosis: Diagnosis) -> Finding | None:
     if not before:
         return None  # without an earlier reading, this may be the first compilation
     frames, breaks, seconds, recorded = (
-        column[until[-1]] - column[before[-1]] if column else 0
+        (column[until[-1]] or 0) - (column[before[-1]] or 0) if column else 0
         for column in (mine.frames, mine.breaks, mine.seconds, mine.recorded)
     )
     share = seconds / max(seconds_in(steps), 1e-12)

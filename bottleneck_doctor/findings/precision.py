@@ -176,13 +176,10 @@ def _transposing(diagnosis: Diagnosis) -> Finding | None:
     if share < NOTICED or not convolving:
         return None
     busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
-    weights = optimizers(diagnosis)
-    first = float(sum(one.kernels - one.kernels_channels_last for one in weights))
     evidence = [
         Evidence("share of the kernels' time in changes of layout", "layout_share", share, PROFILER),
         Evidence("share of it in convolutions", "convolution_share", convolving, PROFILER),
         Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
-        Evidence("convolution weights that lie channels first", "kernels", first, "the optimizer"),
     ]
     most = Change(device=max(0.0, 1 - share - convolving))
     proposal = priced(CHANNELS_LAST, scenario, *each(device=left_of(share, MOSTLY)), most=most)

@@ -53,9 +53,9 @@ class Entry:
     @property
     def reach(self) -> Reach:
         """Where it can speak: by what it declares of itself, or by what it needs."""
-        known = (one.reach if isinstance(one, OnCpu) else REACHES.get(one) for one in self.needs)
-        found = next((one for one in known if one is not None), NVIDIA if self.device else EVERYWHERE)
-        return self.narrower or found
+        on_cpu = [Reach(("CPU",), one.why) for one in self.needs if isinstance(one, OnCpu)]
+        found = on_cpu + [REACHES[one] for one in self.needs if one in REACHES]
+        return self.narrower or next(iter(found), NVIDIA if self.device else EVERYWHERE)
 
     @property
     def id(self) -> str:
@@ -118,11 +118,6 @@ class OnCpu:
 
     why: str
     profiled: bool = True
-
-    @property
-    def reach(self) -> Reach:
-        """The CPU alone."""
-        return Reach(("CPU",), self.why)
 
     def __call__(self, diagnosis: Diagnosis) -> str | None:
         """What the run lacks."""

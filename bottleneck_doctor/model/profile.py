@@ -138,7 +138,7 @@ class Compilation:
     frames: list[int] = field(default_factory=list)
     breaks: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    recorded: list[int] = field(default_factory=list)
+    recorded: list[int | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

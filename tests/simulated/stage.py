@@ -16,7 +16,7 @@ from tests.simulated.tensors import PLACE, place_on
 from tests.simulated.truth import Batch, Truth
 
 PRODUCT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel__5x_cublas"
-TENSORS = 100
+TENSORS = 60
 UPDATE = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedSgdMathFunctor<float>>"
 
 
@@ -73,19 +73,16 @@ class Wide(Layers):
         return super().forward(x) + torch.cat(list(self.others)).sum()
 
 
-class OneByOne(torch.optim.SGD):
-    """An optimizer that launches a kernel for each tensor and buffer, or a few for all."""
+def one_by_one(model: Layers, foreach: bool) -> torch.optim.SGD:
+    """An optimizer of torch's own that launches kernels for each tensor, or a few for all."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, foreach=foreach)
 
-    def __init__(self, model: Layers, foreach: bool) -> None:
-        super().__init__(model.parameters(), lr=1e-3, momentum=0.9, foreach=foreach)
-        self.device, self.kernels = model.device, 4 if foreach else 3 * TENSORS
+    def launch(*_: Any) -> None:
+        for _ in range(4 if foreach else 3 * TENSORS):
+            model.device.launch(UPDATE, 3e-6)
 
-    def step(self, closure: Any = None) -> Any:
-        """Update, on the device too."""
-        loss = super().step(closure)
-        for _ in range(self.kernels):
-            self.device.launch(UPDATE, 3e-6)
-        return loss
+    optimizer.register_step_post_hook(launch)
+    return optimizer
 
 
 class Stage:

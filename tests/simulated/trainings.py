@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from tests.simulated.device import Stream
-from tests.simulated.stage import OneByOne, Stage, Wide, burn, train_on
+from tests.simulated.stage import Stage, Wide, burn, one_by_one, train_on
 
 ROWS = 8 * 200
 BLOCKS = 8  # of memory that a step needs
@@ -109,8 +109,8 @@ def hidden_wait() -> None:
 def optimizer_loop() -> None:
     """The optimizer goes through its tensors one by one. Cure: all of them in one call."""
     stage = Stage(steps=260, issue_s=3e-5)
-    model = Wide(stage.device, kernels=60, kernel_s=2e-5)
-    optimizer = OneByOne(model, foreach=stage.cured)
+    model = Wide(stage.device, kernels=30, kernel_s=2e-5)
+    optimizer = one_by_one(model, foreach=stage.cured)
     for (batch,) in stage.loop(ready()):
         train_on(model, optimizer, batch.to("meta"))
 
