@@ -351,7 +351,7 @@ def peak_share(view: DeviceView) -> float | None:
     return allocator.peak_bytes / whole if allocator is not None and allocator.peak_bytes and whole else None
 
 
-class Advice(NamedTuple):
+class Instead(NamedTuple):
     """What to write instead where torch.compile gives a reason that ``pattern`` matches."""
 
     pattern: str
@@ -362,33 +362,33 @@ class Advice(NamedTuple):
 WITHIN = "keep it out of the compiled function"
 # In the words of torch 2.4 to 2.13; the last matches all others.
 BREAKS = (
-    Advice(r"(?i)\.item\(|tolist|scalar", WITHIN + ": read values back after the step",
+    Instead(r"(?i)\.item\(|tolist|scalar", WITHIN + ": read values back after the step",
            "losses.append(loss.detach())  # a tensor, in the compiled code\n"
            "torch.stack(losses).mean().item()  # outside of it, now and then"),
-    Advice(r"(?i)data.dependent (branch|jump|control)|generic_jump", "choose by a tensor, without a branch",
+    Instead(r"(?i)data.dependent (branch|jump|control)|generic_jump", "choose by a tensor, without a branch",
            "y = torch.where(mask, a, b)  # in place of: if mask.any()"),
-    Advice(r"(?i)dynamic shape operator|nonzero|masked_select|unique", "keep shapes that no value decides",
+    Instead(r"(?i)dynamic shape operator|nonzero|masked_select|unique", "keep shapes that no value decides",
            "y = torch.where(mask, x, 0)  # in place of x[mask]"),
-    Advice(r"(?i)print|logging|logger|warnings", WITHIN,
+    Instead(r"(?i)print|logging|logger|warnings", WITHIN,
            "print(loss)  # after the compiled call has returned"),
-    Advice(r"", "where it breaks, as torch says",
+    Instead(r"", "where it breaks, as torch says",
            "TORCH_LOGS=graph_breaks python train.py  # names each break"),
 )  # fmt: skip
 GUARDS = (
-    Advice(r"(?i)size mismatch|shape|size\(\)|\bNe\(|\bEq\(|Mod\(", "where the model is compiled", ""),
-    Advice(r"(?i)stride", "hand it one layout of memory", "y = model(x.contiguous())"),
-    Advice(r"(?i)dtype|DispatchKey|device", "hand it one type, from one device",
+    Instead(r"(?i)size mismatch|shape|size\(\)|\bNe\(|\bEq\(|Mod\(", "where the model is compiled", ""),
+    Instead(r"(?i)stride", "hand it one layout of memory", "y = model(x.contiguous())"),
+    Instead(r"(?i)dtype|DispatchKey|device", "hand it one type, from one device",
            "y = model(x.to(device, torch.float32))"),
-    Advice(r"(?i)grad_mode|requires_grad|autocast|inference", "call it in one mode in training",
+    Instead(r"(?i)grad_mode|requires_grad|autocast|inference", "call it in one mode in training",
            "with torch.no_grad():  # evaluation, not compiled\n    y = plain_model(x)"),
-    Advice(r"(?i)backend", "compile once, before the loop",
+    Instead(r"(?i)backend", "compile once, before the loop",
            "model = torch.compile(model)  # not within the loop"),
-    Advice(r"", "hand over what changes as a tensor",
+    Instead(r"", "hand over what changes as a tensor",
            "y = model(x, torch.tensor(step))  # not a Python number that changes"),
 )  # fmt: skip
 
 
-def advised(table: tuple[Advice, ...], reason: str) -> Advice:
+def advised(table: tuple[Instead, ...], reason: str) -> Instead:
     """The advice for a reason."""
     return next(one for one in table if re.search(one.pattern, reason))
 

@@ -109,7 +109,9 @@ class PythonOrProfile(OnCpu):
         return None if seen else super().__call__(diagnosis)
 
 
-HIDDEN = PythonOrProfile("Python beside a GPU hides behind kernels: the report lists hot functions, unpriced")
+HIDDEN = PythonOrProfile(
+    "what Python does while a GPU computes is hidden: the report lists hot functions, unpriced"
+)
 
 
 @finding("host.python", VECTORISE, SELDOM, CHEAPER, needs=(HIDDEN,))

@@ -9,7 +9,7 @@ from textwrap import indent
 
 import pytest
 
-from bottleneck_doctor.findings.facts import place_of
+from bottleneck_doctor.findings.facts import BREAKS, GUARDS, Instead, advised, place_of
 from bottleneck_doctor.findings.registry import entries
 from bottleneck_doctor.findings.remedies import LINE
 from bottleneck_doctor.model.code import Location
@@ -70,17 +70,40 @@ def test_a_place_is_the_users_own_where_it_is_known() -> None:
 SHELL = re.compile(r"([A-Z_]+=\S+ )*(docker|nvidia-smi|python|renice|rsync|torchrun|ulimit)\b")
 
 
+def can_be_copied(snippet: str) -> None:
+    """It is no wider than a terminal of 80 columns, not cut off, and is Python or what a shell reads."""
+    assert max((len(line) for line in snippet.splitlines()), default=0) <= LINE, snippet
+    assert len(snippet.splitlines()) <= Lengths().snippet, snippet
+    if SHELL.match(snippet):
+        subprocess.run(["sh", "-n", "-c", snippet], check=True)
+    else:
+        compile(f"def _():\n    pass\n{indent(snippet, '    ')}", snippet, "exec")
+
+
 @pytest.mark.parametrize("finding", [entry.id for entry in entries()])
-def test_what_is_to_be_written_can_be_copied_from_a_terminal_of_80_columns(finding: str) -> None:
-    """It is no wider, not cut off, and is Python or what a shell reads; a page and a report indent it."""
+def test_what_is_to_be_written_can_be_copied_from_a_terminal(finding: str) -> None:
     (entry,) = (one for one in entries() if one.id == finding)
     outcomes = [entry.ask(case.diagnosis) for case in cases_of(finding)]
     found = [proposal for one in outcomes if isinstance(one, Finding) for proposal in one.proposals]
-    snippets = {one.fix.snippet for one in (*entry.remedies, *found)}
-    for snippet in snippets:
-        assert max((len(line) for line in snippet.splitlines()), default=0) <= LINE, snippet
-        assert len(snippet.splitlines()) <= Lengths().snippet, snippet
-        if SHELL.match(snippet):
-            subprocess.run(["sh", "-n", "-c", snippet], check=True)
-        else:
-            compile(f"def _():\n    pass\n{indent(snippet, '    ')}", snippet, "exec")
+    for snippet in {one.fix.snippet for one in (*entry.remedies, *found)}:
+        can_be_copied(snippet)
+
+
+@pytest.mark.parametrize(
+    ("table", "reason", "said"),
+    [
+        (BREAKS, "Unsupported Tensor.item() call with capture_scalar_outputs=False", ".detach()"),
+        (BREAKS, "Dynamic shape operator", "in place of x[mask]"),
+        (BREAKS, "Attempted to call function marked as skipped", "TORCH_LOGS=graph_breaks"),
+        (GUARDS, "tensor 'x' size mismatch at index 0. expected 32, actual 17", ""),
+        (GUARDS, "tensor 'x' stride mismatch at index 0. expected 1, actual 64", "contiguous"),
+        (GUARDS, "GLOBAL_STATE changed: grad_mode ", "torch.no_grad()"),
+        (GUARDS, "L['self'].step == 3", "torch.tensor(step)"),
+    ],
+)
+def test_what_to_write_follows_from_what_torch_says(
+    table: tuple[Instead, ...], reason: str, said: str
+) -> None:
+    assert said in advised(table, reason).snippet
+    for one in table:
+        can_be_copied(one.snippet)

@@ -6,10 +6,8 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from textwrap import indent
 from types import ModuleType
 
 import pytest
@@ -17,7 +15,6 @@ import pytest
 from bottleneck_doctor.agent.trial import TREATMENTS, treatment
 from bottleneck_doctor.analyse.predict import WORTH, gain, side_of
 from bottleneck_doctor.analyse.verdict import SENTENCES
-from bottleneck_doctor.findings.facts import BREAKS, GUARDS, Advice, advised
 from bottleneck_doctor.findings.ranking import (
     EASE,
     EFFORT,
@@ -28,7 +25,6 @@ from bottleneck_doctor.findings.ranking import (
     worth_saying,
 )
 from bottleneck_doctor.findings.registry import EVERYWHERE, Entry, entries, families, pages
-from bottleneck_doctor.findings.remedies import LINE
 from bottleneck_doctor.model.device import DeviceFacts, DeviceView, DriverView
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
@@ -55,8 +51,6 @@ SECTIONS = [
     "References",
 ]
 APPLIED = {"env", "hook", "hook~"}
-COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*(?:python|torchrun|docker|nvidia-smi|rsync|renice|ulimit) ")
-PROSE = {"drop-debug"}  # of which some ways are to run the script without a tool
 KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 # A test is of a finding, not of a case: these are replayed, which would be done when tests are collected.
@@ -153,21 +147,6 @@ def test_a_declared_remedy_reads_without_a_run(entry: Entry) -> None:
         assert remedy.fix.snippet or remedy.apply == "admin", f"{remedy.id}: what to write"
         assert remedy.fix.location is None, f"{remedy.id}: only a run knows the place"
         assert (remedy.apply in EASE, remedy.effort in EFFORT, remedy.basis in TRUST) == (True, True, True)
-
-
-def test_a_snippet_is_python_or_a_command_of_the_shell(entry: Entry) -> None:
-    said = {one.fix.snippet: one for one in [*entry.remedies, *(one for _, one in proposed(entry))]}
-    for snippet, remedy in said.items():
-        assert remedy.id in PROSE or COMMAND.match(snippet) or _is_python(snippet), f"{remedy.id}: {snippet}"
-
-
-def _is_python(snippet: str) -> bool:
-    """Whether it can be pasted into a module, or into a function."""
-    for text in (snippet, f"def function():\n{indent(snippet, '    ')}"):
-        with suppress(SyntaxError):
-            compile(text, "snippet", "exec")
-            return True
-    return False
 
 
 def test_a_finding_can_look_at_the_runs_of_all_others(entry: Entry) -> None:
@@ -292,29 +271,6 @@ def test_a_guess_lies_within_its_bound(entry: Entry) -> None:
                 assert offer.told.likely is None, said
                 assert offer.proposal.most is not None or side_of(finding.cause) == "input", said
                 assert offer.likely <= offer.told.high, said
-
-
-@pytest.mark.parametrize(
-    ("table", "reason", "said"),
-    [
-        (BREAKS, "Unsupported Tensor.item() call with capture_scalar_outputs=False", ".detach()"),
-        (BREAKS, "Data-dependent branching", "torch.where(mask, a, b)"),
-        (BREAKS, "Dynamic shape operator", "in place of x[mask]"),
-        (BREAKS, "Attempted to call function marked as skipped", "TORCH_LOGS=graph_breaks"),
-        (GUARDS, "tensor 'x' size mismatch at index 0. expected 32, actual 17", ""),
-        (GUARDS, "tensor 'x' stride mismatch at index 0. expected 1, actual 64", "contiguous"),
-        (GUARDS, "tensor 'x' dtype mismatch. expected Float, actual Half", "torch.float32"),
-        (GUARDS, "GLOBAL_STATE changed: grad_mode ", "torch.no_grad()"),
-        (GUARDS, "L['self'].step == 3", "torch.tensor(step)"),
-    ],
-)
-def test_what_to_write_follows_from_what_torch_says(
-    table: tuple[Advice, ...], reason: str, said: str
-) -> None:
-    assert said in advised(table, reason).snippet
-    for one in table:
-        assert not one.snippet or COMMAND.match(one.snippet) or _is_python(one.snippet), one.snippet
-        assert max(map(len, one.snippet.splitlines()), default=0) <= LINE
 
 
 def test_each_treatment_is_named_by_a_remedy_or_by_the_plan_of_a_proof() -> None:
