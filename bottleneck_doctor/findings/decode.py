@@ -86,7 +86,7 @@ def pictures():
 loader = DALIGenericIterator(
     pictures(), ["x", "y"], reader_name="reader", auto_reset=True)"""
 ON_GPU = (("device_id=None", "device_id=0"), ('device="cpu")  # "mixed": on a GPU', 'device="mixed")'))
-NVJPEG = "; the GPU decodes for some of its time"
+NVJPEG = "; it takes time of the GPU"
 SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
 # remedy -> title, how it is applied, on what its effect rests, lines, risk
 WAYS = {
@@ -188,7 +188,8 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
             for old, new in ON_GPU:
                 snippet = snippet.replace(old, new)
             changes = [replace(threads, cpu=left) for left in left_of(decoding, MOSTLY)]
-            dali = replace(dali, title="decode on the GPU: DALI with nvJPEG", risk=dali.risk + NVJPEG)
+            text = "decode on the GPU: DALI with nvJPEG"
+            dali = replace(dali, title=text, risk=dali.risk + NVJPEG, fix=replace(dali.fix, text=text))
         proposals.append(priced(dali.at(place, snippet), scenario, *changes))
     finished, kept = _finished_bytes(diagnosis), 0.0
     if codec and inputs.read_bytes and inputs.samples:  # before it is resized

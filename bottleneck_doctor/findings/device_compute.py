@@ -96,13 +96,14 @@ def launch_bound(diagnosis: Diagnosis) -> Finding | str | None:
         evidence.append(Evidence("cores that others used", "foreign_cores", foreign, "/proc/stat"))
     compiled = view.facts.switches is not None and view.facts.switches.compiled
     ways = [] if compiled else [(COMPILE_MODEL, COMPILED)]
+    if not compiler_notes(diagnosis, "recompilation"):  # else shapes change, and a graph has fixed ones
+        ways.append((GRAPHS, GRAPHED))
     if breaks := compiler_notes(diagnosis, "graph break") if compiled else []:
-        evidence += map(noted, breaks)
+        evidence[1:1] = map(noted, breaks)
         advice = advised(BREAKS, breaks[0].reason)
-        ways = [(WHOLE.at(breaks[0].location, advice.snippet, advice.text), COMPILED)]
+        ways.append((WHOLE.at(breaks[0].location, advice.snippet, advice.text), COMPILED))
     proposals = [
-        priced(remedy, scenario, *each(launch=left), most=Change(launch=0.0))
-        for remedy, left in [*ways, (GRAPHS, GRAPHED)]
+        priced(remedy, scenario, *each(launch=left), most=Change(launch=0.0)) for remedy, left in ways
     ]
     return Finding("launch-bound", "host.launch", evidence, proposals)
 

@@ -406,5 +406,5 @@ def compiler_notes(diagnosis: Diagnosis, what: str) -> list[CompilerNote]:
 def noted(one: CompilerNote) -> Evidence:
     """A note as evidence: what, why and where."""
     at = f" at {one.location.file}:{one.location.line}" if one.location is not None else ""
-    text = f"{one.what}{at}: {one.reason}"
+    text = f"{one.what}s{at} ({one.reason})"
     return Evidence(text, one.what.replace(" ", "_") + "s", float(one.count), "torch._dynamo")

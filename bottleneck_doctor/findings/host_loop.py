@@ -466,7 +466,8 @@ def recompile_churn(diagnosis: Diagnosis) -> Finding | None:
         text = "CUDA graphs recorded in the steady window"
         evidence.append(Evidence(text, "recorded_graphs", float(recorded), "hook on captures"))
     guards = compiler_notes(diagnosis, "recompilation")
-    evidence += [noted(one) for one in [*guards, *compiler_notes(diagnosis, "graph break")]]
+    evidence[1:1] = map(noted, guards)
+    evidence += map(noted, compiler_notes(diagnosis, "graph break"))
     remedy, place = DYNAMIC, guards[0].location if guards else None
     advice = advised(GUARDS, guards[0].reason) if guards else GUARDS[0]
     if advice is not GUARDS[0]:
@@ -480,4 +481,5 @@ def recompile_churn(diagnosis: Diagnosis) -> Finding | None:
         proposal = replace(remedy, factor=(low, likely, high))
     else:
         proposal = priced(remedy, scenario, *(spared(scenario, one) for one in gone))
-    return Finding("recompile-churn", "host.python", evidence, [proposal], place)
+    cause = "host.launch" if diagnosis.host.accelerated else "host.python"
+    return Finding("recompile-churn", cause, evidence, [proposal], place)

@@ -255,12 +255,12 @@ def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | str | None:
         parts = zip(left_of(share, PARTLY), halves, left_of(memory, HALF_BYTES), strict=True)
         changes = [Change(device=max(0.0, sum(some) - 2)) for some in parts]
         mixed = MIXED if newer else replace(MIXED.at(None, WITH_SCALER), apply="manual", treatments=())
-        gone = Change(device=max(0.0, 1 - share - rounded - memory))
+        gone = Change(device=max(0.0, 1 - share - rounded / 2 - memory))
         proposals.append(priced(mixed, scenario, *changes, most=gone))
     busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
     evidence = [
         Evidence("share of the kernels' time in float32 products", "float32_share", share, PROFILER),
-        Evidence("share of it in products in TF32, half as fast as 16 bits", "tf32_share", rounded, PROFILER),
+        Evidence("share in products in TF32, half as fast as 16 bits", "tf32_share", rounded, PROFILER),
         Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
         Evidence("compute capability {}.{}".format(*view.facts.capability)),
     ]
