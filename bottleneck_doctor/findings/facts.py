@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..analyse.loop_cpu import anatomy_of
 from ..analyse.predict import gain
 from ..analyse.shares import ALL_BUT_NOISE, MOST, NOTICED
-from ..analyse.steps import seconds_in, share_in, span_of, steps_in
+from ..analyse.steps import seconds_in, share_in, steps_in
 from ..model.code import Location
 from ..model.device import DeviceView, DeviceWindow
 from ..model.diagnosis import Change, Diagnosis, Inputs, Scenario
@@ -241,13 +241,10 @@ def device_of(diagnosis: Diagnosis) -> DeviceView | None:
     return diagnosis.device if diagnosis.host.accelerated else None
 
 
-def device_part_s(diagnosis: Diagnosis, column: str) -> float:
-    """Seconds per step between the marks around a part of it, on the device's clock: a column of its table,
-    in the steady steps."""
-    table, (begin, end) = given(diagnosis.device).facts.table, span_of(diagnosis.steps)
-    rows = [place for place, t in enumerate(table.t) if begin <= t <= end]
-    count = sum(table.steps[row] for row in rows)
-    return float(sum(getattr(table, column)[row] for row in rows)) / count if count else 0.0
+def device_part_s(diagnosis: Diagnosis, part: str) -> float:
+    """Seconds per step in a part of it by the device's clock: ``backward_s`` or ``optimizer_s``."""
+    view = device_of(diagnosis)
+    return float(getattr(view.clock, part)) if view is not None and view.clock is not None else 0.0
 
 
 def optimizer_share(diagnosis: Diagnosis) -> float:

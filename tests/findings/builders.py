@@ -11,8 +11,8 @@ from bottleneck_doctor.analyse.scenario import device_cost
 from bottleneck_doctor.analyse.verdict import Trust, decide
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.device import (
+    DeviceClockStep,
     DeviceFacts,
-    DeviceTable,
     DeviceView,
     DeviceWindow,
     DriverView,
@@ -157,13 +157,13 @@ def gpu_run(
 ) -> Diagnosis:
     """The same with these facts about how the model computes on it, operators with their kernels' time, and
     seconds of a step between marks on the device: ``optimizer_s``, ``backward_s``."""
-    columns = {name: [400 * seconds] for name, seconds in parts.items()}
-    clocks = DeviceTable(t=[1.0], steps=[400], **columns)  # type: ignore[arg-type]
+    rest_s = beat.wall_s - beat.input_s - beat.transfer_s
+    clock = DeviceClockStep(400, beat.wall_s, beat.input_s, rest_s, transfer_s=beat.transfer_s, **parts)
     some, settings = found or [kernels("matmul", 0.97, "bfloat16")], TorchSettings(compiled=False)
-    facts = DeviceFacts(capability=(9, 0), kernels=some, table=clocks, switches=settings, window=beat)
+    facts = DeviceFacts(capability=(9, 0), kernels=some, switches=settings, window=beat)
     base = accelerator_run(beat, facts)
     profile = replace(base.profile, computing=computing or Computing(), operators=table or [])
-    return replace(base, profile=profile)
+    return replace(base, profile=profile, device=DeviceView(facts, DriverView(), beat, clock))
 
 
 def kernels(kind: str, share: float, precision: str = "") -> Kernels:
