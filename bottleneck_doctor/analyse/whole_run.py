@@ -47,6 +47,7 @@ def _host_memory(profile: Profile) -> dict[str, float]:
     peak, largest = max(((row, most) for row, most in rows if row is not None), default=(None, None))
     if peak is None or not (short or kills or KILLED in (run.signal, run.exit_status - 128)):
         return {}
+    largest = largest if largest != peak else None
     found = {"job_rss_bytes": peak, "job_largest_rss_bytes": largest, "oom_kills": kills}
     found["memory_limit_bytes"] = machine.memory_limit_bytes or machine.memory_bytes
     return {name: value for name, value in found.items() if value is not None}

@@ -409,7 +409,7 @@ def crash_of(run: RunSummary, before: str) -> str:
 # What the numbers of memory are, in their order.
 HELD = {
     "job_rss_bytes": "resident at the peak", "job_largest_rss_bytes": "in the largest process",
-    "memory_limit_bytes": "allowed", "oom_kills": "killed by the kernel for want of memory",
+    "memory_limit_bytes": "allowed", "oom_kills": "OOM kill{s} by the kernel",
     "memory_used_bytes": "in use at the peak", "foreign_memory_bytes": "of other processes",
     "peak_bytes": "in tensors at their peak", "cached_bytes": "more kept by torch's allocator",
     "memory_bytes": "on the device",
@@ -420,4 +420,5 @@ def memory_of(run: RunSummary) -> list[str]:
     """A line on the memory at its peak, where that was short."""
     found = run.end.memory if run.end is not None else {}
     texts = [f"{words.quantity(name, found[name])} {text}" for name, text in HELD.items() if name in found]
-    return [f"memory: {', '.join(texts)}"] if texts else []
+    line = ", ".join(texts).replace("{s}", "" if found.get("oom_kills") == 1 else "s")
+    return [f"memory: {line}"] if texts else []

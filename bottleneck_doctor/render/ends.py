@@ -53,8 +53,11 @@ def onward(report: Report, path: str, width: int) -> str:
     parts = [f"profile: {path}", f"page: bdoc view{file}"]
     if any(one.treatments and one.predicted_speedup.reach > 1 for one in report.remedies):
         parts.append(f"try the remedies: bdoc prove {_again(run)}")
-    name = next((one.id for one in report.findings), report.verdict.bound)
-    parts += [f"a word: bdoc explain {name}", f"all of it: bdoc report{file} --details"]
+    names = [*(one.finding for one in report.remedies), *(one.id for one in report.findings)]
+    parts += [
+        f"a word: bdoc explain {[*names, report.verdict.bound][0]}",
+        f"all of it: bdoc report{file} --details",
+    ]
     lines = [words.plain(parts[0])]
     for part in map(words.plain, parts[1:]):
         if len(lines[-1]) + len(part) + 3 <= width:

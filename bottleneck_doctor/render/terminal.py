@@ -269,9 +269,7 @@ def index_of(
         lines += _wrapped(f"{topic}: ", ", ".join(ids), width, 2)
     counts = ", ".join(f"{len(texts)} {shelf}" for shelf, texts in shelves.items())
     lines += _wrapped("more with `bdoc explain SHELF`: ", counts, width, 2)
-    lines += _wrapped(
-        "", "num_workers, pin_memory, data wait, DALI, AMP, torch.compile ... lead to one, too.", width
-    )
+    lines += _wrapped("also: ", "num_workers, pin_memory, data wait, DALI, AMP, torch.compile ...", width, 2)
     return "".join(f"{line}\n" for line in lines)
 
 

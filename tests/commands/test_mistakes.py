@@ -88,8 +88,8 @@ HELD = Series([0.0, 1.0], {
         ),
         (
             replace(RUN, exit_status=137, signal=9),
-            "9 GiB resident at the peak, 6 GiB in the largest process, 16 GiB allowed, 1 killed by the "
-            "kernel for want of memory",
+            "9 GiB resident at the peak, 6 GiB in the largest process, 16 GiB allowed, 1 OOM kill by "
+            "the kernel",
         ),
     ],
 )

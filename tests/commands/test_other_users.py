@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,7 @@ from bottleneck_doctor.commands.options import MAX_STEPS, read_settings
 from bottleneck_doctor.commands.output import write
 from bottleneck_doctor.model.codec import encode_profile, read_profile
 from bottleneck_doctor.model.errors import UsageError
-from tests.commands.running import PATIENCE_S, START, in_its_own_world
+from tests.commands.running import PATIENCE_S, START
 from tests.house.source import ROOT
 from tests.model.profiles import PROFILE
 
@@ -173,43 +170,6 @@ def started(line: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
     env["PYTHONPATH"] = f"{ROOT}{os.pathsep}{sysconfig.get_path('purelib')}"
     return subprocess.run(line, cwd=cwd, env=env, text=True, capture_output=True, timeout=PATIENCE_S)
-
-
-@pytest.fixture
-def public() -> Iterator[Path]:
-    """A folder that every user can reach."""
-    with tempfile.TemporaryDirectory(prefix="bdoc-users-", dir="/tmp") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture(scope="module")
-def nobody() -> list[str]:
-    """This Python, started by the user nobody, who may not reach the folder that it is installed in."""
-    python = os.path.realpath(sys.executable)
-    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    moved = [*in_its_own_world(f"mount --bind {sys.base_prefix} /mnt || exit 1"), *drop]
-    moved.append(os.path.join("/mnt", os.path.relpath(python, sys.base_prefix)))
-    again = "import subprocess, sys, typer; sys.exit(subprocess.call([sys.executable, '-c', 'import typer']))"
-    for line in ([*drop, python], moved):
-        if shutil.which("setpriv") and not started([*line, "-c", again], Path("/")).returncode:
-            return line
-    pytest.skip("the user nobody cannot start this Python here")
-
-
-@needs_root
-def test_another_user_is_as_safe_from_a_third_and_still_obeys_root(nobody: list[str], public: Path) -> None:
-    mine = laid_trap(public, DAEMON)
-    os.chown(mine, NOBODY, NOBODY)
-    seen = bdoc(nobody, mine, "run", "train.py")
-    assert "shared/pyproject.toml is ignored: it belongs to user 1;" in seen.stderr
-    assert (seen.returncode, seen.stdout, untouched(public)) == (0, "trained\n", True)
-    lay(public / "shared", "[tool.bdoc]\nformat = 'markdown'\n")
-    for path in (public / "shared", public / "shared" / "pyproject.toml"):
-        os.chown(path, 0, 0)
-    seen = bdoc(nobody, mine, "report")
-    assert seen.stdout.startswith("## ")
-    assert seen.stderr == f"bdoc: settings from {public}/shared/pyproject.toml: format\n"
 
 
 @needs_root

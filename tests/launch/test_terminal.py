@@ -51,14 +51,6 @@ def test_a_key_reaches_the_training_exactly_once(stage, key, number):
     assert stage.await_mark("counts") == str({int(number): 1})
 
 
-def test_ctrl_c_ends_an_ordinary_training_with_130(stage):
-    terminal, process = stage.on_terminal(stage.line(sys.executable, stage.script("wait_for_ever()")))
-    stage.await_mark("ready")
-    terminal.type(INTERRUPT)
-    assert process.wait(PATIENCE_S) == 130
-    terminal.await_text("KeyboardInterrupt")
-
-
 def test_a_hang_up_reaches_the_training_although_only_the_session_leader_gets_it(stage):
     source = "leave_on(signal.SIGHUP, 8)\nwait_for_ever()\n"
     terminal, process = stage.on_terminal(stage.line(sys.executable, stage.script(source)))
