@@ -236,7 +236,7 @@ def _judge(profile: Profile, loop: Loop | None, loader: Loader | None, steps: li
         host=host, scenario=scenario, step_s=step_s,
         wait_s=mean_in(steps, "wait"),
         model_error=error, metrics={},
-        budget=budget_of(steps, device, step_s, samples, epoch_ends(profile, loop).share),
+        budget=budget_of(steps, device, step_s, samples, epoch_ends(profile, loop).share, profile.sources),
         quality=Quality(0, 0, None, Overhead(None, None, None)), verdict=verdict,
         causes=causes, device=device,
     )  # fmt: skip

@@ -8,10 +8,12 @@ from dataclasses import fields, replace
 from math import sqrt
 from typing import Any
 
+from ..model.code import FunctionSource, Location
 from ..model.device import DeviceClockStep, DeviceView, DeviceWindow
 from ..model.diagnosis import Step
 from ..model.report import BudgetPart
-from ..source.files import below_library
+from ..source import code
+from ..source.files import below_library, parse_frame, users_path
 from .loop_parts import LoopSample, samples_in
 from .shares import PART, TRACE
 
@@ -107,13 +109,15 @@ def budget_of(
     step_s: float,
     samples: list[LoopSample],
     between: float = 0.0,
+    sources: Sequence[FunctionSource] = (),
 ) -> list[BudgetPart]:
     """The parts of a step, largest first: by the accelerator's clock where it was read, else by the loop's
     thread, whose forward pass on a device is only the time to queue kernels. ``samples`` are of that thread,
-    without those in which it got its batch; ``between`` is the share of time between epochs."""
+    without those in which it got its batch; ``between`` is the share of time between epochs. ``sources`` are
+    the user's functions, whose lines name what no hook times."""
     if device is None or device.clock is None:
         parts = _divided({name: seconds_in(steps, field) for name, field in PARTS}, step_s)
-        return _named(parts, samples, between)
+        return _named(parts, _groups(samples, sources), between)
     return _divided(dict(_on_device(device.clock, device.beat)), step_s)
 
 
@@ -139,7 +143,7 @@ def _divided(seconds: dict[str, float], step_s: float) -> list[BudgetPart]:
     return sorted(parts, key=lambda part: -part.share)
 
 
-def _named(parts: list[BudgetPart], samples: list[LoopSample], between: float) -> list[BudgetPart]:
+def _named(parts: list[BudgetPart], groups: dict[str, list[LoopSample]], between: float) -> list[BudgetPart]:
     """The part that no hook times, divided as its stack samples are, and apart from it the time between
     epochs, of which all rows know."""
     rest = next((part for part in parts if part.part == UNDIVIDED), None)
@@ -147,7 +151,7 @@ def _named(parts: list[BudgetPart], samples: list[LoopSample], between: float) -
         return parts
     between = min(between, rest.share) if between >= TRACE else 0.0
     left = rest.share - between
-    seen = Counter({name: samples_in(group) for name, group in _groups(samples).items()})
+    seen = Counter({name: samples_in(group) for name, group in groups.items()})
     total = seen.total()
     shares = {BETWEEN: between, UNDIVIDED: left}
     if total >= SAMPLES_AT_LEAST:
@@ -160,9 +164,9 @@ def _named(parts: list[BudgetPart], samples: list[LoopSample], between: float) -
     return sorted([part for part in parts if part is not rest] + divided, key=lambda part: -part.share)
 
 
-def _groups(samples: list[LoopSample]) -> dict[str, list[LoopSample]]:
-    """Samples that no hook accounts for, by what they are called: the model's calls, or the user's function
-    that the loop calls, with its line."""
+def _groups(samples: list[LoopSample], sources: Sequence[FunctionSource]) -> dict[str, list[LoopSample]]:
+    """Samples that no hook accounts for, by what they are called: the model's calls, or the loop's line with
+    what it calls there."""
     lines: dict[int, list[LoopSample]] = {}
     for one in samples:
         if one.part in UNTIMED:
@@ -172,19 +176,27 @@ def _groups(samples: list[LoopSample]) -> dict[str, list[LoopSample]]:
         whole, own = samples_in(group), samples_in(one for one in group if one.own)
         for one in group:
             modelled = not one.own and (own < PART * whole or not one.line)
-            name = one.part if modelled else _name(one)
+            name = one.part if modelled else _name(one, sources)
             found.setdefault(name, []).append(one)
     return found
 
 
-def _name(one: LoopSample) -> str:
-    library, place = below_library(one.stack.frames) if not one.line else ("", None)
+def _name(one: LoopSample, sources: Sequence[FunctionSource]) -> str:
+    frames = one.stack.frames
+    if one.line and (line := parse_frame(frames[one.depth])) is not None:
+        text = code.in_short(sources, line) or (_called(one.called) if one.called is not None else "")
+        return f"{line.file.rpartition('/')[2]}:{line.line} {text}".rstrip()
+    library, place = below_library(frames)
     if library and place is None:
         return f"code of {library}"
-    place = place or one.called
+    place = place or next(reversed(users_path(frames)), None)  # the innermost: the loop itself is not known
     if place is not None:
-        return place.function.removesuffix(".__call__") + "()"
-    return f"line {one.line}" if one.line else one.part if not one.own else OTHERS
+        return f"{place.file.rpartition('/')[2]} {_called(place)}"
+    return one.part if not one.own else OTHERS
+
+
+def _called(place: Location) -> str:
+    return place.function.removesuffix(".__call__") + "()"
 
 
 COSTS_AT_MOST = 192

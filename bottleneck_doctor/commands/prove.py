@@ -230,7 +230,7 @@ def hand_over(options: Options, proof: Proof, profile: Profile, report: Report) 
     from ..prove.patch import with_patches
     from ..render.proof import expected, render_proof
 
-    proof = with_patches(proof, report.remedies, profile)
+    proof = with_patches(proof, [*report.remedies, *report.warnings], profile)
     shown = Screen(100, False, "utf-8") if options[FORMAT] == "json" else screen(sys.stdout)
     say(render_proof(proof, options[FORMAT], **vars(shown)), shown.encoding)
     for one in proof.expected if options[FORMAT] == "json" else ():

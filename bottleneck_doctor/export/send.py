@@ -72,7 +72,7 @@ def export_data(report: Report, page: str = "") -> ExportData:
     """What is sent of a report. What was not measured is left out, never zero."""
     run, verdict = report.run, report.verdict
     begin_ns = int(datetime.fromisoformat(run.started_at.replace("Z", "+00:00")).timestamp() * 1e9)
-    first = next((one.id for one in report.remedies if one.predicted_speedup.reach >= 1), "")
+    first = next((one.id for one in report.remedies), "")
     texts = {
         "script": run.script, "command": shlex.join(run.command), "host": run.host, "python": run.python,
         "torch": run.torch, "started_at": run.started_at, "summary": verdict.summary, "version": __version__,

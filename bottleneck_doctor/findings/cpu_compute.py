@@ -33,14 +33,14 @@ from .facts import (
     updates_singly,
     updates_slowly,
 )
-from .registry import RECORDED, OnCpu, clocked_loop, finding, given, profiled_step
+from .registry import RECORDED, OnCpu, clocked_loop, finding, given, profiled_step, snippet
 from .remedies import LARGER, MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, loader_call, priced
 
 # dispatch-bound
 MERGED = """\
-y = torch.bmm(x, weights)  # all heads or experts at once, not a loop
-h, _ = torch.nn.LSTM(...)(x)  # the layer, not a cell per time step
-y = torch.nn.functional.gelu(x)  # the function, not its formula"""
+y = torch.bmm(X, WEIGHTS)  # all heads or experts at once, not a loop
+h, _ = torch.nn.LSTM(...)(X)  # the layer, not a cell per time step
+y = torch.nn.functional.gelu(X)  # the function, not its formula"""
 DISPATCH_FUSE = Proposal(
     id="fuse-operators",
     title="do in one call what takes many",
@@ -97,13 +97,7 @@ ONE_CALL = Proposal(
     treatments=(Treatment("optimizer", {"way": "fused"}),),
 )
 GROUPED = 2  # times as many groups as there are different settings, from which merging them pays (chosen)
-MERGED_GROUPS = """\
-merged = {}
-# as they are given to the optimizer today, each with a list of tensors
-for group in groups:
-    rest = sorted((k, v) for k, v in group.items() if k != "params")
-    merged.setdefault(tuple(rest), []).extend(group["params"])
-groups = [{"params": p, **dict(rest)} for rest, p in merged.items()]"""
+MERGED_GROUPS = snippet("cpu_compute", "MERGED_GROUPS")
 GROUPS = Proposal(
     id="optimizer-groups",
     title="merge the optimizer's parameter groups that have the same settings",
@@ -194,12 +188,13 @@ BUCKET = Proposal(
     title="draw batches of sequences of like lengths",
     fix=Fix(
         "where batches are put together",
-        "cost = [length + random.uniform(-8, 8) for length in lengths]\n"
+        "import random\n"
+        "cost = [length + random.uniform(-8, 8) for length in LENGTHS]\n"
         "order = sorted(range(len(cost)), key=cost.__getitem__)\n"
         "batches = [order[i : i + B] for i in range(0, len(order), B)]\n"
         "random.shuffle(batches)\n"
         "loader = DataLoader(\n"
-        "    dataset, batch_sampler=batches, collate_fn=pad_to_longest)",
+        "    DATASET, batch_sampler=batches, collate_fn=PAD_TO_LONGEST)",
     ),
     effort="hours",
     risk="batches are drawn in another order; a compiled model may want fixed shapes",
@@ -212,9 +207,10 @@ LONGEST = Proposal(
     fix=Fix(
         "where batches are put together",
         "# rows of their own lengths, in the collate function\n"
-        "rows = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)\n"
-        "# or, of transformers, and no padding='max_length' before\n"
-        "DataLoader(..., collate_fn=DataCollatorWithPadding(tokenizer))",
+        "rows = torch.nn.utils.rnn.pad_sequence(ROWS, batch_first=True)\n"
+        "# or, and no padding='max_length' before\n"
+        "from transformers import DataCollatorWithPadding\n"
+        "DataLoader(..., collate_fn=DataCollatorWithPadding(TOKENIZER))",
     ),
     effort="hours",
     risk="shapes change from batch to batch: a compiled model may compile again",
@@ -269,7 +265,7 @@ NAMES = ("bmm", "baddbmm", "_softmax", "_softmax_backward_data", "masked_fill_")
 ATTENTION_FUSE = Proposal(
     id="sdpa-attention",
     title="compute attention in one operator",
-    fix=Fix("in place of the three", "y = F.scaled_dot_product_attention(q, k, v)  # is_causal, attn_mask"),
+    fix=Fix("in place of the three", "y = torch.nn.functional.scaled_dot_product_attention(Q, K, V)"),
     effort="hours",
     risk="the weights are not returned; the last digits may differ",
     basis="bound",
@@ -306,12 +302,7 @@ def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
 TOUCHED = 1 - ALL_BUT_NOISE  # of the rows at most
 LOOKED_AT_LEAST = 256  # rows (chosen)
 ROWS = "gradients after one step"
-TWO_OPTIMIZERS = """\
-table = nn.Embedding(rows, width, sparse=True)
-optimizers = [
-    torch.optim.SparseAdam(tables, lr=lr),  # the embeddings' weights
-    torch.optim.Adam(others, lr=lr),  # all the others
-]"""
+TWO_OPTIMIZERS = snippet("cpu_compute", "TWO_OPTIMIZERS")
 SPARSE = Proposal(
     id="sparse-gradients",
     title="update only the rows of an embedding that a batch looks up",
@@ -363,7 +354,7 @@ NO_GRAD = Proposal(
     title="compute without gradients what is not trained",
     fix=Fix(
         "where it is called, in the loop or in a module's forward",
-        "with torch.no_grad():  # keeps nothing for a backward pass\n    targets = teacher(x)",
+        "with torch.no_grad():  # keeps nothing for a backward pass\n    targets = TEACHER(X)",
     ),
     risk="what is computed within is not trained, whatever an optimizer made later holds",
 )

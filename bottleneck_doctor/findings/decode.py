@@ -25,7 +25,7 @@ from .facts import (
     waits,
 )
 from .lines import hottest_place, line_evidence
-from .registry import DEVICES, Reach, dataloader_loop, finding, given
+from .registry import DEVICES, Reach, dataloader_loop, finding, given, snippet
 from .remedies import (
     COPY_S_PER_BYTE,
     MOSTLY,
@@ -52,42 +52,19 @@ PIXEL_BYTES = {"JPEG": 63e3 / (500 * 375), "a slow codec": 389e3 / (500 * 375)} 
 OVERSIZE = 4.0  # stored pixels over needed ones: twice the side, which crops need at most (chosen)
 CHANNELS = 3  # elements of a finished pixel
 STORED = "stored pixels over those of a finished sample, estimated"
-CACHE = """\
-# before the workers start
-shape = (len(paths), 3, height, width)
-cache = torch.empty(shape, dtype=torch.uint8).share_memory_()
-ready = torch.zeros(len(paths), dtype=torch.bool).share_memory_()
-def decoded(i):
-    if not ready[i]:
-        cache[i] = decode(paths[i])
-        ready[i] = True
-    return cache[i]"""
-CONVERT = """\
-image = Image.open(path).convert("RGB")  # once per file
-np.save(path.with_suffix(".npy"), np.asarray(image))
-pixels = np.load(path.with_suffix(".npy"))  # in __getitem__"""
+CACHE = snippet("decode", "CACHE")
+CONVERT = snippet("decode", "CONVERT")
 RESIZE = """\
-image.thumbnail((2 * size, 2 * size))  # once per file
-image.save(target, quality=95)"""
+IMAGE.thumbnail((2 * SIZE, 2 * SIZE))  # once per file
+IMAGE.save(TARGET, quality=95)"""
 DRAFT = """\
-image = Image.open(path)
-image.draft("RGB", (2 * size, 2 * size))"""
-DALI = """\
-from nvidia.dali import fn, pipeline_def  # pip: nvidia-dali-cuda120
-from nvidia.dali.plugin.pytorch import DALIGenericIterator
-@pipeline_def(batch_size=size, num_threads=THREADS, device_id=None)
-def pictures():
-    data, label = fn.readers.file(
-        files=paths, labels=labels, random_shuffle=True, name="reader")
-    image = fn.decoders.image(data, device="cpu")  # "mixed": on a GPU
-    image = fn.resize(image, size=(side, side))
-    flip = fn.random.coin_flip()
-    return fn.crop_mirror_normalize(image, mirror=flip), label
-loader = DALIGenericIterator(
-    pictures(), ["x", "y"], reader_name="reader", auto_reset=True)"""
+from PIL import Image
+image = Image.open(PATH)
+image.draft("RGB", (2 * SIZE, 2 * SIZE))"""
+DALI = snippet("decode", "DALI")
 ON_GPU = (("device_id=None", "device_id=0"), ('device="cpu")  # "mixed": on a GPU', 'device="mixed")'))
 NVJPEG = "; it takes time of the GPU"
-SWAP = "image = simplejpeg.decode_jpeg(path.read_bytes())"
+SWAP = "import simplejpeg; image = simplejpeg.decode_jpeg(PATH.read_bytes())"
 # remedy -> title, how it is applied, on what its effect rests, lines, risk
 WAYS = {
     name: Proposal(name, title, Fix(title, snippet), apply=apply, effort="hours", risk=risk, basis=basis)
@@ -202,11 +179,7 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
 
 # augment-bound
 NAMED = 3  # transforms that a report names
-ON_BATCH = """\
-augment = v2.Compose([
-    v2.RandomHorizontalFlip(), v2.ColorJitter(0.4, 0.4),
-    v2.ToDtype(torch.float32, scale=True)])
-x = augment(x.to("cuda", non_blocking=True))  # in the loop"""
+ON_BATCH = snippet("decode", "ON_BATCH")
 BATCHED = Proposal(
     id="aug-gpu-batch",
     title="transform whole batches on the accelerator",
@@ -245,11 +218,7 @@ VECTORISED = 1.51 / 5.73  # pad_sequence over padding Python lists (measured: ms
 SMALLER_BYTES = (1.0, 0.5, 0.25)  # as they are, half precision, one byte instead of float32
 TORCHS = ("default_collate", "default_convert")
 TOUCH = "in a worker this includes the first touch of shared pages, which the batch needs anyway"
-PADDING = """\
-def collate(batch):
-    sequences, labels = zip(*batch)
-    pad = torch.nn.utils.rnn.pad_sequence
-    return pad(sequences, batch_first=True), torch.tensor(labels)"""
+PADDING = snippet("decode", "PADDING")
 VECTORISE = Proposal(
     id="collate-vectorise",
     title="put samples together with calls on whole tensors",

@@ -45,7 +45,7 @@ GRAPHED = (1 / 1.2, 1 / 1.9, 1 / 3)  # (NVIDIA's guide to CUDA graphs in PyTorch
 COMPILE_MODEL = Proposal(
     id="torch-compile",
     title="compile the model: fewer, larger kernels",
-    fix=Fix("compile in place; keys of the state dict stay", "model.compile()"),
+    fix=Fix("compile in place; keys of the state dict stay", "MODEL.compile()"),
     apply="hook~",
     risk="minutes of compilation; sums in another order; inputs of many shapes compile anew",
     basis="bound",
@@ -54,7 +54,7 @@ COMPILE_MODEL = Proposal(
 GRAPHS = Proposal(
     id="cuda-graphs",
     title="record the step once and replay it with one launch",
-    fix=Fix("or use torch.cuda.make_graphed_callables", 'model.compile(mode="reduce-overhead")'),
+    fix=Fix("or use torch.cuda.make_graphed_callables", 'MODEL.compile(mode="reduce-overhead")'),
     effort="hours",
     risk="fixed shapes, no readbacks inside; memory of a graph is not given back",
     basis="bound",
@@ -123,7 +123,7 @@ LONG_S = 2e-5  # median kernel: far above the time to issue one (chosen)
 COMPILE_CHAINS = replace(
     COMPILE_MODEL,
     title="compile the model: chains of operators become one kernel",
-    fix=Fix("the whole model, or its hottest block", "model.compile()  # or model.layers[0].compile()"),
+    fix=Fix("the whole model, or its hottest block", "MODEL.compile()  # or MODEL.layers[0].compile()"),
 )
 FUSED_MODULES = Proposal(
     id="fused-modules",
@@ -131,9 +131,9 @@ FUSED_MODULES = Proposal(
     fix=Fix(
         "for norms, attention and the optimizer",
         "# instead of matmul, softmax, dropout, matmul\n"
-        "y = torch.nn.functional.scaled_dot_product_attention(q, k, v)\n"
-        "norm = torch.nn.LayerNorm(width)\n"
-        "optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
+        "y = torch.nn.functional.scaled_dot_product_attention(Q, K, V)\n"
+        "norm = torch.nn.LayerNorm(WIDTH)\n"
+        "optimizer = torch.optim.AdamW(MODEL.parameters(), fused=True)",
     ),
     effort="hours",
     risk="results differ in the last digits",
@@ -269,9 +269,9 @@ DEFER = Proposal(
     title="keep values on the device and read them back rarely",
     fix=Fix(
         "accumulate on the device; read every n steps",
-        "running = torch.zeros((), device=device)  # before the loop\n"
-        "running += loss.detach()  # in it: stays on the device\n"
-        "if step % 50 == 0:  # one wait in fifty steps\n"
+        "running = torch.zeros((), device=DEVICE)  # before the loop\n"
+        "running += LOSS.detach()  # in it: stays on the device\n"
+        "if STEP % 50 == 0:  # one wait in fifty steps\n"
         "    print(running.item() / 50)\n"
         "    running.zero_()",
     ),

@@ -13,24 +13,12 @@ from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .facts import ALLOCATOR, CALLS, CLOCK, WAIT_SHARE, beat_of, dearest, of_step, payload_of, place
-from .registry import device_step, finding, given
+from .registry import device_step, finding, given, snippet
 from .remedies import SMALLER, WHOLLY, each, left_of, loader_call, loader_with, priced
 
 # transfer-not-overlapped
 WIDE = ("float32", "float64")
-AHEAD = """\
-side, batches = torch.cuda.Stream(), iter(loader)  # pin_memory=True
-def copied():
-    batch = next(batches, None)
-    if batch is None: return None
-    with torch.cuda.stream(side):
-        return [one.to(device, non_blocking=True) for one in batch]
-ahead = copied()
-while ahead is not None:
-    torch.cuda.current_stream().wait_stream(side)
-    for one in ahead: one.record_stream(torch.cuda.current_stream())
-    now, ahead = ahead, copied()  # copies while `now` is used
-    train_step(*now)"""
+AHEAD = snippet("device_transfer", "AHEAD")
 PREFETCH = Proposal(
     id="device-prefetcher",
     title="copy the next batch on a stream of its own while this one computes",
@@ -83,7 +71,7 @@ def _waiting(diagnosis: Diagnosis) -> Evidence:
 
 # pageable-copies
 PINNED = (1.0, 0.75, 0.5)  # of a copy's time from pageable memory: half at best, since it is copied twice
-NO_WAIT = "x = x.to(device, non_blocking=True)"
+NO_WAIT = "X = X.to(DEVICE, non_blocking=True)"
 PIN = Proposal(
     id="pin-and-nonblocking",
     title="let copies to the device overlap with the loop",
@@ -96,7 +84,7 @@ PIN = Proposal(
 BUILD = Proposal(
     id="build-on-device",
     title="make tensors where they are used",
-    fix=Fix("name the device at once", "noise = torch.randn(shape, device=x.device)  # no .to(device)"),
+    fix=Fix("name the device at once", "noise = torch.randn(SHAPE, device=X.device)  # no .to(device)"),
     risk="random numbers come from the device's own generator",
 )
 
@@ -161,10 +149,10 @@ RESIDENT = Proposal(
     title="keep the whole data set on the device and index batches there",
     fix=Fix(
         "move the tensors once; no loader",
-        "X, y = X.to(device), y.to(device)  # once\n"
-        "order = torch.randperm(len(X), device=device)  # every epoch\n"
-        "for rows in order.split(batch_size):\n"
-        "    train_step(X[rows], y[rows])  # augment here, on whole batches",
+        "X, Y = X.to(DEVICE), Y.to(DEVICE)  # once\n"
+        "order = torch.randperm(len(X), device=DEVICE)  # every epoch\n"
+        "for rows in order.split(BATCH_SIZE):\n"
+        "    TRAIN_STEP(X[rows], Y[rows])  # augment here, on whole batches",
     ),
     effort="hours",
     risk="augmentation moves to the device; batches come in another random order",

@@ -13,18 +13,15 @@ from ..model.diagnosis import Change, Diagnosis, Proposal, Scenario
 from ..model.loops import Parallel, Passes
 from ..model.report import Evidence, Fix
 from .facts import WAIT_SHARE, operations_of, operators
+from .registry import snippet
 
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
-HALVED = """\
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-half = torch.bfloat16
-policy = MixedPrecisionPolicy(param_dtype=half, reduce_dtype=half)
-fully_shard(module, mp_policy=policy)  # FSDP1: MixedPrecision(...)"""
+HALVED = snippet("ranks", "HALVED")
 GATHER_ONCE = Proposal(
     id="fsdp-no-reshard",
     title="gather parameters once a step: keep them from the forward to the backward pass",
-    fix=Fix("FSDP1: ShardingStrategy.SHARD_GRAD_OP", "fully_shard(module, reshard_after_forward=False)"),
+    fix=Fix("FSDP1: ShardingStrategy.SHARD_GRAD_OP", "fully_shard(MODULE, reshard_after_forward=False)"),
     risk="each rank holds all parameters between the two passes",
 )
 GATHER_HALF = Proposal(
@@ -37,7 +34,7 @@ GATHER_HALF = Proposal(
 KEEP_WHOLE = Proposal(
     id="ddp-instead",
     title="keep the whole model on each rank: it fits, and only gradients are exchanged, while computing",
-    fix=Fix("in place of FSDP", "model = torch.nn.parallel.DistributedDataParallel(model)"),
+    fix=Fix("in place of FSDP", "MODEL = torch.nn.parallel.DistributedDataParallel(MODEL)"),
     basis="bound",
     risk="each rank holds all parameters, gradients and the optimizer's state",
 )
@@ -45,7 +42,7 @@ STAGE_0 = replace(
     KEEP_WHOLE,
     id="zero-stage-0",
     title="keep all parameters and the optimizer's whole state on each rank: they fit",
-    fix=Fix("in DeepSpeed's configuration", 'config["zero_optimization"] = {"stage": 0}'),
+    fix=Fix("in DeepSpeed's configuration", 'CONFIG["zero_optimization"] = {"stage": 0}'),
 )
 UNSHARDED = (GATHER_ONCE, GATHER_HALF, KEEP_WHOLE, STAGE_0)
 

@@ -360,28 +360,28 @@ WITHIN = "keep it out of the compiled function"
 # In the words of torch 2.4 to 2.13; the last matches all others.
 BREAKS = (
     Instead(r"(?i)\.item\(|tolist|scalar", WITHIN + ": read values back after the step",
-           "losses.append(loss.detach())  # a tensor, in the compiled code\n"
-           "torch.stack(losses).mean().item()  # outside of it, now and then"),
+           "LOSSES.append(LOSS.detach())  # a tensor, in the compiled code\n"
+           "torch.stack(LOSSES).mean().item()  # outside of it, now and then"),
     Instead(r"(?i)data.dependent (branch|jump|control)|generic_jump", "choose by a tensor, without a branch",
-           "y = torch.where(mask, a, b)  # in place of: if mask.any()"),
+           "y = torch.where(MASK, A, B)  # in place of: if MASK.any()"),
     Instead(r"(?i)dynamic shape operator|nonzero|masked_select|unique", "keep shapes that no value decides",
-           "y = torch.where(mask, x, 0)  # in place of x[mask]"),
+           "y = torch.where(MASK, X, 0)  # in place of X[MASK]"),
     Instead(r"(?i)print|logging|logger|warnings", WITHIN,
-           "print(loss)  # after the compiled call has returned"),
+           "print(LOSS)  # after the compiled call has returned"),
     Instead(r"", "where it breaks, as torch says",
            "TORCH_LOGS=graph_breaks python train.py  # names each break"),
 )  # fmt: skip
 GUARDS = (
     Instead(r"(?i)size mismatch|shape|size\(\)|\bNe\(|\bEq\(|Mod\(", "where the model is compiled", ""),
-    Instead(r"(?i)stride", "hand it one layout of memory", "y = model(x.contiguous())"),
+    Instead(r"(?i)stride", "hand it one layout of memory", "y = MODEL(X.contiguous())"),
     Instead(r"(?i)dtype|DispatchKey|device", "hand it one type, from one device",
-           "y = model(x.to(device, torch.float32))"),
+           "y = MODEL(X.to(DEVICE, torch.float32))"),
     Instead(r"(?i)grad_mode|requires_grad|autocast|inference", "call it in one mode in training",
-           "with torch.no_grad():  # evaluation, not compiled\n    y = plain_model(x)"),
+           "with torch.no_grad():  # evaluation, not compiled\n    y = PLAIN_MODEL(X)"),
     Instead(r"(?i)backend", "compile once, before the loop",
-           "model = torch.compile(model)  # not within the loop"),
+           "MODEL = torch.compile(MODEL)  # not within the loop"),
     Instead(r"", "hand over what changes as a tensor",
-           "y = model(x, torch.tensor(step))  # not a Python number that changes"),
+           "y = MODEL(X, torch.tensor(STEP))  # not a Python number that changes"),
 )  # fmt: skip
 
 

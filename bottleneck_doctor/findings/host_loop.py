@@ -41,19 +41,19 @@ from .facts import (
     switches,
 )
 from .lines import STACKS, named, quoted, rarely
-from .registry import OnCpu, finding, given, loader_loop
+from .registry import OnCpu, finding, given, loader_loop, snippet
 from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, capped, each, left_of, priced, spread
 
 # host-python-hot
 ENDS = "hooks on the loader"
 COUNTED = """\
-right = (logits.argmax(1) == target).sum()  # no .tolist(), no loop
+right = (LOGITS.argmax(1) == TARGET).sum()  # no .tolist(), no loop
 total += right  # a tensor: read it with .item() once per epoch"""
 ARRAYS = """\
-state = torch.stack(states)  # once: side by side in one tensor
-state = state + rate * change(state)  # for all of them at once"""
-EVERY_TENTH = "step % 10 == 0"
-METRIC = "measure(output, target)"
+state = torch.stack(STATES)  # once: side by side in one tensor
+state = state + RATE * CHANGE(state)  # for all of them at once"""
+EVERY_TENTH = "STEP % 10 == 0"
+METRIC = "MEASURE(OUTPUT, TARGET)"
 VECTORISE = Proposal(
     id="vectorise-loop-code",
     title="compute on whole tensors what Python computes one by one",
@@ -219,7 +219,7 @@ SPACE = Proposal(
     fix=Fix(
         "switch automatic collection off, and collect now and then",
         "import gc; gc.disable()  # before the loop\n"
-        f"if step % {EVERY} == 0:  # in it; on all ranks at the same step\n"
+        f"if STEP % {EVERY} == 0:  # in it; on all ranks at the same step\n"
         "    gc.collect(1)",
     ),
     change=Change(collect=SPACED),
@@ -252,11 +252,7 @@ def gc_pauses(diagnosis: Diagnosis) -> Finding | None:
 
 
 # gil-contention
-SPAWN = """\
-spawn = multiprocessing.get_context("spawn")
-results = spawn.Queue()
-spawn.Process(target=work, args=(results,), daemon=True).start()
-# threads that make batches: DataLoader(dataset, num_workers=4)"""
+SPAWN = snippet("host_loop", "SPAWN")
 PROCESS = Proposal(
     id="processes-not-threads",
     title="let that thread's work be done by a process, or less often",
@@ -418,7 +414,7 @@ def _without_checks(diagnosis: Diagnosis, scenario: Scenario, checks: float) -> 
 FRAMES = 3  # compiled in the steady window (chosen)
 COUNTERS = "torch._dynamo counters"
 ONE_CODE = """\
-model.compile(dynamic=True)  # or torch._dynamo.mark_dynamic(x, 0)
+MODEL.compile(dynamic=True)  # or torch._dynamo.mark_dynamic(X, 0)
 loader = DataLoader(..., drop_last=True)  # no ragged last batch
 # TORCH_LOGS=recompiles python train.py: says what changed"""
 DYNAMIC = Proposal(

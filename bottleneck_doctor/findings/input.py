@@ -30,7 +30,7 @@ from .facts import (
     waits,
 )
 from .lines import STACKS, hottest_place, line_evidence
-from .registry import dataloader_loop, finding, given, steady_steps, timed_fetches
+from .registry import dataloader_loop, finding, given, snippet, steady_steps, timed_fetches
 from .remedies import (
     FEWER,
     IN_MEMORY,
@@ -42,6 +42,7 @@ from .remedies import (
     WORKERS,
     as_served,
     each,
+    in_framework,
     meant,
     more_workers,
     no_workers,
@@ -55,12 +56,12 @@ MORE_THREADS = (2.0, 8.0, 32.0)  # times as many as now: as many as what they wa
 GIVE_WORKERS = replace(
     WORKERS,
     fix=Fix("give the loader workers and keep them between epochs", WORKERS.fix.snippet),
-    risk="memory grows with each worker; augmentations draw otherwise; guard `__main__` where spawned",
+    risk="memory grows with each worker; random augmentations differ; spawned workers need `__main__`",
 )
 MOVE_TO_LOADER = Proposal(
     id="workers-auto",
     title="move the making of batches into the data set of a DataLoader with workers",
-    fix=Fix("make it the data set's `__iter__`", "DataLoader(dataset, batch_size=None, num_workers=2)"),
+    fix=Fix("make it the data set's `__iter__`", "DataLoader(DATASET, batch_size=None, num_workers=2)"),
     effort="hours",
     risk="a generator must be divided among workers by hand, or one worker is all that it can have; "
     "random draws come from other streams; memory grows with each worker",
@@ -73,26 +74,14 @@ MORE_FEEDERS = Proposal(
         "import itertools, threading\n"
         "order = itertools.count()  # next(order) is safe between threads\n"
         "def fill():\n"
-        "    while True: ready.put(make_batch(next(order)))\n"
+        "    while True: READY.put(MAKE_BATCH(next(order)))\n"
         "for _ in range(4): threading.Thread(target=fill, daemon=True).start()",
     ),
     effort="hours",
     risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
 )
 AHEAD = 4  # batches that a background thread keeps ready, as two workers would
-THREAD = """\
-import queue, threading
-def ahead(batches, depth=4):  # for batch in ahead(loader): ...
-    ready, failed = queue.Queue(depth), []
-    def fill():
-        try:
-            for batch in batches: ready.put([batch])
-        except BaseException as error:
-            failed.append(error)
-        ready.put(None)
-    threading.Thread(target=fill, daemon=True).start()
-    while one := ready.get(): yield one[0]
-    if failed: raise failed[0]"""
+THREAD = snippet("input", "THREAD")
 PREFETCH = Proposal(
     id="thread-prefetch",
     title="make the next batches in a background thread",
@@ -146,6 +135,7 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     place = marked.location if marked is not None else diagnosis.source
     best, one = best_setting(scenario), Change(workers=1, startup=0.0)
     moved = MOVE_TO_LOADER.at(place, UNBATCHED.format(best.workers))
+    moved = in_framework(diagnosis, moved, best.workers)
     workers = priced(moved, scenario, one, best.change, best.change)
     proposals = [workers, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
     by = f" by {place.function}" if place is not None and place.function else ""
@@ -211,8 +201,8 @@ ASK_AHEAD = Proposal(
         "start it early, take its result where it is needed",
         "import concurrent.futures\n"
         "pool = concurrent.futures.ThreadPoolExecutor(1)  # once\n"
-        "answer = pool.submit(ask, question)  # as early as it is known\n"
-        "use(answer.result())  # after the step, where it is needed",
+        "answer = pool.submit(ASK, QUESTION)  # as early as it is known\n"
+        "USE(answer.result())  # after the step, where it is needed",
     ),
     effort="hours",
     risk="the request must not depend on what the same step computes",
@@ -274,11 +264,7 @@ TENSORS = 32  # per batch (chosen)
 SHARED_S_PER_BYTE = 2.5e-10  # to copy into new shared memory (chosen: half the speed measured for 10 MB)
 # of the cost per tensor, shared by name, not by descriptor (measured: µs of loop CPU a tensor)
 BY_NAME = 41 / 109
-TO_TENSORS = """\
-def collate(batch):  # tensors travel in shared memory, arrays do not
-    columns = [np.stack(column) for column in zip(*batch)]
-    return tuple(torch.from_numpy(column) for column in columns)
-DataLoader(..., collate_fn=collate)"""
+TO_TENSORS = snippet("input", "TO_TENSORS")
 RETURN_TENSORS = Proposal(
     id="return-tensors",
     title="let batches leave the workers as tensors",
@@ -293,7 +279,7 @@ PACK = Proposal(
         "pack in the collate function, split in the loop",
         "def collate(batch):\n"
         "    return torch.cat(batch), [len(part) for part in batch]\n"
-        "for packed, lengths in loader:\n"
+        "for packed, lengths in LOADER:\n"
         "    parts = packed.split(lengths)  # views: nothing is copied",
     ),
     risk="tensors of one type and width pack easily; a dictionary needs one pack per key",
@@ -358,15 +344,7 @@ def _proposals(diagnosis: Diagnosis, scenario: Scenario, payload: Payload, loade
 # sampler-on-critical-path
 INDEX_S = 1.3e-7  # per index drawn by torch's own samplers (measured: RandomSampler)
 SOURCE = "hook on the loader's sampler"
-DRAWN = """\
-class Drawn(torch.utils.data.Sampler):  # one draw for the whole epoch
-    def __init__(self, weights):
-        weights = np.asarray(weights, np.float64)
-        self.p = weights / weights.sum()
-    def __len__(self): return len(self.p)
-    def __iter__(self):
-        drawn = np.random.choice(len(self), len(self), p=self.p)
-        return iter(drawn.tolist())"""
+DRAWN = snippet("input", "DRAWN")
 DRAW_ONCE = Proposal(
     id="sampler-vectorise",
     title="draw the indices of an epoch in one call",

@@ -114,7 +114,8 @@ def line_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     if line is None or line.share < NAMED_FROM:
         return []
     inside = f", mostly inside {lines.library}" if lines.library else ""
-    text = f"share of data-loading samples in {named(line.location)}{inside}"
+    runs = f"{named(line.location)} {code.in_short(diagnosis.profile.sources, line.location)}".rstrip()
+    text = f"share of data-loading samples in {runs}{inside}"
     return [Evidence(text, "line_share", line.share, STACKS)]
 
 

@@ -35,12 +35,12 @@ STRAIGHT = 12  # times as far as readings stray from a line, or a heap has only 
 DAY_S = 86_400.0  # growth that fills the memory later than in a day is not worth an alarm (chosen)
 COUNTERS = "vmstat, task stat"
 PRESSURE_DROP = """\
-del raw, table  # large temporaries, before the loop
-losses.append(loss.item())  # a number, not a tensor with its graph"""
+del RAW, TABLE  # large temporaries, before the loop
+LOSSES.append(LOSS.item())  # a number, not a tensor with its graph"""
 KEPT = """\
-losses.append(loss.item())  # a number, not a tensor with its graph
+LOSSES.append(LOSS.item())  # a number, not a tensor with its graph
 # an array: counting references copies a list into each worker
-self.paths = numpy.array(paths, dtype="S")"""
+import numpy; self.paths = numpy.array(PATHS, dtype="S")"""
 LET_GO = Proposal(
     id="release-references",
     title="let go of memory that the training does not need",
@@ -255,7 +255,7 @@ KEEP_ACTIVATIONS = Proposal(
     title="keep activations instead of computing them twice",
     fix=Fix(
         "call the blocks directly, all or as many as fit",
-        "y = block(x)  # instead of torch.utils.checkpoint.checkpoint(block, x)\n"
+        "y = BLOCK(X)  # instead of torch.utils.checkpoint.checkpoint(BLOCK, X)\n"
         "gradient_checkpointing=False  # transformers' TrainingArguments",
     ),
     apply="hook",

@@ -29,14 +29,14 @@ from .facts import (
     share_of,
     switches,
 )
-from .registry import OnCpu, Reach, clocked_loop, device_step, finding, given, profiled_step
+from .registry import OnCpu, Reach, clocked_loop, device_step, finding, given, profiled_step, snippet
 from .remedies import MOSTLY, PARTLY, each, left_of, priced
 
 # cpu-bf16-unused
 WITHOUT_AMX = 2.0  # times as fast at most: half the bytes of each number
 CASTING = """\
 with torch.autocast("cpu", dtype=torch.bfloat16):  # backward follows
-    loss = loss_fn(model(x), y)"""
+    loss = LOSS_FN(MODEL(X), Y)"""
 CAST = Proposal(
     id="cpu-bf16",
     title="compute in bfloat16 where that is safe",
@@ -104,8 +104,8 @@ SINGLE = Proposal(
     title="compute in float32",
     fix=Fix(
         "where the model and its inputs are made",
-        "model = model.float()  # and no torch.set_default_dtype(float64)\n"
-        "inputs = inputs.float()  # of NumPy: data.astype(np.float32), once",
+        "MODEL = MODEL.float()  # and no torch.set_default_dtype(float64)\n"
+        "INPUTS = INPUTS.float()  # of NumPy: data.astype(np.float32), once",
     ),
     effort="hours",
     risk="seven digits in place of sixteen: physics, Gaussian processes and long sums may need them",
@@ -135,8 +135,8 @@ def float64_weights(diagnosis: Diagnosis) -> Finding | None:
 # times as fast, channels last (measured: 1.01 to 1.08, once 1.35; PyTorch's blog: 1.76)
 LAST = (0.9, 1.15, 1.76)
 SNIPPET = """\
-model = model.to(memory_format=torch.channels_last)  # in place
-images = images.to(memory_format=torch.channels_last)  # each batch"""
+MODEL = MODEL.to(memory_format=torch.channels_last)  # in place
+IMAGES = IMAGES.to(memory_format=torch.channels_last)  # each batch"""
 CHANNELS_LAST = Proposal(
     id="channels-last",
     title="lay the channels of a pixel side by side in memory",
@@ -208,7 +208,7 @@ TF32 = Proposal(
 )
 AUTOCAST = """\
 with torch.autocast("cuda", dtype=torch.bfloat16):  # needs no scaler
-    loss = loss_fn(model(x), y)
+    loss = LOSS_FN(MODEL(X), Y)
 loss.backward()"""
 MIXED = Proposal(
     id="amp",
@@ -220,11 +220,7 @@ MIXED = Proposal(
     risk="overflow and rounding: compare the loss curve with one in float32",
     treatments=(Treatment("autocast", {"device": "cuda", "dtype": "bfloat16"}),),
 )
-WITH_SCALER = """\
-scaler = torch.amp.GradScaler("cuda")
-with torch.autocast("cuda", dtype=torch.float16):
-    loss = loss_fn(model(x), y)
-scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()"""
+WITH_SCALER = snippet("precision", "WITH_SCALER")
 
 
 @finding(

@@ -135,23 +135,30 @@ def _gained(diagnosis: Diagnosis, offer: Offer) -> float:
 
 def _ease(offer: Offer) -> tuple[int, int, int, float]:
     proposal = offer.proposal
-    effort = EFFORT.get(proposal.effort, 1)
-    return EASE[proposal.apply], effort, TRUST[offer.told.basis], -offer.likely
+    effort, basis = EFFORT.get(proposal.effort, 1), offer.told.basis if offer.told.low >= 1 else "bound"
+    return EASE[proposal.apply], effort, TRUST[basis], -offer.discounted
 
 
-def without_trifles_first(ranked: list[Offer]) -> list[Offer]:
-    """The offers, with those last that may slow the training down, before these mere settings, and before
-    those what likely saves less than half of what another surely saves: the remedies for the verdict's cause
-    may gain little."""
+def without_trifles_first(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Offer]:
+    """The offers, with those last that may slow the training down, before these mere settings, before those
+    what only a bound is known of, and before those what likely saves less than half of what another surely
+    saves: the remedies for the verdict's cause may gain little. Of each kind those for the verdict's cause
+    come first, then by the number that is shown. A bound that is above all that is predicted may be first."""
     sure = max((_saved(offer.low) for offer in ranked), default=0.0)
-    return sorted(
-        ranked,
-        key=lambda offer: (
-            offer.cautious < STEADY,
-            is_setting(offer.proposal.id, offer.told),
-            _saved(offer.likely) < LITTLE * sure,
-        ),
-    )
+    most = max((offer.told.likely or 0.0 for offer in ranked), default=0.0)
+
+    def standing(offer: Offer, bound: bool) -> tuple[bool | float, ...]:
+        told, little = offer.told, _saved(offer.likely) < LITTLE * sure
+        last = offer.cautious < STEADY, is_setting(offer.proposal.id, told)
+        if not bound:
+            return *last, little
+        shown = round(told.reach, 1 if told.reach >= WORTH_A_RISK else 2)
+        return *last, (told.likely or 0.0) < WORTH_BALANCED, little, *_last(diagnosis, offer), -shown
+
+    first = sorted(ranked, key=lambda offer: standing(offer, bound=False))[:1]
+    first = [one for one in first if one.told.likely is None and one.told.high > most]
+    left = [offer for offer in ranked if offer not in first]
+    return first + sorted(left, key=lambda offer: standing(offer, bound=True))
 
 
 def _saved(speedup: float) -> float:
@@ -165,7 +172,9 @@ def worth_saying(diagnosis: Diagnosis, offer: Offer) -> bool:
         return offer.proposal.most is None or offer.proposal.most >= WORTH
     least = WORTH_BALANCED if diagnosis.verdict.cause == "none" else WORTH
     if offer.told.likely is None:
-        return offer.likely >= (WORTH_A_RISK if offer.proposal.risk else least)
+        return diagnosis.verdict.cause != "none" and offer.likely >= (
+            WORTH_A_RISK if offer.proposal.risk else least
+        )
     return offer.likely >= least or offer.told.high <= HURTS
 
 

@@ -41,8 +41,8 @@ from .exchanges import (
 )
 from .facts import DRIVER, FOREIGN_CORES, PAYS, WAIT_SHARE, operations_of, step_share
 from .lines import STACKS
-from .registry import finding, given
-from .remedies import COOL, MOSTLY, each, priced
+from .registry import finding, given, snippet
+from .remedies import COOL, MOSTLY, each, in_framework, priced
 
 # rank-straggler
 UNEVEN = 1.1  # slowest rank's own time over the mean one's (chosen)
@@ -50,12 +50,7 @@ SAME = 0.6  # of the steps in which one rank is the slowest: it is that rank (ch
 LATE_AT_MOST = 4  # lines of evidence
 ALONE, SPARED = NOTICED, 1 - ALL_BUT_NOISE  # of a rank's samples in one call: it works for all; it does not
 WRITING = ("checkpoint", "logging")
-EQUAL = """\
-# equal counts; call sampler.set_epoch(epoch) every epoch
-sampler = DistributedSampler(dataset, shuffle=True)
-# or equal cost: deal out the costliest samples first, by turns
-order = sorted(range(len(dataset)), key=cost, reverse=True)
-mine = order[rank::world_size]"""
+EQUAL = snippet("ranks", "EQUAL")
 BALANCE = Proposal(
     id="balance-ranks",
     title="give every rank the same amount of work",
@@ -64,17 +59,9 @@ BALANCE = Proposal(
     risk="a rank on a slower machine needs fewer samples, not as many",
 )
 PARTED = """\
-part = {call}(samples[rank::world_size])  # each rank its part
+part = {call}(SAMPLES[RANK::WORLD_SIZE])  # each rank its part
 torch.distributed.all_reduce(part)  # a few numbers; or do it less often"""
-ALIKE = """\
-# the batches that all ranks take in the same step are of like cost
-order = sorted(range(len(dataset)), key=cost)
-size = batch_size * world_size
-steps = [order[i : i + size] for i in range(0, len(order), size)]
-steps = [step for step in steps if len(step) == size]
-random.Random(epoch).shuffle(steps)
-mine = [step[rank::world_size] for step in steps]
-loader = DataLoader(dataset, batch_sampler=mine)"""
+ALIKE = snippet("ranks", "ALIKE")
 BUCKET = Proposal(
     id="bucket-by-cost",
     title="let all ranks take batches of like cost in the same step",
@@ -209,20 +196,12 @@ def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:
 # comm-bandwidth-bound
 EVERY_SECOND = 0.5  # of the exchanges are left
 PACKED = (1.0, 0.5, 0.5)  # of the exchange, with gradients of half the width (measured: nothing gained)
-ACCUMULATE = """\
-for place, (x, y) in enumerate(loader):
-    last = (place + 1) % {k} == 0  # exchange after every {k} batches
-    with contextlib.nullcontext() if last else model.no_sync():
-        # the forward pass inside the context, too
-        (loss_fn(model(x), y) / {k}).backward()
-    if last:
-        optimizer.step()
-        optimizer.zero_grad()"""
-BATCH = "DataLoader(..., batch_size=2 * batch_size)"
-MICRO_BATCH = 'config["train_micro_batch_size_per_gpu"] *= 2  # of DeepSpeed'
+ACCUMULATE = snippet("ranks", "ACCUMULATE")
+BATCH = "DataLoader(..., batch_size=2 * BATCH_SIZE)"
+MICRO_BATCH = 'CONFIG["train_micro_batch_size_per_gpu"] *= 2  # of DeepSpeed'
 HOOK = """\
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-model.register_comm_hook(None, default_hooks.{})"""
+MODEL.register_comm_hook(None, default_hooks.{})"""
 SELDOM = Proposal(
     id="bigger-batch",
     title="exchange gradients half as often: a batch twice as large, or two batches per exchange",
@@ -247,7 +226,7 @@ BUFFERS = Proposal(
     fix=Fix(
         "where the model is wrapped",
         "# from torch 2.13 on: forward_sync_buffers=False\n"
-        "DistributedDataParallel(model, broadcast_buffers=False)",
+        "DistributedDataParallel(MODEL, broadcast_buffers=False)",
     ),
     risk="running statistics of batch norm differ between ranks; constants, such as masks, do not",
 )
@@ -340,7 +319,7 @@ def _seldom(diagnosis: Diagnosis, place: Location | None) -> Proposal:
     spared += passes.exchange_cpu_s if passes is not None else 0.0
     compute = max(mean_of(diagnosis, "compute"), spared, 1e-12)
     change = Change(comm=EVERY_SECOND, compute=1 - (1 - EVERY_SECOND) * spared / compute)
-    return replace(SELDOM.at(place), change=change)
+    return replace(in_framework(diagnosis, SELDOM.at(place)), change=change)
 
 
 def _doubled(diagnosis: Diagnosis, code: str, place: Location | None) -> Proposal:
@@ -390,7 +369,7 @@ def ddp_accum_sync(diagnosis: Diagnosis) -> Finding | str | None:
     ]
     place, count = line_of(diagnosis), round(every)
     proposal = replace(
-        NO_SYNC.at(place, ACCUMULATE.format(k=count)),
+        in_framework(diagnosis, NO_SYNC.at(place, ACCUMULATE.format(k=count)), count),
         title=f"exchange gradients once in {count} passes, when the optimizer is about to step",
         change=change,
         treatments=(Treatment("no_sync", {"passes": count}),),
@@ -405,7 +384,7 @@ BOTH_WAYS = (1.0, 2.0, 2.0)  # times the copying back: there as well
 VIEW = Proposal(
     id="ddp-bucket-view",
     title="let gradients live in the buckets that are exchanged",
-    fix=Fix("where the model is wrapped", "DistributedDataParallel(model, gradient_as_bucket_view=True)"),
+    fix=Fix("where the model is wrapped", "DistributedDataParallel(MODEL, gradient_as_bucket_view=True)"),
     apply="hook~",
     risk="gradients are views then: detach_() on them fails; use zero_grad()",
     basis="bound",
@@ -443,14 +422,7 @@ def ddp_overhead_flags(diagnosis: Diagnosis) -> Finding | str | None:
 # dataparallel-used
 DEVICES = 2  # below, it is only a wrapper [TensorBoard plugin of the PyTorch profiler]
 GAIN = (1.0, 1.2, 2.0)  # with two devices, at best twice (chosen)
-DATAPARALLEL_SNIPPET = """\
-# torchrun --standalone --nproc_per_node={count} train.py
-torch.distributed.init_process_group("nccl")
-device = int(os.environ["LOCAL_RANK"])
-torch.cuda.set_device(device)
-model = DistributedDataParallel(model.to(device), device_ids=[device])
-sampler = DistributedSampler(data)  # set_epoch(epoch) every epoch
-loader = DataLoader(data, sampler=sampler, batch_size=batch // {count})"""
+DATAPARALLEL_SNIPPET = snippet("ranks", "DATAPARALLEL_SNIPPET")
 USE_DDP = Proposal(
     id="use-ddp",
     title="start one process per device: DistributedDataParallel",

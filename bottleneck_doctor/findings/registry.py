@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from textwrap import indent
+from textwrap import dedent, indent
 from types import ModuleType
 from typing import TypeVar
 
@@ -194,13 +194,22 @@ def entries_of(family: str) -> list[Entry]:
     return [one for one in vars(families()[family]).values() if isinstance(one, Entry)]
 
 
+@cache
+def _sections(family: str) -> dict[str, str]:
+    text = pkgutil.get_data(f"{__package__}", f"pages/{family}.md") or b""
+    parts = HEADING.split(text.decode())
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def snippet(family: str, name: str) -> str:
+    """Lines for a user to write, from the family's file."""
+    parts = re.split(r"^## (.+)\n", _sections(family)["snippets"], flags=re.MULTILINE)
+    return dedent(dict(zip(parts[1::2], parts[2::2], strict=True))[name]).strip("\n")
+
+
 def pages() -> dict[str, str]:
     """The page of each finding, by id: its section of the family's file, and its remedies."""
-    written: dict[str, str] = {}
-    for name in FAMILIES:
-        text = pkgutil.get_data(f"{__package__}", f"pages/{name}.md") or b""
-        parts = HEADING.split(text.decode())
-        written |= dict(zip(parts[1::2], parts[2::2], strict=True))
+    written = {one: text for name in FAMILIES for one, text in _sections(name).items()}
     return {entry.id: _with_remedies(written[entry.id].strip(), entry) for entry in entries()}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from textwrap import fill, indent
 
+from ..analyse.attribution import attribute
 from ..analyse.predict import WORTH, best_setting, best_split, gain, split_change, step_after
 from ..analyse.replay import one_thread_longer, step_seconds
 from ..analyse.scenario import THREADS_MARK
@@ -17,7 +18,9 @@ from ..model.diagnosis import Change, Diagnosis, Inputs, Proposal, Scenario
 from ..model.loops import POSITIONS, TRAINER_NAMES, Loader, without_workers
 from ..model.report import Fix
 from ..model.run import Treatment
+from ..source.files import below_library
 from .facts import PAYS, making_s, readings
+from .registry import snippet
 
 Factor = tuple[float, float, float]  # speedups: cautious, likely, hopeful
 # What is left of a cost after a remedy whose effect was not measured in this run: cautious, likely, hopeful.
@@ -83,6 +86,22 @@ ELSEWHERE = {
     "pytorch_lightning": "in train_dataloader() of the LightningDataModule or LightningModule",
     "accelerate": "the one given to accelerator.prepare()",
 }
+
+
+# The argument of the framework that owns the training loop; "bigger-batch" is that of several ranks.
+OWN_ARGUMENTS = snippet("workers", "OWN_ARGUMENTS")
+
+
+def in_framework(diagnosis: Diagnosis, remedy: Proposal, k: int = 2) -> Proposal:
+    """The remedy as an argument of the framework that owns the training loop, where one does that has it."""
+    owners = set(diagnosis.loader.through) if diagnosis.loader is not None else set[str]()
+    samples = attribute(diagnosis.profile, diagnosis.loop).own
+    owners |= {below_library(one.stack.frames)[0] for one in samples if not one.line}
+    about = remedy.id.replace("ddp-no-sync", "bigger-batch")
+    for known, owner, line in (row.split(" ", 2) for row in OWN_ARGUMENTS.splitlines()):
+        if known == about and {owner, f"pytorch_{owner}"} & owners:
+            return remedy.at(remedy.fix.location, line.format(k=k), "the framework has an argument for it")
+    return remedy
 
 
 class Code(str):
@@ -198,7 +217,7 @@ def _listed(arguments: dict[str, str]) -> str:
 
 UNBATCHED = """\
 DataLoader(
-    dataset, batch_size=None, num_workers={}, persistent_workers=True)"""
+    DATASET, batch_size=None, num_workers={}, persistent_workers=True)"""
 WORKERS = Proposal(
     id="workers-auto",
     title="make batches in worker processes",
@@ -209,7 +228,7 @@ WORKERS = Proposal(
 IN_MEMORY = Proposal(
     id="cache-bytes-ram",
     title="read the data into memory once, before training",
-    fix=Fix("all workers share it", 'shutil.copytree(data, "/dev/shm/data")  # then read from there'),
+    fix=Fix("all workers share it; read from there", 'import shutil; shutil.copytree(DATA, "/dev/shm/data")'),
     risk="needs memory for all of it; the start takes as long as reading everything once",
 )
 STAGE = Proposal(
@@ -222,8 +241,8 @@ STAGE = Proposal(
     basis="bound",
 )
 BYTES = """\
-return torch.from_numpy(image), label  # uint8, from __getitem__
-x = x.to(device).float().div_(255)  # in the loop, on the whole batch"""
+return torch.from_numpy(IMAGE), LABEL  # uint8, from __getitem__
+X = X.to(DEVICE).float().div_(255)  # in the loop, on the whole batch"""
 SMALLER = Proposal(
     id="half-inputs",
     title="send smaller samples: bytes or half precision instead of float32",

@@ -71,7 +71,7 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
     if others:  # of the same remedy for two loaders, the one that brings more
         together = [_together(diagnosis, offer) for offer in offers(about, others)]
         every = in_order(diagnosis, [*together, *every])
-    ranked = without_trifles_first([offer for offer in every if worth_saying(diagnosis, offer)])
+    ranked = without_trifles_first(diagnosis, [one for one in every if worth_saying(diagnosis, one)])
     told = remedies(diagnosis, ranked)
     kept = _kept([*others, *found], ranked)
     failed = {one.finding: one.missing for one in [*unknown, *abstained] if one.missing.startswith(FAILED)}
@@ -90,7 +90,8 @@ def write_up(profile: Profile, diagnosis: Diagnosis | None = None) -> Report:
         verdict=diagnosis.verdict,
         phases=diagnosis.phases,
         findings=[_reported(diagnosis, finding, told, ranked) for finding in kept],
-        remedies=told,
+        remedies=[one for one in told if one.predicted_speedup.reach >= 1],
+        warnings=[one for one in told if one.predicted_speedup.reach < 1],
         abstentions=abstained + [Abstention(one.id, FEW) for one in entries() if one not in asked],
         environment=environment(profile),
         functions=hot_functions(profile),

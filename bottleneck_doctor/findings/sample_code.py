@@ -32,7 +32,7 @@ from .lines import (
     lines_of,
     what_it_does,
 )
-from .registry import dataloader_loop, finding, given, steady_steps
+from .registry import dataloader_loop, finding, given, snippet, steady_steps
 from .remedies import (
     MOSTLY,
     PARTLY,
@@ -50,20 +50,15 @@ from .remedies import (
 )
 
 # python-sample-code-hot
-ROWS = """\
-marks = ",".join("?" * len(indices))  # once per batch, not per row
-query = f"SELECT x, y FROM samples WHERE id IN ({marks})"
-rows = base.execute(query, indices).fetchall()
-# or once for all, in __init__
-self.rows = base.execute("SELECT x, y FROM samples").fetchall()"""
+ROWS = snippet("sample_code", "ROWS")
 PARSED = """\
-self.x = frame["x"].to_numpy()  # in __init__: parse and convert once
-return torch.as_tensor(self.x[i])  # per sample: one row of an array"""
+self.x = FRAME["x"].to_numpy()  # in __init__: parse and convert once
+def __getitem__(self, i): return torch.as_tensor(self.x[i])  # one row"""
 WHOLE = """\
-values = np.asarray(rows)  # not: [work(row) for row in rows]
-done = work(values)  # by NumPy's operators, on all at once"""
+values = torch.as_tensor(ROWS)  # not: [WORK(row) for row in ROWS]
+done = WORK(values)  # by operators of torch or NumPy, on all at once"""
 PREPARED = """\
-samples = [prepare(i) for i in range(len(dataset))]  # once
+samples = [DATASET[i] for i in range(len(DATASET))]  # once
 torch.save(samples, "prepared.pt")
 self.samples = torch.load("prepared.pt", mmap=True)  # in __init__"""
 
@@ -83,7 +78,7 @@ QUERY = _way("batched-query", "ask the database once for a whole batch, or keep 
              "rows come in another order; a table in memory must fit there",
              "ask for all rows of a batch at once, or for the table once")  # fmt: skip
 SHRINK = _way("aug-reorder", "make samples smaller before this line, not after it",
-              "x = resize(crop(x))  # first\nx = colours(blur(x))  # then what costs CPU",
+              "X = RESIZE(CROP(X))  # first\nX = COLOURS(BLUR(X))  # then what costs CPU",
               "a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
               "crop and resize first, then do what this line does")  # fmt: skip
 LESS = _way("cheaper-preprocess", "spend less CPU in this line, or keep what it computes",
@@ -191,22 +186,9 @@ ROW_S = 4.5e-6
 GATHER_S = 3.0e-7  # per row in one gather (measured: 0.32, 0.60 and 1.38 µs a row, the line through these)
 GATHER_S_PER_BYTE = 2.64e-10  # for each byte of the row
 SAMPLER_S = 1.6e-7  # more per row where a batch sampler hands over a list of indices (measured)
-FAST_TENSORS = """\
-class FastTensors(torch.utils.data.TensorDataset):
-    def __getitems__(self, indices):
-        rows = torch.as_tensor(indices)
-        return tuple(tensor[rows] for tensor in self.tensors)
-"""
-METHOD = """\
-def __getitems__(self, indices):  # in the data set: one gather
-    rows = torch.as_tensor(indices)
-    return self.x[rows], self.y[rows]
-"""
-SAMPLER = """\
-from torch.utils.data import BatchSampler, RandomSampler
-sampler = BatchSampler(
-    RandomSampler(dataset), batch_size={}, drop_last=False)
-DataLoader(dataset, sampler=sampler, batch_size=None, num_workers={})"""
+FAST_TENSORS = snippet("sample_code", "FAST_TENSORS") + "\n"
+METHOD = snippet("sample_code", "METHOD") + "\n"
+SAMPLER = snippet("sample_code", "SAMPLER")
 AS_IT_IS = "torch.utils.data.default_convert"  # can be pickled for spawned workers, as no lambda can
 GATHER = Proposal(
     id="batched-getitems",
@@ -270,7 +252,7 @@ def _change(diagnosis: Diagnosis, scenario: Scenario, row_bytes: float, extra_s:
 def _gather(loader: Loader, change: Change) -> str:
     changed: dict[str, object] = {"collate_fn": Code(AS_IT_IS)}
     if loader.tensor_dataset:
-        changed["dataset"] = Code("FastTensors(X, y)")
+        changed["dataset"] = Code("FastTensors(X, Y)")
     if change.workers == 0:
         changed["num_workers"] = 0
     return (FAST_TENSORS if loader.tensor_dataset else METHOD) + loader_call(loader, **changed)
@@ -288,13 +270,7 @@ def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Prop
 
 # repeated-deterministic-preprocess
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (chosen)
-ONCE = """\
-class Once(torch.utils.data.Dataset):
-    # built before the loader: workers share its memory
-    def __init__(self, base):
-        self.samples = [base[i] for i in range(len(base))]
-    def __len__(self): return len(self.samples)
-    def __getitem__(self, i): return self.samples[i]"""
+ONCE = snippet("sample_code", "ONCE")
 KEEP = Proposal(
     id="cache-decoded-ram",
     title="prepare the samples once, at the start, and keep them in memory",

@@ -15,29 +15,17 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .facts import operations_of, step_share, waits
 from .lines import STACKS, quoted, rarely
-from .registry import finding, given, loader_loop
-from .remedies import Factor, each, on_loader, priced, spread
+from .registry import finding, given, loader_loop, snippet
+from .remedies import Factor, each, in_framework, on_loader, priced, spread
 
 # checkpoint-blocking
 SEEN_AT_LEAST = 2  # checkpoints, or the interval between them is not known
 CHECKPOINT_RARER = 0.1  # of the checkpoints are left: every tenth (assumed; the user chooses)
 COPIED = (0.5, 0.33, 0.07)  # of a save's time is the copy (measured: 0.47, 33 of 105 ms, 0.07)
 CHECKPOINT_HOOKS = "hooks on torch.save, fsync"
-LESS = "if step % (10 * every) == 0:  # or by the clock, every 15 minutes"
-CHECKPOINT_WRITER = """\
-import os, threading
-def save(state, path):
-    torch.save(state, f"{path}.new")
-    os.replace(f"{path}.new", path)  # never half a file
-writer = None  # before the loop
-# in the loop, instead of torch.save(model.state_dict(), path)
-if writer is not None:
-    writer.join()  # one at a time
-state = {name: value.detach().to("cpu", copy=True)
-         for name, value in model.state_dict().items()}
-writer = threading.Thread(target=save, args=(state, path))
-writer.start()"""
-SAVE = "torch.save(model.state_dict(), path)"
+LESS = "if STEP % (10 * EVERY) == 0:  # or by the clock, every 15 minutes"
+CHECKPOINT_WRITER = snippet("saving_logging", "CHECKPOINT_WRITER")
+SAVE = "torch.save(MODEL.state_dict(), PATH)"
 CHECKPOINT_SELDOM = Proposal(
     id="checkpoint-less",
     title="save a checkpoint ten times less often",
@@ -79,7 +67,9 @@ def checkpoint_blocking(diagnosis: Diagnosis) -> Finding | str | None:
         ("share of that on the CPU", "checkpoint_cpu_share", cpu_share),
     )
     evidence = [Evidence(*one, CHECKPOINT_HOOKS) for one in known]
-    seldom = CHECKPOINT_SELDOM.at(place, f"{LESS}\n    {quoted(diagnosis, place) or SAVE}")
+    line = quoted(diagnosis, place)  # where a framework saves, its call
+    seldom = CHECKPOINT_SELDOM.at(place, f"{LESS}\n    {line if 'save' in line else SAVE}")
+    seldom = in_framework(diagnosis, seldom)
     changes = each(checkpoint=COPIED)
     aside = priced(ASIDE.at(place), given(diagnosis.scenario), *changes, most=Change(checkpoint=0.0))
     return Finding("checkpoint-blocking", "host.checkpoint", evidence, [seldom, aside], place)
@@ -96,10 +86,10 @@ def _place(saves: list[Operation]) -> Location | None:
 EVERY = 50  # steps between two records: often enough to watch a curve (chosen)
 QUEUED_S = 1.5e-5  # per record handed to a queue [measured: 11 us]
 LOG_HOOKS = "hooks on log handlers, tqdm, fsync"
-OFTEN = f"step % {EVERY} == 0"
+OFTEN = f"STEP % {EVERY} == 0"
 EXAMPLE = f"""\
-{rarely(OFTEN, 'log.info("loss %.4f", float(loss))')}
-bar = tqdm(loader, mininterval=2.0)  # draws every two seconds"""
+{rarely(OFTEN, 'LOG.info("loss %.4f", float(LOSS))')}
+bar = TQDM(LOADER, mininterval=2.0)  # draws every two seconds"""
 LOG_RARELY = Proposal(
     id="log-every-n",
     title=f"log every {EVERY}th step",
@@ -116,9 +106,9 @@ LOG_WRITER = Proposal(
         "put records into a queue; a listener writes them",
         "import logging.handlers, queue\n"
         "records = queue.SimpleQueue()\n"
-        "log.removeHandler(slow_handler)\n"
-        "log.addHandler(logging.handlers.QueueHandler(records))\n"
-        "listener = logging.handlers.QueueListener(records, slow_handler)\n"
+        "LOG.removeHandler(SLOW_HANDLER)\n"
+        "LOG.addHandler(logging.handlers.QueueHandler(records))\n"
+        "listener = logging.handlers.QueueListener(records, SLOW_HANDLER)\n"
         "listener.start()  # and listener.stop() at the end",
     ),
     risk="the last records may be lost in a crash",
@@ -153,7 +143,7 @@ def _hooked(
     evidence = [Evidence(*one, LOG_HOOKS) for one in known]
     queued = Change(logging=min(1.0, cpu + QUEUED_S * count / total_s))
     proposals = [
-        LOG_RARELY.at(place, _seldom(diagnosis, place)),
+        in_framework(diagnosis, LOG_RARELY.at(place, _seldom(diagnosis, place))),
         replace(LOG_WRITER.at(place), change=queued),
     ]
     return Finding("logging-blocking", "host.logging", evidence, proposals, place)
@@ -186,17 +176,9 @@ UNRECORDED = (1.0, 0.9, 0.73)
 LOOPS = "loops without backward passes"
 FORWARDS = ("forwards", "recorded_forwards")
 SEVERAL = 3  # evaluations, or epochs, from which they can come less often
-BY_EPOCH = ("evaluate every few epochs", "if epoch % 5 == 0: evaluate(model, val_loader)")
-BY_STEP = ("evaluate after more steps", "if step % (5 * every) == 0: evaluate(model, val_loader)")
-TRAINER = (BY_EPOCH[0], "Trainer(..., check_val_every_n_epoch=5)   # or limit_val_batches=0.2")
-ARGUMENTS = (BY_STEP[0], 'TrainingArguments(..., eval_strategy="steps", eval_steps=5 * every)')
-HOW = {"lightning": TRAINER, "pytorch_lightning": TRAINER, "transformers": ARGUMENTS}
-EVALUATE = """\
-model.eval()
-with torch.inference_mode():  # no graph is kept: batches may be larger
-    for x, y in val_loader:
-        meter.update(model(x), y)
-model.train()"""
+BY_EPOCH = ("evaluate every few epochs", "if EPOCH % 5 == 0: EVALUATE(MODEL, VAL_LOADER)")
+BY_STEP = ("evaluate after more steps", "if STEP % (5 * EVERY) == 0: EVALUATE(MODEL, VAL_LOADER)")
+EVALUATE = snippet("saving_logging", "EVALUATE")
 EVALUATION_SELDOM = Proposal(
     id="eval-less",
     title="evaluate a fifth as often, or on a part of the data (gain of the whole run)",
@@ -257,9 +239,8 @@ def evaluation_heavy(diagnosis: Diagnosis) -> Finding | str | None:
     place = loader.location if loader is not None else None
     proposals = []
     if whole.evaluations >= SEVERAL:
-        through = loader.through if loader is not None else []
         usual = BY_EPOCH if len(loop.epochs.batches) >= SEVERAL else BY_STEP
-        proposals.append(_rarer(whole, next((HOW[name] for name in through if name in HOW), usual), place))
+        proposals.append(in_framework(diagnosis, _rarer(whole, usual, place)))
     if own is not None and own.scenario is not None:
         if recorded:
             changes = each(compute=UNRECORDED, launch=UNRECORDED, idle=UNRECORDED)

@@ -36,7 +36,7 @@ from .facts import (
     waits,
 )
 from .lines import hottest_place, line_evidence, lines_of
-from .registry import dataloader_loop, finding, given, timed_fetches
+from .registry import dataloader_loop, finding, given, snippet, timed_fetches
 from .remedies import (
     COPY_S_PER_BYTE,
     IN_MEMORY,
@@ -90,17 +90,12 @@ HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 Ki
 # A small local read: from a busy cloud volume (chosen), from a local NVMe disk, from one at its best (data
 # sheets: 60 to 100 us, without the kernel)
 LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)
-NARROW = "mapped.madvise(mmap.MADV_RANDOM)  # once: no readahead around rows\n"
-MAPPED_FIX = """\
-# in __getitems__, before the batch is put together
-for i in indices:
-    start = offset(i) // mmap.PAGESIZE * mmap.PAGESIZE
-    end = offset(i) + length(i)
-    mapped.madvise(mmap.MADV_WILLNEED, start, end - start)"""
+NARROW = "import mmap; MAPPED.madvise(mmap.MADV_RANDOM)  # no readahead around\n"
+MAPPED_FIX = snippet("storage", "MAPPED_FIX")
 READ_FIX = """\
-# in __getitems__, before the first read
-for i in indices:
-    os.posix_fadvise(fd, offset(i), length(i), os.POSIX_FADV_WILLNEED)"""
+import os  # in __getitems__, before the first read
+for i in INDICES:
+    os.posix_fadvise(FD, OFFSET(i), LENGTH(i), os.POSIX_FADV_WILLNEED)"""
 HINT = Proposal(
     id="readahead-hints",
     title="tell the kernel what a batch will read before reading it",
@@ -186,7 +181,7 @@ LARGER = Proposal(
         "fetch a batch, or a shard, at once",
         "def __getitems__(self, indices):  # the loader calls this once per batch\n"
         "    # one request, or byte ranges of 1 MB and more\n"
-        "    return decode_all(client.get_many(indices))",
+        "    return DECODE_ALL(CLIENT.get_many(indices))",
     ),
     effort="hours",
     risk="nothing is gained where the transfer, not the round trip, takes the time",
@@ -239,12 +234,7 @@ def remote_storage_latency(diagnosis: Diagnosis) -> Finding | str | None:
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (chosen)
 # Of the sleep and of the kernel's CPU per sample: read at random, in order [measured], whole batches.
 PACKED_LEFT = (1.0, 0.4, 0.1)
-SHARDS = """\
-import tarfile
-# some 100 MB each, samples already shuffled
-with tarfile.open("shard-000.tar", "w") as shard:
-    for k, path in enumerate(paths):
-        shard.add(path, f"{k:08d}{path.suffix}")"""
+SHARDS = snippet("storage", "SHARDS")
 PACK = Proposal(
     id="pack-shards",
     title="pack the samples into large files and read those from front to back",
@@ -295,24 +285,14 @@ def small_files(diagnosis: Diagnosis) -> Finding | str | None:
 OVERREAD = 4.0  # bytes read for each that is delivered (chosen)
 SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat .bag .root".split())
 CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it
-ONCE = """\
-def __getitem__(self, i):
-    if self.file is None:  # set in __init__; each worker opens its own
-        self.file = zipfile.ZipFile(self.path)
-    return decode(self.file.read(self.names[i]))"""
+ONCE = snippet("storage", "ONCE")
 OPEN_ONCE = Proposal(
     id="open-once-per-worker",
     title="open the container once in each worker and keep it open",
     fix=Fix("open at the first sample, not at every one", ONCE),
     risk="never hand an open HDF5 or zip file to a forked worker",
 )
-CHUNKS = """\
-with h5py.File("old.h5") as old, h5py.File("new.h5", "w") as new:
-    x = old["x"]
-    chunks = (1, *x.shape[1:])  # one sample each
-    y = new.create_dataset("x", x.shape, x.dtype, chunks=chunks)
-    for i in range(0, len(x), 1024):
-        y[i : i + 1024] = x[i : i + 1024]"""
+CHUNKS = snippet("storage", "CHUNKS")
 RECHUNK = Proposal(
     id="rechunk",
     title="store the data in chunks that fit the samples",
@@ -384,8 +364,9 @@ def _overread(diagnosis: Diagnosis) -> Finding | None:
 
 # decompression-bound
 STORED = """\
-np.save(path.with_suffix(".npy"), unpack(path))  # once per file
-sample = np.load(path.with_suffix(".npy"))  # in __getitem__"""
+import numpy as np
+np.save(PATH.with_suffix(".npy"), UNPACK(PATH))  # once per file
+sample = np.load(PATH.with_suffix(".npy"))  # in __getitem__"""
 STORE = Proposal(
     id="reencode-offline",
     title="store the samples so that they need no unpacking",

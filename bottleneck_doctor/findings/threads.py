@@ -25,7 +25,7 @@ from .facts import (
     waits,
 )
 from .lines import crowd_evidence, crowded, hottest_place, line_evidence
-from .registry import OnCpu, dataloader_loop, finding, given
+from .registry import OnCpu, dataloader_loop, finding, given, snippet
 from .remedies import PARTLY, Code, each, loader_call, loader_with, priced, spread
 
 # cpu-threads-misset
@@ -79,8 +79,8 @@ CHEAPER = Proposal(
     title="spend less CPU on each sample",
     fix=Fix(
         "work on fewer pixels and tokens, in whole arrays, or once instead of every epoch",
-        "x = whole_array_function(x)  # not a Python loop over its elements\n"
-        "x = colour(crop(x))  # the transform that shrinks a sample goes first",
+        "X = WHOLE_ARRAY_FUNCTION(X)  # not a Python loop over its elements\n"
+        "X = COLOUR(CROP(X))  # the transform that shrinks a sample goes first",
     ),
     effort="hours",
     risk="fewer pixels or tokens are another training",
@@ -131,7 +131,7 @@ def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
     stay = loader_call(loader, num_workers=loader.num_workers)
     cores = 2 * scenario.cores  # with the number of workers that suits them
     workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
-    command = f"docker run --cpus={2 * host.cores:g} ...    # and num_workers={workers}"
+    command = f"# all {host.cores:g} cores are in use; with {2 * host.cores:g}: num_workers={workers}"
     proposals = [
         priced(CHEAPER.at(place_of(diagnosis)), scenario, *each(cpu=PARTLY)),
         replace(MORE_CORES.at(None, command), change=Change(cores=cores, workers=workers)),
@@ -234,14 +234,7 @@ def cgroup_cpu_throttled(diagnosis: Diagnosis) -> Finding | str | None:
 # worker-thread-oversubscription
 OVERSUBSCRIBED, CAUSE = "worker-thread-oversubscription", "input.oversubscribed"
 BEST = 15.8 / 85.0  # of a batch's time, one thread over a pool (measured: NumPy products on two cores)
-ONE_THREAD = """\
-import threadpoolctl
-def one_thread(_):
-    threadpoolctl.threadpool_limits(1)
-    cv2.setNumThreads(0)  # where OpenCV is used
-{call}
-# or, where the model needs no CPU:
-# OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python train.py"""
+ONE_THREAD = snippet("threads", "ONE_THREAD")
 LIMIT = Proposal(
     id="worker-threads-1",
     title="one thread for the libraries inside each worker",
@@ -250,13 +243,10 @@ LIMIT = Proposal(
     risk="sums in another order change the last digits",
     treatments=(Treatment("worker_threads"),),
 )
-OWN_POOL = """\
-def one_thread():
-    torch.set_num_threads(1)  # threadpoolctl, cv2: for other libraries
-pool = multiprocessing.Pool({count}, initializer=one_thread)"""
+OWN_POOL = snippet("threads", "OWN_POOL")
 SHRINK_POOL = Proposal(
     id="worker-threads-1",
-    title="as many threads or processes that make batches as there are cores, each with one thread",
+    title="start one process or thread that makes batches per core, each with one thread",
     fix=Fix("limit them where they are started", OWN_POOL.format(count=2)),
     risk="sums in another order change the last digits",
 )

@@ -285,6 +285,7 @@ SHARD = Proposal(
     title="give each worker its own part",
     fix=Fix(
         "let the data set ask which worker it is in",
+        "import itertools\n"
         "def __iter__(self):\n"
         "    info = torch.utils.data.get_worker_info()\n"
         "    first, each = (info.id, info.num_workers) if info else (0, 1)\n"

@@ -1,7 +1,4 @@
-"""What ``--format json`` prints: the report of a run, the comparison or gate of some, the totals of many.
-
-A report holds the conclusions drawn from a profile.
-"""
+"""What ``--format json`` prints: conclusions from a profile, comparison or gate of some, totals of many."""
 
 from __future__ import annotations
 
@@ -249,8 +246,8 @@ class DeviceSummary:
 @dataclass(frozen=True)
 class Report:
     """Everything that the renderers may say. ``budget_of`` names the loop whose steps verdict and budget are
-    about: "training" or, where that takes the run's time, "evaluation". ``bdoc`` is the version that drew
-    these conclusions, where a command says so."""
+    about: "training" or, where that takes the run's time, "evaluation". ``warnings`` are changes that would
+    slow this run down. ``bdoc`` is the version that drew these conclusions, where a command says so."""
 
     run: RunSummary
     quality: Quality
@@ -268,6 +265,7 @@ class Report:
     ledger: list[LedgerPart] = field(default_factory=list)
     budget_of: str = "training"
     bdoc: str = ""
+    warnings: list[Remedy] = field(default_factory=list)
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION
 

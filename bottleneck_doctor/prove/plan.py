@@ -178,12 +178,12 @@ def choose_arms(
     ``named``: remedies asked for, then nothing else is tried; ``expected`` are tried besides the report's.
     ``offered``: the findings that offer each remedy that there is.
     """
-    at_hand = {remedy.id: remedy for remedy in report.remedies}
+    at_hand = {remedy.id: remedy for remedy in (*report.remedies, *report.warnings)}
     asked = list(dict.fromkeys([*named, *expected]))
     missed = [Missed(name, _absent(report, offered[name])) for name in asked if name not in at_hand]
     wanted = [at_hand[name] for name in asked if name in at_hand]
     if not named:
-        wanted += [remedy for remedy in report.remedies if remedy not in wanted]
+        wanted += [remedy for remedy in at_hand.values() if remedy not in wanted]
     chosen: list[Remedy] = []
     for remedy in wanted:
         why = _refusal(remedy, allow_numerics, remedy.id in asked, len(chosen))

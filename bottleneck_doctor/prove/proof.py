@@ -90,7 +90,7 @@ def prove(
     expected: Sequence[Expected],
 ) -> Proof:
     """The proof from all runs in their order. ``arms`` begin with the baseline."""
-    remedies = {remedy.id: remedy for remedy in report.remedies}
+    remedies = {remedy.id: remedy for remedy in (*report.remedies, *report.warnings)}
     rows = [_row(arm, attempts, remedies) for arm in arms if arm.kind != "baseline"]
     ceiling = next((row for row in rows if row.kind == "ceiling"), None)
 

@@ -51,7 +51,7 @@ def staircase(shown: list[Remedy]) -> str:
 
 
 def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
-    """Whether it adds nothing to those above it in the replay. False for remedies that were not replayed, and
+    """Whether it alternative to those above it in the replay. False for remedies that were not replayed, and
     for those that shorten the run outside its steps."""
     above = remedies[: remedies.index(remedy)] if remedy in remedies else []
     likely = remedy.predicted_speedup.likely
@@ -148,8 +148,7 @@ LONGEST_COMMAND = 160
 
 def compose(report: Report, lengths: Lengths) -> Document:
     """The document of a report."""
-    remedies = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach >= 1]
-    harms = [remedy for remedy in report.remedies if remedy.predicted_speedup.reach < 1]
+    remedies = report.remedies
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
     users = [one for one in report.functions if one.users]
     foreign = [one for one in report.functions if not one.users]
@@ -173,7 +172,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
         ],
         more_remedies=len(remedies[lengths.remedies :]),
         together=staircase(remedies[: lengths.remedies]),
-        warnings=[_remedy(remedy, report, lengths, rank) for rank, remedy in enumerate(harms)],
+        warnings=[_remedy(remedy, report, lengths, rank) for rank, remedy in enumerate(report.warnings)],
         gaps=[
             f"{words.plain(gap.what)}: {words.plain(gap.why)}"
             + (f" ({words.plain(gap.do)})" if gap.do else "")
@@ -371,7 +370,7 @@ def _watching(report: Report) -> str:
                 cost += f" ({words.seconds(overhead.agent_s_per_step)})"
         if overhead.supervisor_cpu_share is not None:
             cost += f", monitor {words.percent(overhead.supervisor_cpu_share)} of a core"
-    unexamined = f"{words.counted(len(report.abstentions), 'finding')} not examined"
+    unexamined = f"{words.counted(len(report.abstentions), 'check')} did not apply"
     return " · ".join([steps, cost, *([unexamined] if report.abstentions else [])])
 
 

@@ -17,7 +17,7 @@ class Lengths:
     remedies: int = 3
     gaps: int = 3
     phases: int = 3
-    snippet: int = 12
+    snippet: int = 16
     snippets: int = 1
     risk: int = 100
     functions: int = 5

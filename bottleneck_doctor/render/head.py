@@ -21,7 +21,7 @@ TAKEN = {
     "input": ["data wait"], "input.wait": ["data wait", "asleep_share"], "host.gc": ["garbage collection"],
     "input.oversubscribed": ["data wait", "held_share", "loop_queue_share"], "host.logging": ["logging"],
     "host.checkpoint": ["checkpoint"], "host.python": ["code", "python_share"], "model": ["model", "code"],
-    "host.launch": ["launching", "operators"], "host.memory": ["paging_share", "io"],
+    "host.launch": ["launching", "launch_share", "operators"], "host.memory": ["paging_share", "io"],
     "host.sync": ["after readbacks"], "comm": ["waiting for other ranks", "communication"],
     "device": ["device busy"], "device.transfer": ["copies"], "device.memory": ["allocator"],
 }  # fmt: skip
@@ -29,8 +29,8 @@ NAMES = {
     "asleep_share": "sleeping in the loop", "checkpoint": "saving checkpoints", "io": "waiting for memory",
     "held_share": "the loop's wait for a core", "loop_queue_share": "the loop's wait for a core",
     "code": "code of the loop", "python_share": "code of the loop", "logging": "writing logs",
-    "operators": "calling the model's operators", "paging_share": "mapping memory", "model": "the model",
-    "launching": "waiting for launches", "copies": "waiting for copies",
+    "launch_share": "calling operators", "operators": "computing in small operators", "model": "the model",
+    "paging_share": "mapping memory", "launching": "waiting for launches", "copies": "waiting for copies",
     "after readbacks": "idling after readbacks", "communication": "waiting for other ranks",
     "allocator": "allocating device memory", "device busy": "work of the accelerator",
 }  # fmt: skip
@@ -72,7 +72,7 @@ REASONS = (
     "{place} saves {checkpoints} checkpoints, {checkpoint_s} each",
     "{place} logs {logging_calls_per_step} times a step, {logging_call_s} each",
     "{place} is where it writes: {written_share} of the loop's samples",
-    "{place} has {hottest_share} of the loop's samples",
+    "{place} {function} has {hottest_share} of the loop's samples",
     "{place} holds a lock that the loop waits for in {lock_wait_share} of its samples",
     "{place}: the optimizer takes {optimizer_share} of the step",
     "{place} evaluates for {evaluation_s} in all",
@@ -88,6 +88,9 @@ REASONS = (
 )
 # Causes that remedies of another kind may cure; each cause of the host stands alone.
 SIDES = {"host.launch": "model", "host.memory": "model"}
+CODE = re.compile(r"\(\)$|:\d+\b|^other lines|^code of ")  # parts that are the user's lines, or call them
+LINE = re.compile(r" in (\S+:\d+.*?)(?:, (mostly .*))?$")
+LESS = (re.compile(r" \([^).][^)]*\)"), re.compile(r"(?<=\d) .*(?= is \S+ % of making)"))  # left out first
 CLAUSE = re.compile(
     r"(.*[^:,;])(?: \(|[:,;] | with workers$|[:,;]? (?:instead of|what Python|before|and read) )"
 )
@@ -212,7 +215,7 @@ def kinds_of(part: str) -> set[str]:
     name = part.removeprefix("idle: ").partition(":")[0]
     if name in COMPUTING:
         return {name, "model", "operators"}
-    return {name, "code"} if name.endswith("()") or name.startswith(("line ", "other lines")) else {name}
+    return {name, "code"} if CODE.search(part) else {name}
 
 
 def culprits(report: Report) -> set[str]:
@@ -239,7 +242,9 @@ def _reason(report: Report, found: list[ReportedFinding], claim: str) -> str:
         for facts in known:
             if set(re.findall(r"{(\w+)}", template)) <= {*facts}:
                 text = template.format_map(facts)
-                return text if len(text) <= WIDTH else re.sub(r" \([^)]*\)", "", text)
+                for less in LESS:
+                    text = less.sub("", text) if len(text) > WIDTH else text
+                return text
     for facts, finding in zip(known, found, strict=False):
         for one in finding.evidence:
             number = facts.get(one.metric, claim)
@@ -250,19 +255,21 @@ def _reason(report: Report, found: list[ReportedFinding], claim: str) -> str:
     text = f"{PARTS}: {', '.join(parts)}" if parts else ""
     for operator in report.operators[:1] if text and report.budget[0].part in COMPUTING | BUSY else []:
         text += f"; of operators: {re.split('[:# ]', operator.name)[-1]} {words.percent(operator.share)}"
-    return text if len(text) <= WIDTH else text.partition(";")[0]
+    shorter = [text, text.partition(";")[0], text.partition(",")[0]]
+    return next((one for one in shorter if len(one) <= WIDTH), words.short(text, WIDTH))
 
 
 def _facts(finding: ReportedFinding, found: list[ReportedFinding]) -> dict[str, str]:
     """Numbers of a finding, its ``place``, and the hottest ``line`` of making batches with what it does."""
     does = [one.text[3:] for other in found for one in other.evidence if one.text.startswith("it ")]
-    facts = {"place": _short(finding.location)} if finding.location is not None else {}
+    where = finding.location
+    facts = {"place": _short(where), "function": f"({where.function})"} if where is not None else {}
     for one in finding.evidence:
         if one.value is not None:
             facts[one.metric] = words.quantity(one.metric, one.value)
         if one.metric == "slow_clock_share":
             facts["slow_clock"] = one.text
-        if one.metric == "line_share" and (named := re.search(r" in (\S+:\d+)(?:, (.*))?", one.text)):
+        if one.metric == "line_share" and (named := LINE.search(one.text)):
             inside = named[2] or ("one element at a time" if does else "")
             note = next((text for text in does if "in a loop" not in text), inside)
             facts["line"] = f"{named[1]} ({note})" if note else named[1]
@@ -289,21 +296,31 @@ def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool
             timed = report.device is None or report.device.kind in TIMED
             ways = "no remedy is known: its own time was not measured"
             return ways if timed else "do first: profile the device with its own tools", "", False
-        if cause in ("model.compute", "device.compute"):
-            return "no remedy is known: computing less, or faster hardware, would help", "", False
+        if report.remedies:
+            return "no remedy in the list gains 5 % or more", "", False
         if _needed(report):
             return "do first: give the job more cores, or make batches cheaper", "", False
-        looks = [f"do first: look at {_short(one.location)}; " for one in found if one.location]
-        return words.plain("".join(looks[:1]) + "no remedy is known"), "", False
+        looks = [_short(one.location) for one in found if one.location and _side(cause) != "model"]
+        looks += [
+            f"{_short(one.location)} ({words.percent(one.own_share)} of samples)"
+            for one in report.functions if one.users and one.role == "trainer" and cause != "device.compute"
+        ]  # fmt: skip
+        full = _side(cause) == "input" and any(one.id == "host-cpu-saturated" for one in report.findings)
+        none = "no remedy is known" + " while all cores are busy" * full
+        rest = [f"; start at {one}" for one in looks] or [": computing less, or faster hardware, would help"]
+        return words.short(words.plain(none + rest[0]), WIDTH), "", False
     speedup, title = best.predicted_speedup, words.plain(best.title)
     treated = next((one.cause for one in report.findings if one.id == best.finding), cause)
-    answers = _side(treated) == _side(cause) and not is_setting(best.id, speedup)
-    promises = [f"; not predicted ({words.promised(speedup)})", f"; {words.promised(speedup)}"]
+    answers = _side(treated) == _side(cause)
+    promises = [f"; not predicted ({words.promised(speedup)})", "; not predicted"]
     if speedup.likely is not None:
         left = max(1, round(60 / speedup.likely))
-        hours = f" (an hour becomes {words.counted(left, 'minute')})", f" (1 h becomes {left} min)", ""
+        hours = [f" (an hour becomes {words.counted(left, 'minute')})", f" (1 h becomes {left} min)", ""]
+        if speedup.low < 1:
+            hours = [f" ({words.ratio_range(speedup.low, speedup.high)})", ""]
         promises = [f", {words.ratio(speedup.likely)}{hour}" for hour in hours]
     lead, titles = "do first: " if answers else "try: ", [title]
+    lead = "a setting to try: " if is_setting(best.id, speedup) else lead
     while (less := CLAUSE.match(titles[-1])) is not None:
         titles.append(less[1])
     fitting = [(lead + one, more) for more in promises for one in titles if len(lead + one + more) <= WIDTH]

@@ -106,10 +106,11 @@ def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:
         sheet.line(value, indent=2, lead=f"{sheet.fit(name):<{longest}}  ", lead_style="dim")
 
 
-SETTINGS = "settings worth a try"
-NARROW = 60
-LONGEST_BAR = 30
+SETTINGS, BOUNDS = "settings worth a try", "not predicted, only bounded"
+DOUBTS = "predicted, but may gain nothing"
+LONGEST_BAR, LONGEST_PART = 30, 48
 LABEL, NUMBER = 28, 9
+OWN_NAME = re.compile(r"(?<![\w./$\"'])[A-Z][A-Z_]{2,}\b(?!=)")  # a stand-in in a snippet
 COLOURS = {"balanced": "green", "inconclusive": "cyan"}
 
 
@@ -157,12 +158,12 @@ def _budget(sheet: Sheet, document: Document) -> None:
     if not document.bars:
         return
     sheet.heading((f"where {document.one_step} goes", "bold"), (f"  {document.step}", "dim"))
-    room = LONGEST_BAR if sheet.width >= NARROW else 0
-    longest = sheet.width - room - 22
-    part = min(longest, max(cell_len(bar.part) for bar in document.bars))
+    part = min(sheet.width - 24, LONGEST_PART, max(cell_len(bar.part) for bar in document.bars))
+    room = max(0, min(LONGEST_BAR, sheet.width - part - 24))
     for bar in document.bars:
         name = set_cell_size(sheet.fit(bar.part), part)
-        sheet.line(f"{name} {bar.percent:>6} {bar.time:>9}  ", (words.bar(bar.share, room), "cyan"), indent=2)
+        drawn, mark = words.bar(bar.share, room), " ◀" if bar.culprit else ""
+        sheet.line(f"{name} {bar.percent:>6} {bar.time:>9}  ", (drawn, "cyan"), (mark, "yellow"), indent=2)
 
 
 def _device(sheet: Sheet, document: Document) -> None:
@@ -188,19 +189,23 @@ def _why(sheet: Sheet, findings: list[FindingBlock], more: int) -> None:
     for finding in findings:
         sheet.line(finding.id, (f"  {finding.place}", "dim"), indent=2)
         for point in finding.points:
-            number = f": {point.number}" if point.number else ""
             source = point.source or point.metric
-            sheet.line(
-                point.text, (number, "bold"), (f" ({source})" if source else "", "dim"), indent=4, lead="• "
-            )
+            number, text = (f"{point.number}  ", "bold") if point.number else "", point.text
+            sheet.line(number, text, (f" ({source})" if source else "", "dim"), indent=4, lead="• ")
 
 
 def _remedies(sheet: Sheet, document: Document) -> None:
     if document.remedies:
-        sheet.heading(("what to change", "bold"), (f"  best first{_rest(document.more_remedies)}", "dim"))
+        lines = [line for block in document.remedies for line in block.snippet]
+        own = "; CAPITALS: your names" if any(map(OWN_NAME.search, lines)) else ""
+        sheet.heading(
+            ("what to change", "bold"), (f"  best first{own}{_rest(document.more_remedies)}", "dim")
+        )
+    group = ""  # of the entry above; the first may be a bound without a heading
     for rank, block in enumerate(document.remedies, start=1):
-        if block.setting and not any(one.setting for one in document.remedies[: rank - 1]):
-            sheet.line((SETTINGS, "dim"), indent=2)
+        kind = SETTINGS if block.setting else BOUNDS * (rank > 1) if block.ceiling else DOUBTS * bool(group)
+        sheet.line((kind * (kind != group), "dim"), indent=2)
+        group = kind
         _remedy(sheet, rank, block)
     sheet.line((document.together, "bold green"), indent=2)
     if document.warnings and not document.remedies:
@@ -218,10 +223,10 @@ def _remedy(sheet: Sheet, rank: int, block: RemedyBlock) -> None:
     inline = block.snippet[0] if len(block.snippet) == 1 else block.text
     sheet.line((f"{block.place}  " if block.place else "", "cyan"), inline, indent=5)
     for line in block.snippet if len(block.snippet) > 1 else []:
-        sheet.line(line, indent=7)
+        sheet.verbatim(f"{' ' * 7}{line}")
     terms = [
         block.id,
-        "adds nothing to those above" if block.alternative else "",
+        "alternative to those above" if block.alternative else "",
         f"effort: {block.effort}" if block.effort else "",
         f"risk: {block.risk}" if block.risk else "",
     ]

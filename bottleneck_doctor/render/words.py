@@ -11,7 +11,7 @@ from ..model.report import Speedup
 UNKNOWN = "?"
 # Replacements of bdoc's own signs in encodings that lack them; each is one column wide, so layouts hold.
 PLAINER = str.maketrans(
-    {"×": "x", "–": "-", "·": "|", "µ": "u", "█": "#", "░": ".", "•": "*", "→": ">", "±": "~"}
+    {"×": "x", "–": "-", "·": "|", "µ": "u", "█": "#", "░": ".", "•": "*", "→": ">", "±": "~", "◀": "<"}
 )
 MARKUP = re.compile(r"([\\`*_\[\]|~$])")
 LINE_MARKUP = re.compile(r"^(\s*)([#>+=-]|\d+(?=[.)](?:\s|$)))")

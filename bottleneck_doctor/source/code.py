@@ -33,6 +33,8 @@ HARMLESS = frozenset({"flush", "eval", "train"})  # methods that change no value
 COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
 MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})
 
+SHORT = 28  # letters of what runs at a line, as a row's name
+
 Names = frozenset[str]
 NO_NAMES: Names = frozenset()
 
@@ -150,6 +152,21 @@ def calls_in(node: ast.AST) -> list[ast.Call]:
     """Calls made at a statement itself."""
     parts = header(node) if isinstance(node, ast.stmt) else [node]
     return [call for part in parts for call in ast.walk(part) if isinstance(call, ast.Call)]
+
+
+def in_short(sources: Sequence[FunctionSource], place: Location) -> str:
+    """What runs at a line, arguments left out: ``x.clamp_(...)``; "" where its source is not kept."""
+    source = source_at(sources, place)
+    statement = statement_at(source, place.line) if source is not None else None
+    if statement is None:
+        return ""
+    longer, text = "", ast.unparse(getattr(statement, "value", None) or statement).partition("\n")[0]
+    while text != longer:  # from the innermost brackets
+        longer, text = text, re.sub(r"\([^()]*\)", "\0", text)
+    text = text.replace("\0", "(...)")
+    cut = text.rfind("(...)", 0, SHORT) + len("(...)") if len(text) > SHORT else SHORT
+    whole = cut >= len("(...)") and text.count("[", 0, cut) == text.count("]", 0, cut)
+    return text[:cut] if whole else f"{text[: SHORT - 4].rstrip()} ..."
 
 
 def called(call: ast.Call) -> str:

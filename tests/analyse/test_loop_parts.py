@@ -90,7 +90,8 @@ def test_a_librarys_loop_is_named_by_what_it_calls_of_the_users() -> None:
     )
     step = replace(STEP, compute=STEP.wall, wait=0.0)
     named = {one.part: one.share for one in budget_of([step], None, step.wall, samples)}
-    assert named == {"on_train_batch_end()": pytest.approx(0.5), "code of lightning": pytest.approx(0.5)}
+    hook = f"{FILE.rpartition('/')[2]} on_train_batch_end()"
+    assert named == {hook: pytest.approx(0.5), "code of lightning": pytest.approx(0.5)}
 
 
 def test_what_is_not_in_the_loop_or_not_its_thread_is_no_training() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import subprocess
 from dataclasses import replace
@@ -12,10 +13,11 @@ import pytest
 from bottleneck_doctor.findings.facts import BREAKS, GUARDS, Instead, advised, place_of
 from bottleneck_doctor.findings.registry import entries
 from bottleneck_doctor.findings.remedies import LINE
-from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
 from bottleneck_doctor.model.report import Abstention, Fix
 from bottleneck_doctor.render.document import Lengths
+from bottleneck_doctor.source.code import free_names
 from tests.findings.cases import cases_of
 
 
@@ -48,11 +50,11 @@ def test_a_line_that_makes_what_the_loss_is_made_of_is_named_as_such() -> None:
 
 def test_snippets_quote_the_line_that_is_meant() -> None:
     measure = fix_of(found("host-python-hot", "a confusion matrix"), "metrics-less")
-    assert measure.snippet == "if step % 10 == 0:\n    confusion(logits, y)"
+    assert measure.snippet == "if STEP % 10 == 0:\n    confusion(logits, y)"
     assert measure.location is not None
     assert (measure.location.file, measure.location.line) == ("train.py", 30)
     dump = fix_of(found("logging-blocking", "weights dumped into a file"), "log-every-n")
-    assert dump.snippet == "if step % 50 == 0:\n    track(file, model)"
+    assert dump.snippet == "if STEP % 50 == 0:\n    track(file, model)"
     save = fix_of(found("checkpoint-blocking", "a save every ten steps"), "checkpoint-less")
     assert "log" not in save.snippet
     assert "torch.save" in save.snippet
@@ -67,6 +69,7 @@ def test_a_place_is_the_users_own_where_it_is_known() -> None:
     assert place_of(replace(sick, loader=replace(loader, location=None))) == library
 
 
+KNOWN = {*vars(builtins), "self", "torch", "DataLoader", "DistributedDataParallel", "fully_shard"}
 SHELL = re.compile(r"([A-Z_]+=\S+ )*(docker|nvidia-smi|python|renice|rsync|torchrun|ulimit)\b")
 
 
@@ -87,18 +90,23 @@ def test_what_is_to_be_written_can_be_copied_from_a_terminal(finding: str) -> No
     found = [proposal for one in outcomes if isinstance(one, Finding) for proposal in one.proposals]
     for snippet in {one.fix.snippet for one in (*entry.remedies, *found)}:
         can_be_copied(snippet)
+    for snippet in {one.fix.snippet for one in entry.remedies if not SHELL.match(one.fix.snippet)}:
+        made = re.findall(r"(?:def|class|as) (\w+)|^ *(?:from \S+ )?import (.*)", snippet, re.MULTILINE)
+        source = FunctionSource("", "_", 1, f"def _():\n    pass\n{indent(snippet, '    ')}")
+        names = free_names(source) - set(re.findall(r"\w+", str(made))) - KNOWN
+        assert not [one for one in names if not re.match("self[.]|[A-Z_]+$", one)], snippet
 
 
 @pytest.mark.parametrize(
     ("table", "reason", "said"),
     [
         (BREAKS, "Unsupported Tensor.item() call with capture_scalar_outputs=False", ".detach()"),
-        (BREAKS, "Dynamic shape operator", "in place of x[mask]"),
+        (BREAKS, "Dynamic shape operator", "in place of X[MASK]"),
         (BREAKS, "Attempted to call function marked as skipped", "TORCH_LOGS=graph_breaks"),
         (GUARDS, "tensor 'x' size mismatch at index 0. expected 32, actual 17", ""),
         (GUARDS, "tensor 'x' stride mismatch at index 0. expected 1, actual 64", "contiguous"),
         (GUARDS, "GLOBAL_STATE changed: grad_mode ", "torch.no_grad()"),
-        (GUARDS, "L['self'].step == 3", "torch.tensor(step)"),
+        (GUARDS, "L['self'].step == 3", "torch.tensor(STEP)"),
     ],
 )
 def test_what_to_write_follows_from_what_torch_says(

@@ -20,9 +20,6 @@ def test_a_loader_is_known_by_its_place_and_by_what_it_is_given() -> None:
         "file": "train.py", "line": 12, "batch_size": 32, "dataset": "Photos", "length": 640,
         "sampler": "RandomSampler",
     }  # fmt: skip
-
-
-def test_what_the_profile_does_not_know_is_not_asked_for() -> None:
     stream = Loader("1:1", "dataloader", 1, "Stream", "iterable", location=PLACE)
     assert meant(stream) == {"file": "train.py", "line": 12, "batch_size": None, "dataset": "Stream"}
     assert meant(Loader("1:1", "dataloader", 1)) is None

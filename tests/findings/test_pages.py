@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -72,8 +71,8 @@ def test_a_page_quotes_the_thresholds_of_the_code(finding: str) -> None:
 @pytest.mark.parametrize("rank", [0, 1])
 def test_batches_of_like_cost_are_as_many_and_as_large_on_every_rank(rank: int) -> None:
     """A rank with fewer samples in the last step would let the others wait for it, or end without it."""
-    names: dict[str, Any] = {"dataset": range(11), "cost": abs, "batch_size": 2, "world_size": 2}
-    names |= {"rank": rank, "epoch": 0, "random": random}
+    names: dict[str, Any] = {"DATASET": range(11), "COST": abs, "BATCH_SIZE": 2, "WORLD_SIZE": 2}
+    names |= {"RANK": rank, "EPOCH": 0}
     names["DataLoader"] = lambda dataset, batch_sampler: batch_sampler
     exec(ranks.ALIKE, names)
     assert [len(batch) for batch in names["loader"]] == [2, 2]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bottleneck_doctor.findings.remedies import LINE, WORKERS, Code, loader_call, on_loader
+from bottleneck_doctor.findings.remedies import LINE, WORKERS, Code, in_framework, loader_call, on_loader
 from bottleneck_doctor.model.code import Argument, SourceCall
+from bottleneck_doctor.model.diagnosis import BatchCost, StepCost
 from bottleneck_doctor.model.loops import Loader
+from tests.findings.builders import steady_run
 from tests.render.drawn import require_golden
 
 WANTED = {"num_workers": 2, "drop_last": True}
@@ -72,7 +75,7 @@ def test_the_users_call_is_written_anew_as_accepted() -> None:
     require_golden("written_calls.txt", "\n\n".join(written) + "\n", Path(__file__).parent)
 
 
-def test_the_text_names_the_argument_of_the_framework_that_builds_the_loader() -> None:
+def test_a_framework_that_builds_the_loader_or_owns_the_loop_gets_its_own_argument() -> None:
     """A report shows the text alone of a remedy that is not its first and takes several lines."""
     setting = {"num_workers": 2, "prefetch_factor": 2, "persistent_workers": True}
     by_trainer = on_loader(WORKERS, loader(through=("transformers",), prefetch_factor="None"), **setting)
@@ -82,3 +85,11 @@ def test_the_text_names_the_argument_of_the_framework_that_builds_the_loader() -
     by_lightning = on_loader(WORKERS, loader(through=("lightning",)), **setting)
     assert by_lightning.fix.text == "start workers: DataLoader(..., num_workers=2, persistent_workers=True)"
     assert on_loader(WORKERS, loader("DataLoader(d)"), **setting).fix.text == WORKERS.fix.text
+    for library, remedy, written in (
+        ("lightning", "checkpoint-less", "every_n_train_steps=10 * EVERY"),
+        ("pytorch_lightning", "ddp-no-sync", "accumulate_grad_batches=4"),
+        ("keras", "workers-auto", "workers=4, use_multiprocessing=True"),
+        ("timm", "log-every-n", "MINE"),
+    ):
+        run = replace(steady_run(BatchCost(0.02), StepCost(0.02)), loader=loader(through=(library,)))
+        assert written in in_framework(run, replace(WORKERS, id=remedy).at(None, "MINE"), k=4).fix.snippet

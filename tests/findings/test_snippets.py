@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from bottleneck_doctor.findings import input as fetching
 
 def run(snippet: str, **names: Any) -> dict[str, Any]:
     """What the lines leave behind, in a script that has these names."""
-    names |= {"torch": torch, "np": np, "DataLoader": DataLoader, "random": random.Random(0)}
+    names |= {"torch": torch, "DataLoader": DataLoader}
     exec(snippet.replace("...", "data"), names)
     return names
 
@@ -51,7 +50,7 @@ def test_batches_are_collated_gathered_and_packed() -> None:
     x, y = next(iter(DataLoader(arrays, 4, collate_fn=collate)))  # type: ignore[arg-type]
     assert (x.shape, y.tolist()) == ((4, 2), [0, 1, 2, 3])
     rows = [torch.ones(2), torch.ones(3)]
-    pack = run(fetching.PACK.fix.snippet, loader=[(torch.cat(rows), [2, 3])])
+    pack = run(fetching.PACK.fix.snippet, LOADER=[(torch.cat(rows), [2, 3])])
     assert [len(one) for one in pack["parts"]] == [2, 3]
     assert pack["collate"](rows)[1] == [2, 3]
     X, y = torch.arange(8.0).reshape(4, 2), torch.arange(4)
@@ -59,12 +58,12 @@ def test_batches_are_collated_gathered_and_packed() -> None:
     as_it_is = run(f"collate = {sample_code.AS_IT_IS}")["collate"]
     whole = next(iter(DataLoader(fast, 4, collate_fn=as_it_is)))
     assert torch.equal(whole[0], X)
-    run(sample_code.SAMPLER.format(2, 0), dataset=fast)
+    run(sample_code.SAMPLER.format(2, 0), DATASET=fast)
 
 
 def test_an_iterable_data_set_is_shared_out_among_workers() -> None:
     found: dict[str, Any] = {"samples": lambda _: iter(range(10))}
-    found["__iter__"] = run(workers.SHARD.fix.snippet, itertools=itertools)["__iter__"]
+    found["__iter__"] = run(workers.SHARD.fix.snippet)["__iter__"]
     Stream = type("Stream", (IterableDataset,), found)
     assert [one.item() for one in DataLoader(Stream(), 1)] == list(range(10))
     assert sorted(one.item() for one in DataLoader(Stream(), 1, num_workers=2)) == list(range(10))
@@ -73,11 +72,11 @@ def test_an_iterable_data_set_is_shared_out_among_workers() -> None:
 def test_groups_of_an_optimizer_and_sequences_of_like_lengths_are_put_together() -> None:
     tensors = [torch.zeros(1) for _ in range(4)]
     groups = [{"params": [one], "lr": 0.1 * (i % 2), "betas": (0.9, 0.99)} for i, one in enumerate(tensors)]
-    merged = run(cpu_compute.MERGED_GROUPS, groups=groups)["groups"]
+    merged = run(cpu_compute.MERGED_GROUPS, GROUPS=groups)["groups"]
     assert [(len(one["params"]), one["lr"]) for one in merged] == [(2, 0.0), (2, 0.1)]
     torch.optim.Adam(merged)
     lengths = [100 * (i % 3) for i in range(12)]
-    near = {"lengths": lengths, "B": 4, "dataset": range(12), "pad_to_longest": list}
+    near = {"LENGTHS": lengths, "B": 4, "DATASET": range(12), "PAD_TO_LONGEST": list}
     for batch in run(cpu_compute.BUCKET.fix.snippet, **near)["batches"]:
         assert len({lengths[i] for i in batch}) == 1
 
@@ -85,11 +84,11 @@ def test_groups_of_an_optimizer_and_sequences_of_like_lengths_are_put_together()
 def test_prepared_samples_and_rows_of_a_database_come_back(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     keeper = SimpleNamespace()
-    run(sample_code.PREPARED, dataset=range(3), prepare=torch.tensor, self=keeper)
+    run(sample_code.PREPARED, DATASET=range(3), self=keeper)
     assert keeper.samples == [0, 1, 2]
     base = sqlite3.connect(":memory:")
     base.execute("CREATE TABLE samples (id, x, y)")
     base.executemany("INSERT INTO samples VALUES (?, ?, ?)", [(i, i, -i) for i in range(5)])
-    rows = run(sample_code.ROWS, base=base, indices=[1, 3], self=keeper)["rows"]
+    rows = run(sample_code.ROWS, DATABASE=base, INDICES=[1, 3], self=keeper)["rows"]
     assert rows == [(1, -1), (3, -3)]
     assert len(keeper.rows) == 5

@@ -157,7 +157,7 @@ def test_a_report_is_written_in_the_order_of_the_contract() -> None:
     content = json.loads(encode_report(TYPICAL))
     assert list(content)[:5] == ["schema", "schema_version", "run", "quality", "metrics"]
     assert list(content)[5:11] == ["budget", "verdict", "phases", "findings", "remedies", "abstentions"]
-    later = ["environment", "functions", "operators", "device", "ledger", "budget_of", "bdoc"]
+    later = ["environment", "functions", "operators", "device", "ledger", "budget_of", "bdoc", "warnings"]
     assert list(content)[11:] == later
     assert content["schema"] == "bottleneck-doctor/report"
     assert content["metrics"]["gpu_busy_fraction"]["value"] is None

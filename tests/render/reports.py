@@ -138,7 +138,8 @@ TYPICAL = Report(
     budget=BUDGET,
     verdict=VERDICT,
     findings=FINDINGS,
-    remedies=REMEDIES,
+    remedies=REMEDIES[:4],
+    warnings=REMEDIES[4:],
     abstentions=[Abstention("gpu-throttled", "GPU clocks"), Abstention("comm-bound", "more than one rank")],
     ledger=LEDGER,
 )

@@ -10,6 +10,7 @@ from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.report import (
     BudgetPart,
     Evidence,
+    HotFunction,
     HotOperator,
     LedgerPart,
     Remedy,
@@ -64,8 +65,9 @@ STARTING = judged(
         (replace(MODEL, operators=[HotOperator("aten::mm", 2.0, 0.1, 0.0, 0.48)]),
          "the model takes 95 % of each step",
          "of each step: backward 63 %, forward 32 %; of operators: mm 48 %"),
-        (judged("host.python", Evidence("", "hottest_share", 0.7), **{"rollout()": 0.5, "line_9": 0.3}),
-         "code of the loop takes 80 % of each step", "train.py:36 has 70 % of the loop's samples"),
+        (judged("host.python", Evidence("", "hottest_share", 0.7), **{"rollout()": 0.5, "a.py:9_f()": 0.3}),
+         "code of the loop takes 80 % of each step",
+         "train.py:36 (main) has 70 % of the loop's samples"),
         (replace(STARTING, ledger=RUNS, budget_of="run"),
          "starting workers takes 70 % of the run, training steps 6 %",
          "train.py:36 starts 10 workers, in 8.05 s"),
@@ -102,6 +104,8 @@ def remedy(title: str, speedup: Speedup, id: str = "workers-auto", finding: str 
     [
         ([remedy("use 3 workers", Speedup(2.0, 2.4, 2.9, "replay"))],
          "do first: use 3 workers", ", ×2.4 (an hour becomes 25 minutes)"),
+        ([remedy("use 3 workers", Speedup(0.9, 2.4, 2.9, "replay"))],
+         "do first: use 3 workers", ", ×2.4 (×0.9–2.9)"),
         ([remedy("use 3 workers", Speedup(40.0, 85.0, 99.0, "replay"))],
          "do first: use 3 workers", ", ×85 (an hour becomes 1 minute)"),
         ([remedy("save a checkpoint ten times less often", Speedup(2.0, 2.3, 2.9, "replay"))],
@@ -109,27 +113,28 @@ def remedy(title: str, speedup: Speedup, id: str = "workers-auto", finding: str 
         ([remedy(TITLE, CEILING)],
          "do first: ask the database once for a whole batch", "; not predicted (at most ×7.8)"),
         ([remedy("a title of " + "words " * 20, CEILING)],
-         "do first: a title of words words words words words words words ...", "; at most ×7.8"),
+         "do first: a title of words words words words words words word ...", "; not predicted"),
         ([remedy("do little", Speedup(1.0, 1.04, 1.1, "replay")), remedy("do more", CEILING)],
          "do first: do more", "; not predicted (at most ×7.8)"),
         ([remedy("compute in bfloat16", CEILING, id="cpu-bf16")],
-         "try: compute in bfloat16", "; not predicted (at most ×7.8)"),
-        ([], "do first: look at train.py:36; no remedy is known", ""),
+         "a setting to try: compute in bfloat16", "; not predicted (at most ×7.8)"),
+        ([], "no remedy is known; start at train.py:36", ""),
     ],
 )  # fmt: skip
 def test_the_first_remedy_says_what_it_promises(remedies: list[Remedy], first: str, promise: str) -> None:
     head = head_of(replace(WAITING, remedies=remedies))
     assert (head.first, head.promise) == (first, promise)
-    assert head.ceiling == ("at most" in promise)
+    assert head.ceiling == ("not predicted" in promise)
     assert len(first + promise) <= WIDTH
 
 
-def test_where_no_remedy_is_known_the_head_says_so() -> None:
-    assert (
-        head_of(replace(judged("host.launch", line=None, forward=0.9), remedies=[])).first
-        == "no remedy is known"
-    )
-    assert "faster hardware" in head_of(replace(MODEL, remedies=[])).first
+def test_where_no_remedy_is_known_the_head_says_where_to_start() -> None:
+    hot = HotFunction("Net.forward", Location("/a/net.py", 7), "trainer", True, 0.6, 0.6, 90)
+    slow = replace(MODEL, remedies=[], functions=[hot])
+    assert head_of(slow).first == "no remedy is known; start at net.py:7 (60 % of samples)"
+    assert "faster hardware" in head_of(replace(slow, functions=[])).first
+    small = replace(slow, remedies=[remedy("do little", Speedup(1.0, 1.04, 1.1, "replay"))])
+    assert head_of(small).first == "no remedy in the list gains 5 % or more"
     assert head_of(replace(judged("input.wait"), remedies=[])).claim == "the sentence about the cause"
 
 

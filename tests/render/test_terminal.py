@@ -42,12 +42,6 @@ def test_a_report_is_drawn_as_accepted(name: str, how: dict[str, Any]) -> None:
     require_golden(f"{name}.txt", render(report, "terminal", **{"width": 80, **how}))
 
 
-def test_colours_change_nothing_but_the_colour() -> None:
-    coloured = render(TYPICAL, "terminal", width=80, color=True)
-    bare = "\n".join(line.rstrip() for line in COLOUR.sub("", coloured).splitlines()) + "\n"
-    assert bare == render(TYPICAL, "terminal", width=80)
-
-
 @pytest.mark.parametrize("report", [*EVERY_REPORT.values(), attacked(TYPICAL, ATTACKS["wide"])])
 def test_no_line_is_wider_than_the_screen(report: Report) -> None:
     for width in (20, 59, 300):

@@ -12,7 +12,7 @@ import pytest
 from bottleneck_doctor.launch.masking import mask
 from bottleneck_doctor.model.code import FunctionSource, Location, SourceCall
 from bottleneck_doctor.model.instruments import Stack
-from bottleneck_doctor.source.code import tree_of
+from bottleneck_doctor.source.code import in_short, tree_of
 from bottleneck_doctor.source.files import LARGEST_SOURCE
 from bottleneck_doctor.source.reader import (
     FUNCTIONS_AT_MOST,
@@ -60,6 +60,15 @@ def script(tmp_path: Path) -> str:
 
 def kept(script: str, *stacks: Stack) -> dict[str, FunctionSource]:
     return {one.function: one for one in read_sources(list(stacks), [], "/", mask)}
+
+
+def test_a_line_is_quoted_without_its_arguments() -> None:
+    for line, short in (
+        ("im = im.filter(Median(3)).resize((w, h)).convert('RGB')", "im.filter(...).resize(...)"),
+        ("rows += [one[i] * 2 for i in chosen if i not in left]", "[one[i] * 2 for i in cho ..."),
+        ("for x, y in loader(8):\n    pass", "for x, y in loader(...):"),
+    ):
+        assert in_short([FunctionSource("t.py", "f", 7, line)], Location("t.py", 7, "f")) == short
 
 
 def test_functions_are_kept_with_their_lines(script: str) -> None:
