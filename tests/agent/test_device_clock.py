@@ -290,19 +290,13 @@ def test_a_capture_is_known_from_its_begin_to_its_end(name: str) -> None:
 
 
 def test_what_a_process_computes_on_is_known_without_an_optimizer(monkeypatch: Any) -> None:
-    def kind(hip: Any = None, current: Any = None, allocates: bool = True) -> str:
-        torch = Torch(Driver(), version=SimpleNamespace(cuda=None, hip=hip))
-        torch.cuda = SimpleNamespace(is_initialized=lambda: True)  # type: ignore[attr-defined]
-        torch.accelerator = SimpleNamespace(current_accelerator=lambda: current)
-        torch._C = SimpleNamespace(_accelerator_isAllocatorInitialized=lambda: allocates)  # type: ignore[attr-defined]
+    def kind(hip: Any = None, current: str | None = None, allocates: bool = True) -> str:
+        torch = pretended(kind=current)
+        torch.version, torch.cuda = SimpleNamespace(cuda=None, hip=hip), torch.module
+        torch._C = SimpleNamespace(_accelerator_isAllocatorInitialized=lambda: allocates)
         return _computes_on(torch)
 
-    apple = SimpleNamespace(type="mps")
-    assert (kind(), kind("6.4"), kind(current=apple), kind(None, apple, False)) == (
-        "cpu",
-        "cuda",
-        "mps",
-        "cpu",
-    )
+    found = [kind(), kind("6.4"), kind(current="mps"), kind(None, "mps", False)]
+    assert found == ["cpu", "cuda", "mps", "cpu"]
     monkeypatch.setitem(sys.modules, "torch_xla", object())
     assert kind() == "xla"

@@ -85,20 +85,17 @@ def test_a_rank_whose_device_is_held_down_is_named() -> None:
     profile = device_ranks(QUICK, SLOW)
     slow = {"busy_share": 0.99, "sm_clock_mhz": 900.0, "sm_clock_max_mhz": 1980.0, "clocks_hw_thermal": 1.0}
     readings = {f"gpu1_{name}": [value] * len(profile.series.t) for name, value in slow.items()}
-    report = write_up(replace(
-        profile, other_devices=[replace(one, index=1, driver=1) for one in profile.other_devices],
-        series=replace(profile.series, values={**profile.series.values, **readings}),
-    ))  # fmt: skip
+    profile.series.values.update(readings)
+    others = [replace(one, index=1, driver=1) for one in profile.other_devices]
+    report = write_up(replace(profile, other_devices=others))
     first, *_ = report.findings[0].evidence
     assert first.text == "clock of cuda:1 (rank 1), held down by heat (board)"
     assert first.value == pytest.approx(900 / 1980)
     assert [one.id for one in report.remedies] == ["cooling-or-power"], (
         "its batches are no larger than others'"
     )
-    assert report.device is not None
-    told = {one.metric: one for one in report.device.told}
-    assert told["rank_s"].source == "0: 8 ms, 1: 18 ms"
-    assert told["slow_clock_share"].text == first.text
+    told = {one.metric: one for one in report.device.told} if report.device is not None else {}
+    assert (told["rank_s"].source, told["slow_clock_share"].text) == ("0: 8 ms, 1: 18 ms", first.text)
 
 
 Files = dict[str, Profile]

@@ -66,8 +66,9 @@ class Sums:
         self.work = _complete(trace, "kernel", "gpu_memcpy", "gpu_memset")
         self.launched = {one["args"].get("correlation"): one for one in calls}
         threads = {marks[0]["tid"], *(one["tid"] for one in ranges if one["name"].startswith(NODE))}
-        self.calls = [one for one in calls if one["tid"] in threads]
-        self.ranges = [one for one in ranges if one["tid"] in threads]
+        self.calls, self.ranges = (
+            [one for one in group if one["tid"] in threads] for group in (calls, ranges)
+        )
         issued, latest = [], float("-inf")
         for one in self.work:
             latest = self.launched.get(one["args"].get("correlation"), {"ts": latest})["ts"]
@@ -148,10 +149,10 @@ def compared(table: TraceTable, trace: dict[str, Any]) -> tuple[Sums, dict[str, 
     """By how much the two readings differ: of times as a share of the step, of the ten operators with the
     most time on the device as a share of their own."""
     window, sums = table.window, Sums(trace, table.window.steps)
-    theirs = {"wall": sums.wall, "busy": sums.busy, "communication": sums.exchange}
-    found = {}
-    for name, value in (theirs | {one: sums.causes[one] for one in CAUSES}).items():
-        found[name] = (getattr(window, f"{name}_s") * 1e6 * window.steps - value) / sums.wall
+    theirs = {"wall": sums.wall, "busy": sums.busy, "communication": sums.exchange, **sums.causes}
+    del theirs["own"]
+    us = {name: getattr(window, f"{name}_s") * 1e6 * window.steps for name in theirs}
+    found = {name: (us[name] - value) / sums.wall for name, value in theirs.items()}
     mine = {one.name: one.self_device_s * 1e6 * window.steps for one in table.operators}
     for name, value in sums.kernels.most_common(10):
         found[name] = mine.get(name, 0.0) / max(value, 1e-9) - 1
