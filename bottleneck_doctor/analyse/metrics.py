@@ -256,7 +256,7 @@ def _evidence(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence
     if mfu is not None and mfu.low is not None:
         yield Evidence("MFU" if mfu.value is not None else "MFU, at least", "mfu_share", mfu.low, mfu.source)
     elif window is not None and peak_of(facts) is None:
-        yield Evidence("MFU", "mfu_share", None, "peak of this device unknown")
+        yield Evidence("MFU", "mfu_share", None, "no peak known for this device")
     if facts.allocator is not None and facts.allocator.peak_bytes and facts.memory_bytes:
         peak = facts.allocator.peak_bytes / facts.memory_bytes
         yield Evidence("memory peak", "device_peak_share", peak, "torch's allocator")
