@@ -88,7 +88,9 @@ def html_body(document: Document, shown: PageContext) -> str:
 def color_of(part: str) -> str:
     """The colour of a part of the step: that of its kind, of the user's own code, or none of its own."""
     kinds = kinds_of(part)
-    other = "cpu" if "code" in kinds else "unseen"
+    other = (
+        "cpu" if "code" in kinds and not part.startswith("code of ") else "unseen"
+    )  # that is a framework's
     return f"var(--{next((PARTS[kind] for kind in kinds if kind in PARTS), other)})"
 
 
