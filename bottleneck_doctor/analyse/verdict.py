@@ -260,7 +260,8 @@ def _inconclusive(trust: Trust) -> Verdict:
         waits = f"{100 * trust.waits:.0f} % of the step waits for batches"
         why = f"{waits}, and what makes them was not seen: workers older than the block, or another loader"
     else:
-        lasted = f"{trust.steps} steady steps lasted {trust.seconds:.2g} s"
+        seconds = min(trust.seconds, SECONDS_AT_LEAST - 0.001)  # never rounded to what would be enough
+        lasted = f"{trust.steps} steady steps lasted {seconds:.3g} s"
         why = f"{lasted}; {SECONDS_AT_LEAST} s is the least: {_longer(trust)}"
     return Verdict("inconclusive", "none", why, "low", None, NO_GAINS)
 

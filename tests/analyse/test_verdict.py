@@ -80,6 +80,8 @@ def test_a_window_that_is_too_short_says_what_to_ask_for(limit: str | None, advi
     base = Scenario(works=(BatchCost(1e-4),), costs=(StepCost(1e-3),), cores=2.0)
     verdict, _ = decide(base, Inputs(), None, HostLoad(2.0), short)
     assert verdict.summary == f"191 steady steps lasted 0.27 s; 0.5 s is the least: {advice}"
+    nearly = decide(base, Inputs(), None, HostLoad(2.0), replace(short, seconds=0.4999))[0].summary
+    assert nearly.startswith("191 steady steps lasted 0.499 s;")
 
 
 def cause(cost: StepCost) -> str:
