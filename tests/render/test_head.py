@@ -89,8 +89,7 @@ def test_the_parts_that_the_verdict_is_about_are_named() -> None:
     run = replace(STARTING, ledger=RUNS, budget_of="run")
     assert culprits(run) == {"starting workers", "stopping workers"}
     assert culprits(judged("host.evaluation", data_wait=0.5)) == {"evaluation"}
-    idle = {"forward": 0.4, "idle: saving, logging": 0.3}
-    assert culprits(judged("host.checkpoint", **idle)) == {"idle: saving, logging"}
+    assert culprits(judged("host.checkpoint", **{"idle: saving, logging": 0.3})) == {"idle: saving, logging"}
     assert culprits(HEALTHY) == culprits(INCONCLUSIVE) == set()
 
 
