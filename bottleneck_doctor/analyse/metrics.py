@@ -268,7 +268,7 @@ def _evidence(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence
         if window.communication_s > 0:
             yield Evidence("communication a step", "communication_s", window.communication_s, WINDOW)
             hidden = max(0.0, 1 - window.collective_s / window.communication_s)
-            yield Evidence("of it hidden by computing", "overlap_share", hidden, WINDOW)
+            yield Evidence("communication hidden", "overlap_share", hidden, WINDOW)
     shown = (
         ("SMs with work", "sm_active_share", driver.sm_active_share),
         ("tensor cores at work", "tensor_active_share", driver.tensor_active_share),
