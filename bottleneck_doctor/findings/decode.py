@@ -124,13 +124,6 @@ def _oversize(diagnosis: Diagnosis, codec: str) -> float:
     return inputs.read_bytes / PIXEL_BYTES[codec] / finished
 
 
-def decodes_jpeg(diagnosis: Diagnosis) -> bool:
-    """Whether a device with nvJPEG idles for batches although workers make them: it has the time."""
-    view = device_of(diagnosis)
-    nvidia = view is not None and view.facts.kind == "cuda" and view.facts.capability is not None
-    return nvidia and waits(diagnosis) and given(diagnosis.scenario).workers > 0
-
-
 def _finished_bytes(diagnosis: Diagnosis) -> float:
     """Bytes of one sample in a finished batch; 0 if no batch was inspected."""
     repeats, payload = repeats_of(diagnosis), payload_of(diagnosis)
@@ -161,7 +154,9 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
         snippet = WAYS["dali-pipeline"].fix.snippet.replace("THREADS", str(cores))
         changes = [Change(), threads, replace(threads, cpu=1 - decoding / 2)]
         dali = WAYS["dali-pipeline"]
-        if jpeg and decodes_jpeg(diagnosis):
+        view = device_of(diagnosis)
+        nvidia = view is not None and view.facts.capability is not None
+        if jpeg and nvidia and waits(diagnosis) and scenario.workers:  # it has the time, and nvJPEG
             for old, new in ON_GPU:
                 snippet = snippet.replace(old, new)
             changes = [replace(threads, cpu=left) for left in left_of(decoding, MOSTLY)]

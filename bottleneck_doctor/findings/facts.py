@@ -304,9 +304,9 @@ def computing_share(scenario: Scenario) -> float:
 def computing_cause(diagnosis: Diagnosis) -> str:
     """The cause to which findings about the model's computing belong, by what computes it. Where a device
     waits for the loop to launch it, less of it is fewer launches."""
-    launching = diagnosis.verdict.cause == "host.launch"
-    accelerated = "host.launch" if launching else "device.compute"
-    return accelerated if diagnosis.host.accelerated else "model.compute"
+    if not diagnosis.host.accelerated:
+        return "model.compute"
+    return "host.launch" if diagnosis.verdict.cause == "host.launch" else "device.compute"
 
 
 def built_at(optimizer: Optimizer) -> Location | None:

@@ -223,14 +223,10 @@ MIXED = Proposal(
 WITH_SCALER = snippet("precision", "WITH_SCALER")
 
 
-@finding(
-    "device.compute",
-    TF32,
-    MIXED,
-    needs=(device_step,),
-    device=True,
-    reach=Reach(("CUDA",), "it goes by the compute capability, which only NVIDIA's devices have"),
-)
+CAPABLE = Reach(("CUDA",), "it goes by the compute capability, which only NVIDIA's devices have")
+
+
+@finding("device.compute", TF32, MIXED, needs=(device_step,), device=True, reach=CAPABLE)
 def fp32_tensor_cores_idle(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when products in float32 or TF32 take much of the time of a device that is faster in 16 bits."""
     scenario, view = given(diagnosis.scenario), given(diagnosis.device)
