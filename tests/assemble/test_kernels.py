@@ -272,7 +272,6 @@ def test_forward_work_that_a_backward_pass_repeats(
     table = read_window(pen.text())
     assert table is not None
     window = table.window
-    assert window.optimizer_s == 0
     assert window.backward_s == pytest.approx(5 / 6 * window.busy_s)
     assert window.forward_s == pytest.approx(1 / 6 * window.busy_s)
     assert table.recompute_s == (pytest.approx(seconds) if seconds is not None else None)

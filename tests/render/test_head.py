@@ -60,7 +60,6 @@ STARTING = judged(
          "saving checkpoints takes 57 % of each step", "train.py:36 saves 48 checkpoints, 282 ms each"),
         (judged("host.memory", Evidence("time per step, for pages", "memory_stall_s", 0.037)),
          "waiting for memory takes 67 % of each step", "time per step: 37 ms (train.py:36)"),
-        (judged("device.underfilled", line=None), "the sentence about the cause", ""),
         (MODEL, "the model takes 95 % of each step", "of each step: backward 63 %, forward 32 %"),
         (replace(MODEL, operators=[HotOperator("aten::mm", 2.0, 0.1, 0.0, 0.48)]),
          "the model takes 95 % of each step",
