@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from statistics import fmean
 
+from ..analyse.hot_lines import hot_functions
 from ..analyse.predict import gain
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST, NOTICED
 from ..analyse.steps import mean_in
@@ -43,7 +44,7 @@ h, _ = torch.nn.LSTM(...)(X)  # the layer, not a cell per time step
 y = torch.nn.functional.gelu(X)  # the function, not its formula"""
 DISPATCH_FUSE = Proposal(
     id="fuse-operators",
-    title="do in one call what takes many",
+    title="replace many small operators by one on larger tensors",
     fix=Fix("merge loops over small tensors into calls on large ones", MERGED),
     effort="hours",
     risk="results may differ in the last digits",
@@ -70,14 +71,17 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     ]
     gone, fused = Change(launch=0.0), each(launch=left_of(outside, PARTLY))
     twice, most = (Change(launch=1 / times, python=1 / times) for times in TIMES)
-    loader, larger = diagnosis.loader, TWICE
+    loader, larger, body = diagnosis.loader, TWICE, given(diagnosis.loop).body
+    ours = (one for one in hot_functions(diagnosis.profile) if one.users and one.role == "trainer")
+    called = (one for one in ours if body is None or one.location.function != body.function)
+    place = next((one.location for one in called if one.own_share >= NOTICED), None)
     if loader is not None and loader.batch_size:
         larger = TWICE.at(loader.location, loader_call(loader, batch_size=TIMES[0] * loader.batch_size))
     proposals = [
-        priced(DISPATCH_FUSE, scenario, *fused, most=gone),
+        priced(DISPATCH_FUSE.at(place), scenario, *fused, most=gone),
         priced(larger, scenario, Change(), twice, most),
     ]
-    return Finding("dispatch-bound", "host.launch", evidence, proposals)
+    return Finding("dispatch-bound", "host.launch", evidence, proposals, place)
 
 
 # optimizer-step-slow

@@ -125,27 +125,14 @@ def test_a_guess_that_experience_finds_small_is_not_worth_a_risk() -> None:
     assert [offer.proposal.id for offer in ranked if worth_saying(diagnosis, offer)] == ["large", "safe"]
 
 
-def test_a_finding_that_fails_costs_the_report_no_more_than_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    def loader_in_main(*_: object) -> None:
-        raise ZeroDivisionError("float division by zero")
-
-    profile = run_of(workers=0, cpu=0.03, compute=0.01)
-    before = write_up(profile)
-    shelf = [replace(e, examine=loader_in_main) if e.id == "loader-in-main" else e for e in entries()]
-    monkeypatch.setattr(report, "entries", lambda: shelf)
-    after = write_up(profile)
-    assert [one.id for one in before.findings if one.id != "loader-in-main"] == [
-        one.id for one in after.findings
-    ]
-    (why,) = (one.missing for one in after.abstentions if one.finding == "loader-in-main")
-    assert why.startswith(FAILED)
-
-
-def test_a_finding_that_fails_on_the_evaluation_s_loader_costs_no_report_either(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_a_finding_that_fails_costs_the_report_no_more_than_itself(
+    evaluates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry, profile = next(one for one in entries() if one.id == "loader-in-main"), slow_validation()
-    training = diagnose(profile).loader
+    """Be it about the training's loader, or about the evaluation's alone."""
+    entry = next(one for one in entries() if one.id == "loader-in-main")
+    profile = slow_validation() if evaluates else run_of(workers=0, cpu=0.03, compute=0.01)
+    before, training = write_up(profile), diagnose(profile).loader if evaluates else None
 
     def loader_in_main(diagnosis: Diagnosis) -> Finding | str | None:
         if diagnosis.loader != training:
@@ -154,5 +141,10 @@ def test_a_finding_that_fails_on_the_evaluation_s_loader_costs_no_report_either(
 
     shelf = [replace(one, examine=loader_in_main) if one is entry else one for one in entries()]
     monkeypatch.setattr(report, "entries", lambda: shelf)
-    (gap,) = (one for one in write_up(profile).quality.gaps if "finding" in one.what)
+    after = write_up(profile)
+    (gap,) = (one for one in after.quality.gaps if "finding" in one.what)
     assert gap.what == "the finding loader-in-main"
+    if not evaluates:
+        assert [one.id for one in after.findings] == [one.id for one in before.findings if one.id != entry.id]
+        (why,) = (one.missing for one in after.abstentions if one.finding == entry.id)
+        assert why.startswith(FAILED)
