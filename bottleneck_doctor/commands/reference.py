@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,9 +16,6 @@ from ..model.instruments import Capability
 from .cli import declared
 from .options import PYTHON, read_settings
 from .output import say, screen
-
-if TYPE_CHECKING:
-    from ..model.diagnosis import Proposal
 
 NEAREST = 3
 
@@ -77,7 +74,7 @@ def explain_command(
     return 0
 
 
-def _usual_first(by_finding: Mapping[str, Proposal]) -> dict[str, Proposal]:
+def _usual_first(by_finding: Mapping[str, Any]) -> dict[str, Any]:
     """A remedy as findings propose it, what most of them propose first."""
     titles = Counter(one.title for one in by_finding.values())
     return dict(sorted(by_finding.items(), key=lambda item: -titles[item[1].title]))

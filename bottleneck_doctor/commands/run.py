@@ -14,17 +14,7 @@ from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..launch.start import (
-    USAGE,
-    Command,
-    RunFolder,
-    choose,
-    instrumented,
-    is_not_usual,
-    plan,
-    run_folder,
-    usual_places,
-)
+from ..launch.start import Command, RunFolder, choose, instrumented, is_odd, plan, run_folder, usual_places
 from ..launch.supervise import Ended, supervise
 from ..model.errors import Refused
 from ..sense.files import local_first, tracer
@@ -56,6 +46,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 UNDER_CPROFILE = PACKAGE / "launch" / "under_cprofile.py"
 CPROFILE_DRAFT = "cprofile"
 CANNOT_SAY = 3
+REFUSED = (2, 128 + SIGINT)  # by argparse, or by the user, who saw it train on
 TRACES = "*.trace.json"  # as the agent names them, each after the process that wrote it
 
 
@@ -259,7 +250,7 @@ def _report(options: Options, profile: Profile, ended_ns: int, saved: bool, kept
     if not quiet:
         folder = os.path.dirname(options[OUTPUT]) or "."
         lines = [f"`bdoc merge {folder}` joins the profiles of all ranks"] if saved and part else []
-        if not (options[PYTHON] or options.form.launcher) and is_not_usual(report.run.command[0]):
+        if not (options[PYTHON] or options.form.launcher) and is_odd(report.run.command[0]):
             lines.append(f"run by {report.run.command[0]}, not by the `python` on PATH")
         _print(options, report, [*lines, *_misplaced(options, report), *kept], saved)
     if not wanted:
@@ -278,7 +269,7 @@ def _misplaced(options: Options, report: Report) -> list[str]:
     args = options.form.args
     ours = {word for word in WORDS if word.startswith("--") and not WORDS[word].hidden}
     at = next((at for at, word in enumerate(args) if word.partition("=")[0] in ours), None)
-    asked = report.verdict.bound == "inconclusive" or report.run.exit_status in (USAGE, 128 + SIGINT)
+    asked = report.verdict.bound == "inconclusive" or report.run.exit_status in REFUSED
     if at is None or not asked:
         return []
     alone = "=" in args[at] or WORDS[args[at]].kind is bool

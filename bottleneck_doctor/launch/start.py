@@ -59,7 +59,7 @@ def _usual() -> str | None:
     return shutil.which("python", path=others) or shutil.which("python3", path=others)
 
 
-def is_not_usual(python: str) -> bool:
+def is_odd(python: str) -> bool:
     """Whether ``python SCRIPT`` in this shell would run another one."""
     usual = _usual()
     there = shutil.which(python)
@@ -151,21 +151,16 @@ ORIGINS = {
 }
 
 
-def _way_to(name: str, python: str) -> str:
-    """What to do about a command that is not there."""
-    near = os.path.join(os.path.dirname(python), name)
-    if os.sep not in name and os.path.isfile(near) and os.access(near, os.X_OK):
-        return f"write {near}"
-    return ORIGINS.get(name, "check the spelling or give its path")
-
-
 def _launcher(argv: Sequence[str], python: str) -> Command:
     if not argv or not argv[0]:
         raise CannotStart("launcher-missing", "nothing to run: '--' must be followed by a command")
     name = argv[0]
     if shutil.which(name) is None:
         where = "is not an executable file" if os.sep in name else "was not found on PATH"
-        message = f"cannot run {name!r}: it {where}; {_way_to(name, python)}"
+        near = os.path.join(os.path.dirname(python), name)  # of the training's environment
+        there = os.sep not in name and os.path.isfile(near) and os.access(near, os.X_OK)
+        do = f"write {near}" if there else ORIGINS.get(name, "check the spelling or give its path")
+        message = f"cannot run {name!r}: it {where}; {do}"
         raise CannotStart("launcher-not-found", message)
     return Command(tuple(argv), None)
 

@@ -116,8 +116,8 @@ def test_an_environment_with_torch_comes_before_the_python_on_path(
     torch.mkdir(parents=True)
     (torch / "__init__.py").touch()
     assert start.choose() == str(place / "bin" / "python")
-    assert start.is_not_usual(start.choose())
-    assert not start.is_not_usual("python")
+    assert start.is_odd(start.choose())
+    assert not start.is_odd("python")
 
 
 def test_a_tools_environment_is_not_what_python_is(on_path, torch_here, monkeypatch):
