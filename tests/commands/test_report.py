@@ -114,7 +114,6 @@ def test_two_profiles_are_compared(store: Store, capsys: pytest.CaptureFixture[s
         ("data_wait_fraction", "data_wait_fraction\n\nShare of the steady training time"),
         ("num_workers", "workers-too-few\n\nThe workers are always busy"),
         ("DALI", "dali-pipeline\n\noffered by  decode-bound"),
-        ("levels", "admin    a change of hardware"),
         ("input.storage", "input.storage\n\ndata loading is blocked on storage reads"),
     ],
 )

@@ -19,7 +19,6 @@ from bottleneck_doctor.commands.options import (
     OUTPUT,
     PROVE,
     PYTHON,
-    QUIET,
     RUN,
     read_settings,
 )
@@ -94,7 +93,6 @@ def test_defaults_come_from_the_settings_and_the_environment(
         (["--format", "pdf", "t.py"], "there are terminal, markdown, json"),
         (["--format", "html", "t.py"], "afterwards `bdoc report --format html -o FILE` writes this"),
         (["--data-fn", "a.b", "t.py"], "is not MODULE:FUNCTION"),
-        (["--lr", "0.1", "t.py"], "the script's options stand behind it: bdoc run t.py --lr 0.1"),
     ],
 )
 def test_a_usage_error_starts_nothing(
@@ -131,13 +129,6 @@ def test_what_is_typed_goes_before_all_else_and_an_empty_name_is_none(
     assert settings.of(MAX_STEPS, 5) == 5
     with pytest.raises(UsageError, match=r"\[tool.bdoc\] max-steps 0: expected"):
         settings.of(MAX_STEPS)
-
-
-def test_the_nearest_file_with_the_table_counts(folder: Path) -> None:
-    write(folder, "[tool.bdoc]\nquiet = true\n")
-    write(folder / "inner", "[tool.other]\nx = 1\n")
-    (folder / "inner" / "deeper").mkdir()
-    assert read_settings(str(folder / "inner" / "deeper")).of(QUIET)
 
 
 @pytest.mark.parametrize(

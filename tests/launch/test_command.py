@@ -29,7 +29,6 @@ from bottleneck_doctor.launch.supervise import spawn
         ({"launcher": []}, "launcher-missing", "'--' must be followed by a command"),
         ({"launcher": [""]}, "launcher-missing", "'--' must be followed by a command"),
         ({"launcher": ["torchrunn"]}, "launcher-not-found", "'torchrunn': it was not found on PATH"),
-        ({"launcher": ["srun"]}, "launcher-not-found", "it comes with Slurm"),
         ({"launcher": ["./hidden.py"]}, "launcher-not-found", "is not an executable file"),
         ({}, "nothing-to-run", "nothing to run"),
     ],
