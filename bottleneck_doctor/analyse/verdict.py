@@ -269,7 +269,7 @@ def _inconclusive(trust: Trust) -> Verdict:
 def _longer(trust: Trust) -> str:
     """What to ask for instead of the limit that ended the run: half as many steps again as it takes."""
     if trust.stopped_by not in ("max-steps", "max-seconds"):
-        return "let it run for longer"
+        return "let it run longer"
     wanted = 1.5 * max(STEPS_AT_LEAST, SECONDS_AT_LEAST * trust.steps / max(trust.seconds, 1e-6))
     grid = 50 if wanted < 500 else 100
     steps = f"--max-steps {grid * math.ceil(wanted / grid)}, or " if trust.stopped_by == "max-steps" else ""

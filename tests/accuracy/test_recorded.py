@@ -73,7 +73,8 @@ def of_their_place(report: dict[str, Any]) -> dict[str, float]:
 
 
 def seen_in(one: Diagnosis, report: dict[str, Any]) -> Seen:
-    loop, every, own = one.loop, [], 0
+    loop, every, own, told = one.loop, [], 0, [it["predicted_speedup"] for it in report["remedies"]]
+    assert all((it["likely"] or it["high"]) >= 1 for it in told), "what would hurt is a warning"
     if loop is not None and loop.thread == 0:
         found = attribute(one.profile, loop)
         every = [sample.stack for sample in found.samples]

@@ -72,7 +72,7 @@ SEEN = Trust(steps=200, seconds=10.0, model_error=0.02, blocked_samples=0)
     [
         ("max-steps", "take --max-steps 600, or --max-seconds 30"),
         ("max-seconds", "take --max-seconds 30"),
-        (None, "let it run for longer"),
+        (None, "let it run longer"),
     ],
 )
 def test_a_window_that_is_too_short_says_what_to_ask_for(limit: str | None, advice: str) -> None:

@@ -108,7 +108,7 @@ def judge(patient: Patient, report: dict[str, Any], taken: Taken) -> Judgement:
     """Compare one report, and what was measured beside it, with the patient's table entry."""
     truth, sick_s = taken.truth, taken.sick_s
     bound, cause = report["verdict"]["bound"], report["verdict"]["cause"]
-    listed = [*report["remedies"], *report.get("warnings", [])]
+    listed = report["remedies"] + report.get("warnings", [])
     promises = {remedy["id"]: remedy["predicted_speedup"] for remedy in listed}
     first = _first(patient, promises)
     wait, wait_truth = report["metrics"]["data_wait_fraction"]["value"], truth.get("wait_fraction")
