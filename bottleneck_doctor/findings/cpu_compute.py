@@ -72,8 +72,8 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     gone, fused = Change(launch=0.0), each(launch=left_of(outside, PARTLY))
     twice, most = (Change(launch=1 / times, python=1 / times) for times in TIMES)
     loader, larger, body = diagnosis.loader, TWICE, given(diagnosis.loop).body
-    ours = (one for one in hot_functions(diagnosis.profile) if one.users and one.role == "trainer")
-    called = (one for one in ours if body is None or one.location.function != body.function)
+    users = (one for one in hot_functions(diagnosis.profile) if one.users and one.role == "trainer")
+    called = (one for one in users if body is None or one.location.function != body.function)
     place = next((one.location for one in called if one.own_share >= NOTICED), None)
     if loader is not None and loader.batch_size:
         larger = TWICE.at(loader.location, loader_call(loader, batch_size=TIMES[0] * loader.batch_size))
