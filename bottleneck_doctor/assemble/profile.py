@@ -22,7 +22,6 @@ from ..source.reader import around, read_body, read_sources
 from .computing import hold_up, read_computing, read_operations, read_ranks
 from .device import find_hidden, find_untraced, read_devices, read_drivers, read_traces
 from .elapsed import read_elapsed, read_fetchers
-from .excerpts import read_excerpts
 from .facts import (
     AskedFact,
     BatchesFact,
@@ -267,7 +266,6 @@ def assemble(remains: Remains) -> Profile:
         elapsed=[one for one in lives if one is not None][:64],
         device=device,
         other_devices=others,
-        excerpts=read_excerpts(loops, loaders, fetchers, logs, iterations, windows, origin),
         trial=read_trial(remains.order, logs),
         sources=read_sources(stacks, operations, run.cwd, remains.mask),
     )

@@ -14,7 +14,6 @@ from .code import FunctionSource, Location
 from .device import DeviceFacts
 from .instruments import InstrumentCost, InstrumentWindow, Operation, Operator, Series, Stack
 from .loops import Blocked, FetchTable, HotFiles, Loader, Loop, Making, Payload, Ranks, RankSteps, Repeats
-from .picture import Excerpt
 from .run import Elapsed, Gap, Machine, Process, Run, Trial
 
 
@@ -201,6 +200,5 @@ class Profile:
     elapsed: list[Elapsed] = field(default_factory=list)
     device: DeviceFacts | None = None
     other_devices: list[DeviceFacts] = field(default_factory=list)
-    excerpts: list[Excerpt] = field(default_factory=list)
     trial: Trial | None = None
     sources: list[FunctionSource] = field(default_factory=list)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from ..model.picture import Lanes, Mark, Picture, RankMap, Timeline
+from ..model.picture import Mark, Picture, RankMap, Timeline
 from ..model.report import Report
 from . import words
 from .compose import ROLES
 from .document import Document
 from .figures import Figure
-from .figures.lanes import called, kinds_in, lane_names, lanes_figure, legend
 from .figures.stacks import stacks_figure, stacks_table
 from .figures.timeline import curve_words, mark_words, plot_words, ranks_figure, timeline_figure, unit_of
 from .head import kinds_of
 from .page import page, templates
 
-# The colours of the parts of a step, by the pieces of the loop that they are made of.
+# The colours of the parts of a step; page.css names them.
 PARTS = {
     "data wait": "wait",
     "forward and own code": "compute",
@@ -41,7 +40,6 @@ PARTS = {
     "after readbacks": "sync",
     "allocator": "allocator",
 }
-TYPICAL = 0.05  # how far the data wait of some steps may be from all steps', in shares
 LONGEST_TITLE = 80
 TENTHS = 10  # of the run; the table shows the mean of each
 MOST_MARKS = 40
@@ -62,9 +60,6 @@ class PageContext:
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None
     marks: list[str] = field(default_factory=list)
-    lanes: Table | None = None
-    lanes_text: str = ""
-    legend: list[tuple[str, list[tuple[str, str, float]]]] = field(default_factory=list)
     ranks: Table | None = None
     ranks_text: str = ""
     stacks: dict[str, tuple[str, Table]] = field(default_factory=dict)  # figure: title and table
@@ -96,25 +91,17 @@ def color_of(part: str) -> str:
 
 def show(report: Report, picture: Picture) -> PageContext:
     """The figures that there are, and their numbers as tables."""
-    lanes, ranks = picture.lanes, picture.ranks
-    if lanes and not (words.drawn(lanes.end_s - lanes.begin_s) or 0.0) > 0:
-        lanes = None
-    # The timeline has a mark on the steps that the lanes draw.
-    marks = [Mark("lanes", lanes.begin_s, lanes.end_s, "drawn below")] if lanes else []
+    ranks = picture.ranks
     roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths}
     drawn = {
         **{name: stacks_figure(one, report.run.cwd) for name, one in roles.items()},
-        "timeline": timeline_figure(replace(picture.timeline, marks=[*picture.timeline.marks, *marks])),
-        "lanes": lanes_figure(lanes) if lanes else None,
+        "timeline": timeline_figure(picture.timeline),
         "ranks": ranks_figure(ranks) if ranks else None,
     }
     return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
         timeline_table(picture.timeline) if drawn["timeline"] else None,
         mark_lines(picture.timeline.marks),
-        lanes_table(lanes) if lanes else None,
-        lanes_words(lanes, report) if lanes else "",
-        legend(lanes) if lanes else [],
         ranks_table(ranks) if ranks else None,
         ranks_words(ranks) if ranks else "",
         {
@@ -125,21 +112,6 @@ def show(report: Report, picture: Picture) -> PageContext:
             for name, one in roles.items()
         },
     )
-
-
-def lanes_words(lanes: Lanes, report: Report) -> str:
-    """How many steps are drawn, and whether they wait as all steps do."""
-    length = words.seconds(lanes.end_s - lanes.begin_s)
-    text = (
-        f"{words.counted(lanes.steps, 'consecutive step')}, {length} of the run. "
-        f"In these the loop waited for batches {words.percent(lanes.wait_share)} of the time"
-    )
-    metric = report.metrics.get("data_wait_fraction")
-    if metric is None or metric.value is None:
-        return f"{text}."
-    alike = abs(lanes.wait_share - metric.value) <= TYPICAL
-    typical = "typical" if alike else "not typical, read them with care"
-    return f"{text}, over all steady steps {words.percent(metric.value)}: these steps are {typical}."
 
 
 def timeline_table(timeline: Timeline) -> Table:
@@ -168,20 +140,6 @@ def mark_lines(marks: list[Mark]) -> list[str]:
     text = [mark_words(mark) for mark in marks[:MOST_MARKS]]
     rest = len(marks) - len(text)
     return [*text, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else text
-
-
-def lanes_table(lanes: Lanes) -> Table:
-    """Each lane's time by kind, and its share of the time shown."""
-    kinds, whole_s = kinds_in(lanes), lanes.end_s - lanes.begin_s
-    sums: dict[tuple[int, str], float] = {}
-    for lane, length_s, what in zip(lanes.pieces.lane, lanes.pieces.length_s, lanes.pieces.what, strict=True):
-        sums[lane, what] = sums.get((lane, what), 0.0) + length_s
-    shares = {at: f"{words.seconds(sum_s)} ({words.percent(sum_s / whole_s)})" for at, sum_s in sums.items()}
-    rows = [
-        [name, *(shares.get((lane, kind), "") for kind in kinds)]
-        for lane, name in enumerate(lane_names(lanes))
-    ]
-    return Table(["", *(called(kind)[0] for kind in kinds)], rows)
 
 
 def ranks_words(ranks: RankMap) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from bottleneck_doctor.agent import wire
-from bottleneck_doctor.assemble.excerpts import Deals, batch_of, read_deals
 from bottleneck_doctor.assemble.fetches import (
     Fetcher,
     find_fetchers,
@@ -14,10 +13,10 @@ from bottleneck_doctor.assemble.fetches import (
     read_payload,
     read_repeats,
 )
-from bottleneck_doctor.assemble.loaders import read_iterations, read_loaders
+from bottleneck_doctor.assemble.loaders import read_loaders
 from bottleneck_doctor.assemble.rows import ProcessLog, Row
-from bottleneck_doctor.model.loops import Loader, Making
-from tests.assemble.logs import MS, PID, Script, asks, ends, loader_fact, log, opens, row, trains
+from bottleneck_doctor.model.loops import Making
+from tests.assemble.logs import MS, PID, loader_fact, log, row
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
 
@@ -138,51 +137,6 @@ def test_first_batches_are_compared_by_place(
     one: tuple[int, ...], other: tuple[int, ...], expected: tuple[int, int]
 ) -> None:
     assert read(firstlings(*one), firstlings(*other)).firstlings == expected
-
-
-def deals(passes: list[int], pids: list[list[int]]) -> Deals:
-    """What passes of so many batches gave to these worker processes."""
-    script, t = Script(), 0.0
-    for place, (batches, fetcher) in enumerate(zip(passes, pids, strict=True)):
-        begin = t
-        opens(script, place, t, took_ms=1.0)
-        for worker, pid in enumerate(fetcher):
-            script.rows.append(row(wire.WORKER, begin, 0.0, pid, worker, thing=1))
-        for _ in range(batches):
-            t += 10
-            asks(script, place, t)
-            trains(script, t + 5)
-        t += 10
-        ends(script, place, t)
-        t += 10
-    found = log(script.rows, facts=[loader_fact()])
-    key = f"{PID}:1"
-    group = read_iterations(found, {(PID, 1): key})
-    return read_deals(found, group, Loader(key, "dataloader", PID, num_workers=len(pids[0])), None)
-
-
-def begin_of(place: int, batches: int) -> int:
-    """When that pass begins, if all are as long."""
-    return int(place * (10 * batches + 20) * MS)
-
-
-@pytest.mark.parametrize(
-    ("second", "pid", "number", "batch"),
-    [
-        ([201, 202], 201, 4, 5),  # workers that stay go on counting: after three of the first pass
-        ([201, 202], 201, 5, 7),
-        ([201, 202], 202, 3, 6),
-        ([211, 212], 212, 1, 6),  # new ones begin anew
-        ([211, 212], 999, 1, None),
-    ],
-)
-def test_batches_are_dealt_out_in_turn_and_counted_on(
-    second: list[int], pid: int, number: int, batch: int | None
-) -> None:
-    found = deals([5, 5], [[201, 202], second])
-    assert [batch_of(found, 201, MS, n) for n in (1, 2, 3)] == [0, 2, 4]
-    assert [batch_of(found, 202, MS, n) for n in (1, 2)] == [1, 3]
-    assert batch_of(found, pid, begin_of(1, 5) + MS, number) == batch
 
 
 def test_a_loader_built_each_epoch_is_one_in_each_process() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from bottleneck_doctor.model.picture import CallPath, CallPaths, Curve, Lanes, Mark, Picture, Pieces, Timeline
+from bottleneck_doctor.model.picture import CallPath, CallPaths, Curve, Mark, Picture, Timeline
 
 
 def timeline(duration_s: float = 38.2, points: int = 120, marks: int = 6) -> Timeline:
@@ -54,32 +54,8 @@ def _marks(duration_s: float, count: int) -> list[Mark]:
     return [*whole, *some]
 
 
-# The parts of a worker's fetch, as shares of the time that it takes.
-FETCH = {"cpu": 0.55, "storage": 0.17, "blocked": 0.05, "queue": 0.08, "collate": 0.12, "hand over": 0.03}
-
-
-def lanes(workers: int = 3, steps: int = 24, slow: float = 0.08) -> Lanes:
-    """A loop that takes batches by turns from workers that need about ``slow`` seconds for each."""
-    dice, begin, rows = random.Random(2), 12.3, list[tuple[int, float, float, str, int | None]]()
-    free, now, waited = [0.0] * workers, 0.0, 0.0
-    for place in range(steps):
-        batch, worker, took = 412 + place, place % workers, slow * dice.uniform(0.7, 1.4)
-        for what, share in FETCH.items():
-            rows.append((worker + 1, begin + free[worker], share * took, what, batch))
-            free[worker] += share * took
-        wait = max(0.0002, free[worker] - now)
-        waited += wait
-        turn = [("wait", wait), ("compute", 0.008), ("backward", 0.009), ("optimizer", 0.002)]
-        for what, length in [*turn, *([("checkpoint", 0.03)] if place == steps // 2 else [])]:
-            rows.append((0, begin + now, length, what, batch))
-            now += length
-    rows += [(worker + 1, begin + at, now - at, "idle", None) for worker, at in enumerate(free)]
-    pieces = Pieces(*map(list, zip(*rows, strict=True)))
-    return Lanes(begin, begin + now, list(range(workers)), steps, waited / now, pieces)
-
-
-PICTURE = Picture(timeline(), lanes())
-LARGEST = Picture(timeline(86_400.0, 1000, 200), lanes(workers=16, steps=240))
+PICTURE = Picture(timeline())
+LARGEST = Picture(timeline(86_400.0, 1000, 200))
 EMPTY = Picture(Timeline(0.0))
 
 

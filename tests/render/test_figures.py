@@ -6,17 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.model.picture import (
-    LOOP_PIECES,
-    WORKER_PIECES,
-    CallPath,
-    CallPaths,
-    Curve,
-    RankMap,
-    Timeline,
-)
+from bottleneck_doctor.model.picture import CallPath, CallPaths, Curve, RankMap, Timeline
 from bottleneck_doctor.render.figures import Figure
-from bottleneck_doctor.render.figures.lanes import KINDS, legend
 from bottleneck_doctor.render.figures.stacks import (
     MOST_BOXES,
     MOST_LEVELS,
@@ -25,14 +16,7 @@ from bottleneck_doctor.render.figures.stacks import (
     stacks_table,
 )
 from bottleneck_doctor.render.figures.timeline import ranks_figure, timeline_figure
-from bottleneck_doctor.render.html import (
-    lanes_table,
-    mark_lines,
-    ranks_table,
-    ranks_words,
-    show,
-    timeline_table,
-)
+from bottleneck_doctor.render.html import PARTS, mark_lines, ranks_table, ranks_words, show, timeline_table
 from bottleneck_doctor.render.page import HERE
 from tests.render.drawn import require_golden
 from tests.render.hostile import attacked
@@ -62,12 +46,10 @@ def test_all_figures_and_their_tables_say_what_was_accepted() -> None:
     picture = replace(PICTURE, stacks=STACKS, ranks=LATE)
     figures = show(WATCHED, picture).figures
     said = [f"{name}: {line}" for name, figure in figures.items() for line in words_of(figure)]
-    assert picture.lanes is not None
-    tables = timeline_table(picture.timeline), lanes_table(picture.lanes), ranks_table(LATE)
+    tables = timeline_table(picture.timeline), ranks_table(LATE)
     said += [str(row) for table in tables for row in (table.heads, *table.rows)]
     said += [str(row) for paths in STACKS for row in stacks_table(paths, WATCHED.run.cwd)]
     said += [ranks_words(LATE), *mark_lines(picture.timeline.marks)]
-    said += [f"{whose}: {[called for called, _, _ in kinds]}" for whose, kinds in legend(picture.lanes)]
     require_golden("figures.txt", "\n".join(said) + "\n")
 
 
@@ -102,17 +84,14 @@ def test_names_and_labels_cannot_be_markup() -> None:
     hostile = "<a href='javascript:x'>b</a>&"
     picture = attacked(replace(PICTURE, stacks=STACKS, ranks=LATE), hostile)
     figures = show(attacked(WATCHED, hostile), picture).figures
-    assert len(figures) == 4, "of stacks, time, lanes and ranks"
+    assert len(figures) == 3, "of stacks, time and ranks"
     assert [name for name, one in figures.items() if "<a" in str(one.data) + str(one.layout)] == []
 
 
-def test_every_kind_of_piece_has_words_and_a_colour_in_light_and_dark() -> None:
+def test_every_part_of_a_step_has_a_colour_in_light_and_dark() -> None:
     style = (HERE / "page.css").read_text("utf-8")
-    for kind in {*LOOP_PIECES, *WORKER_PIECES}:
-        assert kind in KINDS
-        assert style.count(f"--{kind.replace(' ', '-')}: #") == 3, (
-            kind
-        )  # light, the system's dark, chosen dark
+    for kind in {*PARTS.values()}:
+        assert style.count(f"--{kind}: #") == 3, kind  # light, the system's dark, chosen dark
 
 
 LATE = RankMap(

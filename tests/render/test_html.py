@@ -25,7 +25,7 @@ from bottleneck_doctor.render.html import html_body, show
 from bottleneck_doctor.render.page import HERE, LIBRARY, embedded, page
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL, WATCHED
-from tests.render.scenes import EMPTY, LARGEST, PICTURE, lanes
+from tests.render.scenes import EMPTY, LARGEST, PICTURE
 
 
 class Read(HTMLParser):
@@ -115,9 +115,8 @@ def test_the_largest_picture_makes_a_page_of_at_most_2_mib() -> None:
 @pytest.mark.parametrize("value", [0.02, math.nan, math.inf, -1.0, 1e308, 1e-300])
 def test_odd_numbers_make_a_page_whose_charts_are_whole(length_s: float, value: float) -> None:
     curve = Curve("job_cores", "cpu", [1.0, math.nan] * 8, [value, 0.02] * 8)
-    marks = [Mark("phase", math.nan, 1.0), Mark("lanes", 9.0, math.inf)]
-    picture = Picture(Timeline(length_s, [curve], marks), replace(lanes(), end_s=lanes().begin_s + length_s))
-    shown = show(TYPICAL, picture)
+    marks = [Mark("phase", math.nan, 1.0), Mark("evaluation", 9.0, math.inf)]
+    shown = show(TYPICAL, Picture(Timeline(length_s, [curve], marks)))
     assert html_body(compose(TYPICAL, WHOLE), shown)
     for figure in shown.figures.values():
         for name in ("xaxis", "yaxis"):

@@ -15,19 +15,12 @@ from tests.render.scenes import LARGEST, PICTURE, STACKS
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
-LANES = '[data-figure="lanes"]'
 TIMELINE = '[data-figure="timeline"]'
 OWNED = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
 LINK = '<a href="javascript:window.owned=1" onclick="window.owned=1">x</a>"\'><svg onload=window.owned=1>'
 RANGE = "return arguments[0].querySelector('.plot').layout.xaxis.range.map(Number)"
 PATHS = "return [...document.querySelectorAll('.figure')].map((one) => one.querySelectorAll('path').length)"
 WIDTHS = "return [...document.querySelectorAll('.plot svg.main-svg')].map((one) => one.clientWidth)"
-PICKED = f"""
-const plot = document.querySelector('{LANES} .plot');
-const bars = [...plot.querySelectorAll('.barlayer .trace.bars')].map((one) => one.querySelectorAll('.point'));
-const picked = (trace, row) => bars[trace][row].classList.contains('picked');
-return [...new Set(plot.data.flatMap((trace, place) => trace.y.filter((_, row) => picked(place, row))))];
-"""
 WIDER = """
 const allowed = (one) => one.closest(".scroll, nav, pre, svg, .unseen, .skip");
 return [...document.body.querySelectorAll("*")]
@@ -52,7 +45,7 @@ def test_all_charts_are_drawn_and_nothing_is_complained_about_or_asked_for(
 ) -> None:
     browser.show(page)
     counts = browser.run(PATHS)
-    assert len(counts) == 5
+    assert len(counts) == 4
     assert min(counts) > 3
     assert browser.errors() == []
     assert [url.rpartition("/")[2] for url in browser.requests()] == ["page.html"]
@@ -60,8 +53,8 @@ def test_all_charts_are_drawn_and_nothing_is_complained_about_or_asked_for(
 
 def test_the_largest_picture_is_drawn_whole(browser: Browser) -> None:
     browser.show(render(WATCHED, "html", picture=LARGEST))
-    pieces = browser.run("return document.querySelectorAll('.barlayer .point').length")
-    assert pieces >= len(LARGEST.lanes.pieces.lane)  # type: ignore[union-attr]
+    traces = "[...document.querySelectorAll('.plot')].flatMap((one) => one.data)"
+    assert max(browser.run(f"return {traces}.map((one) => one.y.length)")) == 1000
     assert browser.errors() == []
 
 
@@ -93,9 +86,9 @@ def test_a_click_on_a_box_of_call_paths_makes_it_as_wide_as_the_chart(browser: B
 
 def test_a_finger_on_a_chart_scrolls_the_page(browser: Browser, page: str) -> None:
     browser.show(page, width=360)
-    browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", LANES)
+    browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", TIMELINE)
     before = browser.run("return scrollY")
-    browser.swipe(LANES)
+    browser.swipe(TIMELINE)
     browser.wait_for(f"scrollY > {before} + 50")
 
 
@@ -110,21 +103,7 @@ def test_every_chart_and_button_is_reached_by_the_tab_key(browser: Browser, page
         reached.add(
             browser.run("return document.activeElement.dataset.figure ?? document.activeElement.className")
         )
-    assert {"timeline", "lanes", "stacks-trainer", "theme", "copy"} <= reached
-
-
-def test_a_batch_is_shown_in_the_lane_that_made_it_and_in_the_one_that_waited(
-    browser: Browser, page: str
-) -> None:
-    browser.show(page)
-    assert browser.run(PICKED) == []
-    browser.press(LANES, "n", "n")
-    shown = browser.run(PICKED)
-    assert 0 in shown
-    assert len(shown) == 2
-    assert "batch 413: " in browser.run("return document.getElementById('said').textContent")
-    browser.press(LANES, "\ue00c")  # escape
-    assert browser.run(PICKED) == []
+    assert {"timeline", "stacks-trainer", "theme", "copy"} <= reached
 
 
 def test_strings_of_a_hostile_profile_stay_text(browser: Browser) -> None:
@@ -148,8 +127,8 @@ def test_without_javascript_the_words_stand_and_no_holes_are_left(browser: Brows
         (browser.folder / "page.html").write_text(page, encoding="utf-8")
         browser.driver.get((browser.folder / "page.html").as_uri())
         figures = browser.driver.find_elements("css selector", ".figure")
-        assert [one.is_displayed() for one in figures] == [False] * 5
-        assert len(browser.driver.find_elements("css selector", "noscript p")) == 5
+        assert [one.is_displayed() for one in figures] == [False] * 4
+        assert len(browser.driver.find_elements("css selector", "noscript p")) == 4
         assert browser.driver.find_element("css selector", ".summary").text
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)

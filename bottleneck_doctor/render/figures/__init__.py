@@ -20,7 +20,7 @@ class Figure:
     that one figure serves light, dark and print. Foreign strings in them must have gone through
     ``words.in_chart``. ``height`` is in pixels; the width is the page's. ``label`` is for screen readers.
     ``moves`` is the axis that keys and buttons pan and zoom, within the range that the layout gives it; ""
-    for a fixed chart. ``sort`` names a script of the page that adds to it (``lanes``).
+    for a fixed chart. ``sort`` names a script of the page that adds to it (``stacks``).
     """
 
     data: list[dict[str, Any]]

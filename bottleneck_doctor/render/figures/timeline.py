@@ -10,8 +10,7 @@ from ...model.picture import Curve, Mark, RankMap, Timeline
 from .. import words
 from . import HOVER, TICKS, Figure, TimeAxis, clock, heading, time_axis, value_axis
 
-COLORS = {"evaluation": "var(--evaluation)", "checkpoint": "var(--checkpoint)", "lanes": "var(--accent)"}
-UNSHADED = ("phase", "lanes")  # the run itself, and what is drawn elsewhere: named only
+COLORS = {"evaluation": "var(--evaluation)", "checkpoint": "var(--checkpoint)"}
 OTHER = "var(--soft)"
 LONGEST_MARK, LONGEST_KIND = 60, 12
 AXIS = "y99"  # beyond those of the plots
@@ -23,7 +22,7 @@ def shades(marks: list[Mark], time: TimeAxis) -> list[dict[str, Any]]:
     lines, first = "", min((mark.begin_s for mark in marks if mark.kind == "phase"), default=0.0)
     for mark in marks:
         begin, end = (words.drawn(t * time.scale) for t in (mark.begin_s, mark.end_s))
-        if mark.kind not in UNSHADED:
+        if mark.kind != "phase":
             strips[mark.kind] = strips.get(mark.kind, "") + f"M{begin},0V1H{end}V0Z"
         elif mark.kind == "phase" and mark.begin_s > first:
             lines += f"M{begin},0V1"
