@@ -281,7 +281,7 @@ def _evidence(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence
         ("power, of the limit", "power_share", driver.power_share),
         ("PCIe link, of its widest", "link_share", driver.link_share),
         ("other processes on it", "foreign_processes", driver.foreign_processes or None),
-        ("busy time that is ours", "our_share", driver.our_share if driver.foreign_processes else None),
+        ("busy time of this job", "our_share", driver.our_share if driver.foreign_processes else None),
     )
     for text, name, value in shown:
         if value is not None:
@@ -330,7 +330,7 @@ def slow_devices(profile: Profile, steady: list[Step]) -> list[SlowDevice]:
 
 def _look_first(view: DeviceView) -> str:
     """What costs the device most: pauses, clock, neighbours or kernels; "" without a profiler's window."""
-    beat, kernels, loss, ours = view.beat, view.facts.kernels or [], clock_loss(view), view.driver.our_share
+    beat, kernels, loss, own = view.beat, view.facts.kernels or [], clock_loss(view), view.driver.our_share
     if beat is None or beat.wall_s <= 0:
         return ""
     share, text = max((getattr(beat, name) / beat.wall_s, text) for name, text in PAUSES.items())
@@ -338,8 +338,8 @@ def _look_first(view: DeviceView) -> str:
         return f"{text}, {100 * share:.0f} % of the step"
     if loss is not None and loss < NEARLY_ALL:
         return f"its clock, {100 * loss:.0f} % of the highest"
-    if ours is not None and ours < ALL_BUT_NOISE:
-        return f"other processes, {100 * (1 - ours):.0f} % of its busy time"
+    if own is not None and own < ALL_BUT_NOISE:
+        return f"other processes, {100 * (1 - own):.0f} % of its busy time"
     whole, kinds = sum(one.device_s for one in kernels) or 1.0, Counter[str]()
     for one in kernels:
         kinds[" ".join(filter(None, (one.precision, one.kind)))] += one.device_s / whole  # type: ignore[assignment]

@@ -187,7 +187,7 @@ def report_of(path: str) -> Report:
 def with_picture(profile: Profile) -> tuple[Report, Picture]:
     """The report, and what is drawn of it."""
     from ..analyse.diagnose import diagnose
-    from ..analyse.picture import picture_of
+    from ..analyse.timeline import picture_of
     from ..findings.report import write_up
 
     diagnosis = diagnose(profile)

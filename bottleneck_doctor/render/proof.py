@@ -297,7 +297,7 @@ def expected(one: Expected) -> tuple[str, str]:
 
 
 def _remarks(proof: Proof) -> list[tuple[str, str]]:
-    """Mood and text of what is said below the table: the ceiling, notes, expectations."""
+    """Mood and text of what is printed below the table: the ceiling, notes, expectations."""
     plain = [_ceiling(proof.ceiling), *map(words.plain, proof.notes)]
     return [*(("plain", text) for text in plain if text), *map(expected, proof.expected)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.analyse.hot_lines import LineShare, hot_functions, hot_lines
 from bottleneck_doctor.analyse.loop_cpu import held_by_lock, lock_wait
-from bottleneck_doctor.analyse.picture import MOST_FRAMES, call_paths
+from bottleneck_doctor.analyse.timeline import MOST_FRAMES, call_paths
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, CostShares, Scenario, StepCost
 from bottleneck_doctor.model.instruments import Stack

@@ -174,7 +174,7 @@ def use(found: Profile) -> None:
     from bottleneck_doctor.analyse import gate
     from bottleneck_doctor.analyse.compare import compare
     from bottleneck_doctor.analyse.diagnose import diagnose
-    from bottleneck_doctor.analyse.picture import picture_of
+    from bottleneck_doctor.analyse.timeline import picture_of
     from bottleneck_doctor.findings.report import write_up
     from bottleneck_doctor.launch.masking import mask
     from bottleneck_doctor.model.report import Condition, Repeat

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.picture import picture_of
+from bottleneck_doctor.analyse.timeline import picture_of
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import decode_profile
 from bottleneck_doctor.render import render
