@@ -10,10 +10,9 @@ import sys
 from threading import get_ident, get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
-from zlib import crc32
 
 from . import clocks, input_ops, wire
-from .batch_contents import padding, sizes, views
+from .batch_contents import checksum, padding, sizes
 from .guard import attributes, dispatching, from_signal, quiet, replace, without_overrides
 from .hints import Any, Callable, Iterator
 from .state import state
@@ -167,16 +166,7 @@ def _write_parts(start: int, iterates: bool, data: Any) -> None:
             state.writer.fact(fact="transform", number=number, name=name)
         state.row(wire.TRANSFORM, start, 0, spent, number, thing=_thing())
     if iterates and state.worker and _Process.fetches <= FIRST_BATCHES:
-        state.row(wire.FIRST_BATCH, start, 0, _checksum(data)[0], _Process.fetches, thing=_thing())
-
-
-def _checksum(data: Any) -> tuple[int, int]:
-    """(checksum of the first 64 KiB of each part, bytes of all parts)."""
-    checksum, size = 0, 0
-    for part in views(data) if not dispatching() else ():
-        size += part.nbytes
-        checksum = crc32(part[: 1 << 16], checksum)
-    return checksum, size
+        state.row(wire.FIRST_BATCH, start, 0, checksum(data)[0], _Process.fetches, thing=_thing())
 
 
 class Watched:
@@ -197,9 +187,9 @@ class Watched:
 @without_overrides
 def _note(thing: int, index: int, start: int, sample: Any) -> None:
     taken = now() - start
-    checksum, size = _checksum(sample)
+    found, size = checksum(sample)
     if size:
-        state.row(wire.SAMPLE, start, taken, index, checksum, size, thing=thing)
+        state.row(wire.SAMPLE, start, taken, index, found, size, thing=thing)
 
 
 @quiet

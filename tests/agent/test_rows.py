@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -11,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
+import torch
 from torch import zeros
 
 from bottleneck_doctor.agent import rows, wire
-from bottleneck_doctor.agent.batch_contents import PARTS_AT_MOST, leaves, padding, sizes
+from bottleneck_doctor.agent.batch_contents import PARTS_AT_MOST, checksum, leaves, padding, sizes
 from bottleneck_doctor.agent.rows import EventWriter
 from bottleneck_doctor.assemble.rows import read_logs
 
@@ -130,9 +133,6 @@ def test_tensors_and_bytes_are_counted(batch: Any, expected: tuple[int, int, int
     assert sizes(batch) == expected
 
 
-torch = pytest.importorskip("torch")
-
-
 def sentences(left: bool = False, filler: int = 0) -> Any:
     """Eight rows of 20 places, row n with 2n+2 real ones."""
     rows = torch.full((8, 20), filler)
@@ -223,3 +223,31 @@ class Computed:
 def test_an_object_that_computes_its_dictionary_is_a_leaf() -> None:
     computed = Computed()
     assert list(leaves([computed])) == [computed]
+
+
+FRAME = torch.zeros(3, 256, 256)
+NOISY = FRAME.clone()
+NOISY[:, 128:] = torch.rand(3, 128, 256)  # beyond the first 64 KiB
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (FRAME, NOISY),
+        (FRAME.permute(1, 2, 0), NOISY.permute(1, 2, 0)),
+        (["scan", FRAME[:, ::2]], ["scan", NOISY[:, ::2]]),
+        (np.asarray(FRAME), np.asarray(NOISY)),
+        ((FRAME, 0.25), (FRAME, 0.5)),
+        ((FRAME, np.float32(0.25)), (FRAME, np.float32(0.5))),
+        (torch.ones(3, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.bfloat16)),
+        (["a"] * 100 + [1], ["a"] * 100 + [2]),
+    ],
+)
+def test_samples_that_differ_anywhere_have_another_checksum(one: Any, other: Any) -> None:
+    assert checksum(one) == checksum(copy.deepcopy(one)) != checksum(other)
+    assert checksum(one)[1] > 0
+
+
+@pytest.mark.parametrize("part", [object(), np.array([object()]), [0] * (PARTS_AT_MOST + 1)])
+def test_a_sample_with_a_part_that_cannot_be_read_is_compared_with_none(part: Any) -> None:
+    assert checksum(["scan.png", FRAME, part]) == (0, 0)

@@ -13,9 +13,9 @@ from itertools import islice
 from zlib import crc32
 
 from .. import stop
-from ..batch_contents import leaves
+from ..batch_contents import leaves, read_part
 from ..guard import quiet
-from ..hints import Any, Callable, Iterator, Table
+from ..hints import Any, Callable, Table
 from ..state import state
 from .hook_points import AUTOGRAD, LOADER, opened, wrap
 
@@ -145,9 +145,6 @@ def _tell(notes: _Notes) -> None:
 
 
 LEAVES_AT_MOST = 1024
-WHOLE_BYTES = 8 << 20  # of a larger part, only stretches: a checksum runs at a gigabyte a second or two
-STRETCH_BYTES = 64 << 10
-STRETCHES = 64
 
 
 def checksum(batch: Any) -> int:
@@ -158,33 +155,9 @@ def checksum(batch: Any) -> int:
     """
     total = whole = 0
     for leaf in islice(leaves(opened(batch)), LEAVES_AT_MOST):
-        for part in _bytes(leaf):
-            total = crc32(part, total)
-            # A single Python number is not counted as whole: it may be a position.
-            kind = str(getattr(leaf, "dtype", "")).removeprefix("torch.")
-            whole = crc32(part, whole) if kind.startswith(("int", "uint")) else whole
+        part, _ = read_part(leaf) or (b"", 0)
+        total = crc32(part, total)
+        # A single Python number is not counted as whole: it may be a position.
+        kind = str(getattr(leaf, "dtype", "")).removeprefix("torch.")
+        whole = crc32(part, whole) if kind.startswith(("int", "uint")) else whole
     return (whole & 0xFFFFF) << 32 | total
-
-
-def _bytes(leaf: Any) -> Iterator[Any]:
-    if isinstance(leaf, (bytes, bytearray)):
-        yield leaf
-    elif isinstance(leaf, (str, int, float, bool, complex)):
-        yield repr(leaf).encode("utf-8", "replace")
-    elif hasattr(leaf, "untyped_storage"):
-        if leaf.device.type == "cpu" and leaf.numel() and str(leaf.layout) == "torch.strided":
-            whole = leaf.detach().resolve_conj().contiguous().reshape(-1)
-            # As bytes, since numpy knows no bfloat16.
-            yield from _stretches(memoryview(whole.view(sys.modules["torch"].uint8).numpy()))
-    elif hasattr(leaf, "__array_interface__") and getattr(leaf, "size", False):
-        whole = leaf if leaf.flags.c_contiguous else leaf.copy(order="C")
-        yield from _stretches(memoryview(whole.reshape(-1).view("uint8")))
-
-
-def _stretches(whole: memoryview) -> Iterator[memoryview]:
-    if whole.nbytes <= WHOLE_BYTES:
-        yield whole
-        return
-    for place in range(STRETCHES):
-        start = (whole.nbytes - STRETCH_BYTES) * place // (STRETCHES - 1)
-        yield whole[start : start + STRETCH_BYTES]
