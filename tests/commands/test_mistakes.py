@@ -16,7 +16,7 @@ from tests.commands.running import bdoc, script
 from tests.model.profiles import PROFILE, RUN
 
 LOOP = """
-import os
+import os, time
 import torch
 from torch.utils.data import DataLoader
 
@@ -31,10 +31,10 @@ for count, batch in enumerate(batches, 1):
     if count == 150:
 """
 CRASH, KILLED = LOOP + "        raise ValueError", LOOP + "        os.kill(os.getpid(), 9)"
-MEMORY, WHOLE = LOOP + "        torch.empty(1 << 50)", LOOP + "        pass"
+MEMORY, WHOLE = LOOP + "        time.sleep(1.5); torch.empty(1 << 50)", LOOP + "        pass"
 MISTAKES: dict[str, tuple[str, str, int, list[str]]] = {
     "crashes": (CRASH, "train.py", 1, ["ended with status 1 after 149 steps, ValueError at train.py:15;"]),
-    "is killed": (KILLED, "train.py", 137, ["killed by signal 9 (SIGKILL) after 1", "memory: "]),
+    "is killed": (KILLED, "train.py", 137, ["killed by signal 9 (SIGKILL) after 1"]),
     "wants memory": (MEMORY, "train.py", 1, ["RuntimeError at train.py:15;", "memory: ", "iB allowed"]),
     "too short": (WHOLE, "--max-steps 40 train.py", 0, ["s is the least: take --max-steps "]),
     "bdoc's behind": (WHOLE, "train.py --max-steps 9", 0, ["note: --max-steps 9 went to train.py; options"]),
