@@ -240,7 +240,7 @@ NOISY[:, 128:] = torch.rand(3, 128, 256)  # beyond the first 64 KiB
         ((FRAME, 0.25), (FRAME, 0.5)),
         ((FRAME, np.float32(0.25)), (FRAME, np.float32(0.5))),
         (torch.ones(3, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.bfloat16)),
-        (["a"] * 100 + [1], ["a"] * 100 + [2]),
+        (["a"] * 100 + [1, b"a" * 99_999], ["a"] * 100 + [1, b"b" + b"a" * 99_998]),
     ],
 )
 def test_samples_that_differ_anywhere_have_another_checksum(one: Any, other: Any) -> None:
