@@ -387,31 +387,16 @@ def _content(folder: Path) -> tuple[bytes, str]:
 
 def _distrust(what: str, found: os.stat_result) -> str:
     """Why another user may have a say in it, and what to do; "" where only this user and root have."""
+    from ..launch.start import is_shared
+
     if found.st_uid not in (0, os.geteuid()):
         why, do = f"{what} belongs to user {found.st_uid}", "`chown` it"
-    elif _is_shared(found):
+    elif is_shared(found):
         why = f"other users may write to {what}"
         do = "move it" if found.st_mode & stat.S_ISVTX else "`chmod go-w` it"
     else:
         return ""
     return f"{why}; if you trust it, {do}, or give its settings as options"
-
-
-def _is_shared(found: os.stat_result) -> bool:
-    """Whether users other than its owner may write to it. Where each user has a private group, files are
-    group-writable by default (Ubuntu, Fedora: umask 002): the test of such a group is that of pam_umask."""
-    others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if others != stat.S_IWGRP:
-        return bool(others)
-    import grp
-    import pwd
-
-    try:
-        user, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
-    except KeyError:  # containers often run as a number without a name
-        return found.st_uid != found.st_gid
-    own = (user.pw_gid, user.pw_name) == (group.gr_gid, group.gr_name)
-    return not (own and {user.pw_name}.issuperset(group.gr_mem))
 
 
 def _table(file: str, content: bytes) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,16 +40,34 @@ def choose(requested: str | None = None) -> str:
 
 def _with_torch(usual: str | None) -> Iterator[str]:
     """The Pythons that have torch: of an environment that is activated, the ``usual`` one, that of ./.venv,
-    where no other user may have made it."""
+    which no other user can have made or changed."""
     own, here = usual and os.path.dirname(os.path.dirname(usual)), ".venv"
     for place in filter(None, [os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX"), own, here]):
         python = usual if place == own else os.path.join(place, "bin", "python")
         found = [*glob(f"{escape(place)}/lib/python3*/*-packages/torch/__init__.py")]
         found += glob(f"{escape(place)}/local/lib/python3*/*-packages/torch/__init__.py")
         with suppress(OSError):
-            ours = place != here or os.stat(place).st_uid in (0, os.geteuid())
-            if found and ours and python and os.access(python, os.X_OK):
+            made = os.stat(place)
+            trusted = place != here or (made.st_uid in (0, os.geteuid()) and not is_shared(made))
+            if found and trusted and python and os.access(python, os.X_OK):
                 yield python
+
+
+def is_shared(found: os.stat_result) -> bool:
+    """Whether users other than its owner may write to it. Where each user has a private group, files are
+    group-writable by default (Ubuntu, Fedora: umask 002): the test of such a group is that of pam_umask."""
+    others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if others != stat.S_IWGRP:
+        return bool(others)
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(found.st_uid), grp.getgrgid(found.st_gid)
+    except KeyError:  # containers often run as a number without a name
+        return found.st_uid != found.st_gid
+    own = (user.pw_gid, user.pw_name) == (group.gr_gid, group.gr_name)
+    return not (own and {user.pw_name}.issuperset(group.gr_mem))
 
 
 def _usual() -> str | None:
