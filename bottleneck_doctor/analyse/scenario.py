@@ -239,6 +239,8 @@ def build_scenario(
     receive, send, serving = moving_of(payload, steps, workers, profile.machine.handed_s)
     release = RELEASE_S * payload.tensors
     stored = _stored_share(profile, loop)
+    # CPU per backward pass after its last own gradient, for copying back what was exchanged.
+    passes = (one for one in profile.ranks.passes if loop is not None and one.pid == loop.pid and one.shared)
     known = LoopFacts(
         accelerated=host.accelerated,
         device=device,
@@ -246,7 +248,7 @@ def build_scenario(
         exchange=exchange_shares(profile, loop.pid if loop is not None else None),
         release=release if workers else 0.0,
         threads=threads,
-        copied=_copied(profile, loop),
+        copied=next((one.exchange_cpu_s for one in passes), 0.0),
         stored=stored,
         fault_s=profile.machine.fault_s,
     )
@@ -313,12 +315,6 @@ def _workers(loop: Loop | None, loader: Loader | None) -> int:
     if loader is None:
         return 0
     return max(1, loader.num_workers) if loop is not None and not loop.loader else loader.num_workers
-
-
-def _copied(profile: Profile, loop: Loop | None) -> float:
-    """CPU per backward pass after its last own gradient: copying back what was exchanged."""
-    mine = (one for one in profile.ranks.passes if loop is not None and one.pid == loop.pid and one.shared)
-    return next((one.exchange_cpu_s for one in mine), 0.0)
 
 
 def _threads(profile: Profile, steps: list[Step], inputs: Inputs, workers: int, trainers: int) -> float:

@@ -239,8 +239,10 @@ def assemble(remains: Remains) -> Profile:
     tables |= {pid: traced.table.operators for pid, traced in traces.items()}
     anatomies, operators, unheld = hold_up(computing.anatomies, tables, loops, outside)
     hidden = find_hidden(drivers, [device, *others] if device else [])
+    # Of the process that made most steps; a killed one has no more than what its board says.
+    trained = [max(log.board.get("trained", 0), log.first(ExitFact).trained or 0) for log in trainers]
     return Profile(
-        run=replace(run, trained=_trained(trainers), crash=_crash(logs, processes, run.pid)),
+        run=replace(run, trained=max(trained, default=0), crash=_crash(logs, processes, run.pid)),
         machine=remains.machine,
         processes=processes,
         loaders=loaders[:256],
@@ -269,12 +271,6 @@ def assemble(remains: Remains) -> Profile:
         trial=read_trial(remains.order, logs),
         sources=read_sources(stacks, operations, run.cwd, remains.mask),
     )
-
-
-def _trained(trainers: list[ProcessLog]) -> int:
-    """Training steps of the process that made most: a killed one has no more than what its board says."""
-    counts = [max(log.board.get("trained", 0), log.first(ExitFact).trained or 0) for log in trainers]
-    return max(0, *counts, 0)
 
 
 def _crash(logs: list[ProcessLog], processes: list[Process], launched: int | None) -> Crash | None:

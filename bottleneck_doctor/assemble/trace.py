@@ -274,9 +274,8 @@ PHASES = ("forward_s", "backward_s", "optimizer_s")  # of DeviceWindow
 
 def short_name(kernel: str) -> str:
     """A kernel's name without the arguments of its template."""
-    return re.split(r"[<(]", kernel.replace("(anonymous namespace)::", "").removeprefix("void "), maxsplit=1)[
-        0
-    ]
+    plain = kernel.replace("(anonymous namespace)::", "").removeprefix("void ")
+    return plain.partition("<")[0].partition("(")[0]
 
 
 def _active(kernels: list[Kernel]) -> float | None:

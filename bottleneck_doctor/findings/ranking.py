@@ -140,10 +140,9 @@ def _ease(offer: Offer) -> tuple[int, int, int, float]:
 
 
 def without_trifles_first(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Offer]:
-    """The offers, with those last that may slow the training down, before these mere settings, before those
-    what only a bound is known of, and before those what likely saves less than half of what another surely
-    saves: the remedies for the verdict's cause may gain little. Of each kind those for the verdict's cause
-    come first, then by the number that is shown. A bound that is above all that is predicted may be first."""
+    """The offers in five groups: predicted; predicted, but likely saving less than half of what another
+    surely saves; with a bound only; settings; those that may slow the training down. In each group, those for
+    the verdict's cause come first, then the larger number. A bound above all predictions may come first."""
     sure = max((_saved(offer.low) for offer in ranked), default=0.0)
     most = max((offer.told.likely or 0.0 for offer in ranked), default=0.0)
 

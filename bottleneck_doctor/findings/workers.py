@@ -243,7 +243,9 @@ def shm_exhaustion(diagnosis: Diagnosis) -> Finding | str | None:
     loader = given(diagnosis.loader)
     if not loader.num_workers:
         return None
-    payload, room = payload_of(diagnosis), _room(diagnosis)
+    payload, profile = payload_of(diagnosis), diagnosis.profile
+    free = (value for _, value in readings(profile.series, "shm_free_bytes"))
+    room = max(free, default=profile.machine.shm_free_bytes)  # before the batches filled it
     if payload is None or room is None:
         return "the size of a batch, and the room in /dev/shm"
     slots = loader.num_workers * (loader.prefetch_factor or 2) + 1
@@ -262,12 +264,6 @@ def shm_exhaustion(diagnosis: Diagnosis) -> Finding | str | None:
     if (loader.prefetch_factor or 2) > 1:
         proposals.append(on_loader(FEWER_IN_FLIGHT, loader, prefetch_factor=1))
     return Finding("shm-exhaustion", "input.ipc", evidence, proposals, loader.location)
-
-
-def _room(diagnosis: Diagnosis) -> float | None:
-    """Bytes free in /dev/shm before the batches filled it."""
-    seen = readings(diagnosis.profile.series, "shm_free_bytes")
-    return max((value for _, value in seen), default=diagnosis.profile.machine.shm_free_bytes)
 
 
 def _descriptors(diagnosis: Diagnosis) -> float:

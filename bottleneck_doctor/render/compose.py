@@ -51,7 +51,7 @@ def staircase(shown: list[Remedy]) -> str:
 
 
 def is_alternative(remedy: Remedy, remedies: list[Remedy]) -> bool:
-    """Whether it alternative to those above it in the replay. False for remedies that were not replayed, and
+    """Whether it adds nothing to those above it in the replay. False for remedies that were not replayed, and
     for those that shorten the run outside its steps."""
     above = remedies[: remedies.index(remedy)] if remedy in remedies else []
     likely = remedy.predicted_speedup.likely
