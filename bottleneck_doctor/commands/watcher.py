@@ -47,16 +47,16 @@ class Watcher:
 
     def look(self) -> LiveView:
         """The run as it is now; once it is over, as it was last."""
-        now_ns, run = time.monotonic_ns(), self.run.announcement
         if self.is_over():
             return self._finished()
+        if self._last.steps >= ENOUGH_STEPS and time.monotonic_ns() >= self._report_after_ns:
+            self._renew_report(time.monotonic_ns())  # first: the board must not count fewer steps
+        now_ns, run = time.monotonic_ns(), self.run.announcement
         self._board.refresh()
         posted = self._board.progress()
         # A launcher may train one after the other: those that live count.
         progress = [one for one in posted if registry.lifetime(one.pid) is not None] or posted
         steps = progress[0].steps if progress else 0
-        if steps >= ENOUGH_STEPS and now_ns >= self._report_after_ns:
-            self._renew_report(now_ns)
         early = f"too early to say: {steps} of {ENOUGH_STEPS} steps"
         step_s, wait_share = pace(self._before, progress)
         if step_s is None:  # no step has ended since: the mean of all
