@@ -74,12 +74,8 @@ def finish(window: StackWindow) -> list[Stack]:
 
 
 def spies() -> list[str]:
-    """Commands of our children that are py-spy or pretend to be."""
-    return [
-        " ".join(child.cmdline())
-        for child in psutil.Process().children()
-        if "spy" in " ".join(child.cmdline())
-    ]
+    """Names of our children that are py-spy or pretend to be, ended ones that nobody waited for included."""
+    return [name for child in psutil.Process().children() if "spy" in (name := child.name())]
 
 
 @pytest.fixture
