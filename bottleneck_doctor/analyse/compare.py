@@ -250,8 +250,8 @@ def compare(base: Report, new: Report) -> Comparison:
     moves = [_move(name, base.metrics.get(name), new.metrics.get(name)) for name in names]
     before, after = ({finding.id for finding in report.findings} for report in (base, new))
     return Comparison(
-        base=base.verdict,
-        new=new.verdict,
+        base=base,
+        new=new,
         moves=[move for move in moves if move is not None],
         gone=sorted(before - after),
         appeared=sorted(after - before),

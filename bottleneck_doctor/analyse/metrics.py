@@ -343,7 +343,9 @@ def _look_first(view: DeviceView) -> str:
     whole, kinds = sum(one.device_s for one in kernels) or 1.0, Counter[str]()
     for one in kernels:
         kinds[" ".join(filter(None, (one.precision, one.kind)))] += one.device_s / whole  # type: ignore[assignment]
-    parts = ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in kinds.most_common(2))
+    parts = ", ".join(
+        f"{kind} {100 * share:.0f} %" for kind, share in kinds.most_common(2) if share >= NOTICED
+    )
     return f"its kernels: {parts}" if parts else ""
 
 

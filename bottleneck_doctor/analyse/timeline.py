@@ -65,8 +65,7 @@ def _phases(diagnosis: Diagnosis, steps: list[Step]) -> list[Mark]:
         mine = [step for step, end in zip(kept, ends, strict=True) if phase.from_step < end <= phase.to_step]
         mine = diagnosis.steps if phase.label == "steady" else mine
         if mine:
-            label = f"{phase.label}: {phase.verdict.bound}"
-            marks.append(Mark("phase", _begin(mine[0]), mine[-1].t, label))
+            marks.append(Mark("phase", _begin(mine[0]), mine[-1].t, phase.label))
     return marks
 
 

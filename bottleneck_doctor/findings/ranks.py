@@ -135,7 +135,8 @@ def _computing(diagnosis: Diagnosis, pid: int) -> dict[Location, float] | None:
 
 
 def _evidence(diagnosis: Diagnosis, balance: Balance) -> list[Evidence]:
-    names = {one.pid: _name(one, diagnosis) for one in all_ranks(diagnosis.profile)}
+    names = {one.pid: f"rank {one.rank}" for one in diagnosis.profile.processes if one.rank is not None}
+    names |= {one.pid: _name(one, diagnosis) for one in all_ranks(diagnosis.profile)}
     ranked = sorted(balance.busy, key=lambda pid: -balance.busy[pid])
     source, said = compared(balance), []
     for which, pid in (("slowest", ranked[0]), ("fastest", ranked[-1])):

@@ -300,8 +300,8 @@ class Difference:
 class Comparison:
     """Two reports side by side. ``differences`` are why they may not be comparable."""
 
-    base: Verdict
-    new: Verdict
+    base: Report
+    new: Report
     moves: list[Move] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     appeared: list[str] = field(default_factory=list)

@@ -32,8 +32,8 @@ from .document import (
     MetricRow,
     RemedyBlock,
 )
-from .glossary import BASES, BOUNDS, RESOURCES, SEVERITIES
-from .head import BUSY, COMPUTING, GPUS, culprits, head_of
+from .glossary import BASES, RESOURCES, SEVERITIES
+from .head import BUSY, COMPUTING, bound_of, culprits, head_of
 
 
 def staircase(shown: list[Remedy]) -> str:
@@ -100,6 +100,7 @@ def _state(on_cpu_share: float | None) -> str:
 def _operators(operators: list[HotOperator], longest: int, least: float) -> Hottest:
     """Operators with their share of all operators' own time, and that time: the accelerator's, where it
     computed them, else the CPU's."""
+    operators = [one for one in operators if one.share > 0]  # on a GPU: that launch none
     device = any(one.self_device_s for one in operators)
     times = [one.self_device_s if device else one.self_cpu_s for one in operators]
     whole, whose = words.seconds(sum(times)), "time of the accelerator" if device else "own CPU time"
@@ -140,7 +141,7 @@ def place(location: Location | None, cwd: str) -> str:
 
 
 # Computing in a step, from which operators are listed; training in a run, from which the run is not divided.
-MUCH = 0.25
+MUCH, READ = 0.25, "idle: after readbacks"
 MOSTLY = 0.6
 # A sweep's command line can be longer than its report.
 LONGEST_COMMAND = 160
@@ -152,18 +153,19 @@ def compose(report: Report, lengths: Lengths) -> Document:
     findings = sorted(report.findings, key=lambda finding: SEVERITIES.get(finding.severity, 9))
     users = [one for one in report.functions if one.users]
     foreign = [one for one in report.functions if not one.users]
-    verdict, cwd, marked = report.verdict, report.run.cwd, culprits(report)
+    cwd, marked, named = report.run.cwd, culprits(report), _read_at(report)
+    budget = [(named.get(one.part, one.part), one.share, one.s_per_step) for one in report.budget]
     computing = sum(one.share for one in report.budget if one.part in COMPUTING | BUSY)
     training = next((one.share for one in report.ledger if one.part == "training steps"), 0.0)
     computes, elsewhere = lengths.whole or computing >= MUCH, lengths.whole or training < MOSTLY
     return Document(
         command=command_line(report.run),
         circumstances=_circumstances(report),
-        headline=_headline(report),
+        headline=bound_of(report),
         head=head_of(report),
-        grounds=_grounds(verdict, lengths.whole),
+        grounds=_grounds(report.verdict, lengths.whole),
         step=_step(report),
-        bars=_bars([(one.part, one.share, one.s_per_step) for one in report.budget], lengths.bars, marked),
+        bars=_bars(budget, lengths.bars, {named.get(one, one) for one in marked}),
         phases=_phases(report, lengths.phases),
         findings=[_finding(finding, report, lengths) for finding in findings[: lengths.findings]],
         more_findings=len(findings[lengths.findings :]),
@@ -196,23 +198,12 @@ def compose(report: Report, lengths: Lengths) -> Document:
         environment=_environment(report.environment, lengths.environment),
         device=words.plain(report.device.name) if report.device is not None else "",
         device_rows=_device(report.device),
-        device_first=words.plain(report.device.first) if report.device is not None else "",
         ledger=_bars(
             [(one.part, one.share, one.s) for one in report.ledger if elsewhere], lengths.ledger, marked
         ),
         failed=how_it_failed(report.run),
         one_step="an evaluation step" if report.budget_of == "evaluation" else "a step",
     )
-
-
-def _headline(report: Report) -> str:
-    """What bounds the run, in words of the device that it uses."""
-    verdict, kind = report.verdict, report.device.kind if report.device is not None else ""
-    if kind and verdict.cause == "host.launch":
-        return "launch-bound"
-    if kind not in ("", *GPUS) and verdict.bound == "gpu":
-        return "accelerator-bound"
-    return BOUNDS.get(verdict.bound, words.plain(verdict.bound))
 
 
 def command_line(run: RunSummary | Announcement, longest: int = LONGEST_COMMAND) -> str:
@@ -290,6 +281,15 @@ def _interval(name: str, metric: Metric) -> str:
     return words.number_range(*(words.quantity(name, end, metric.unit) for end in (metric.low, metric.high)))
 
 
+def _read_at(report: Report) -> dict[str, str]:
+    """The pauses after readbacks by the line that makes most of them, where one does."""
+    most = sum(one.s_per_step for one in report.budget if one.part == READ) / 2
+    for finding in report.findings:
+        if any(one.metric == "device_sync_s" and (one.value or 0.0) > most for one in finding.evidence):
+            return {READ: f"{READ}: {place(finding.location, '').rpartition('/')[2]}"}
+    return {}
+
+
 def _bars(parts: list[tuple[str, float, float]], longest: int, marked: set[str]) -> list[Bar]:
     """Name, share and seconds of each part, in their order; of too many, the smallest join "other"."""
     kept = sorted(parts, key=lambda part: -part[1])[: longest if len(parts) <= longest else longest - 1]
@@ -306,7 +306,7 @@ def _phases(report: Report, longest: int) -> list[str]:
         return []
     texts = [
         f"steps {words.count(phase.from_step)}–{words.count(phase.to_step)}: "
-        f"{BOUNDS.get(phase.verdict.bound, words.plain(phase.verdict.bound))}, {words.plain(phase.label)}"
+        f"{bound_of(report, phase.verdict)}, {words.plain(phase.label)}"
         for phase in report.phases[:longest]
     ]
     rest = len(report.phases) - len(texts)

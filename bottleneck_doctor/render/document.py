@@ -154,7 +154,6 @@ class Document:
     environment: list[tuple[str, str]] = field(default_factory=list)
     device: str = ""
     device_rows: list[tuple[str, str]] = field(default_factory=list)
-    device_first: str = ""
     ledger: list[Bar] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     one_step: str = "a step"

@@ -28,13 +28,11 @@ from ..model.report import (
     Regression,
     Remedy,
     Report,
-    Verdict,
 )
 from . import words
 from .compose import compose, place
 from .document import Lengths
-from .glossary import BOUNDS
-from .head import best_of, head_of
+from .head import best_of, bound_of, head_of
 from .markdown import written
 from .words import markdown
 
@@ -68,10 +66,10 @@ def failed_lines(outcome: Outcome, report: Report) -> list[str]:
     """Of what fails the verdict and, where something is known to help, what to do first and where."""
     if outcome.status != EXCEEDED:
         return []
-    document, best = compose(report, LENGTHS), best_of(report)
-    head, where = document.head, place(best.fix.location, report.run.cwd) if best is not None else ""
+    head, best = head_of(report), best_of(report)
+    where = place(best.fix.location, report.run.cwd) if best is not None else ""
     at = f", {where}" if where and where not in head.first else ""
-    lines = [f"{document.headline}: {head.claim}"]
+    lines = [f"{bound_of(report)}: {head.claim}"]
     if head.first and report.verdict.bound != "balanced":
         lines.append(head.first.replace("do first", "first") + at + head.promise)
     return [f"     {line}" for line in lines]
@@ -166,13 +164,9 @@ def _blind(regression: Regression) -> str:
 
 LONGEST_FACT = 80
 KINDS = {
-    "better": "better",
-    "worse": "worse",
-    "moved": "moved",
-    "noise": "within the noise",
-    "unknown": "no interval",
-    "absent": "measured in one run only",
-}
+    "better": "better", "worse": "worse", "moved": "moved", "noise": "within the noise",
+    "unknown": "no interval", "absent": "measured in one run only",
+}  # fmt: skip
 
 
 def comparison_text(comparison: Comparison, regression: Regression, encoding: str = "utf-8") -> str:
@@ -232,9 +226,9 @@ def difference_text(difference: Difference) -> str:
     return f"different {words.plain(difference.what)}: {before} and {after}"
 
 
-def _verdict(verdict: Verdict) -> str:
-    bound = BOUNDS.get(verdict.bound, words.plain(verdict.bound))
-    return bound if verdict.cause == "none" else f"{bound}, {words.plain(verdict.cause)}"
+def _verdict(report: Report) -> str:
+    cause = report.verdict.cause
+    return bound_of(report) + (f", {words.plain(cause)}" if cause != "none" else "")
 
 
 def _row(move: Move) -> tuple[str, str, str, str, str]:
@@ -316,8 +310,8 @@ def junit(gate: Gate, version: str) -> bytes:
     """One test suite: a test for each profile and condition, and one for the baseline. UTF-8."""
     cases, properties = list[Case](), [("bdoc", version), ("gate", VERDICTS[gate.status])]
     for one in gate.checked:
-        verdict, wait = one.report.verdict, one.report.metrics.get("data_wait_fraction")
-        found = f"{verdict.bound}, {verdict.cause}: {head_of(one.report).claim}"
+        wait = one.report.metrics.get("data_wait_fraction")
+        found = f"{_verdict(one.report)}: {head_of(one.report).claim}"
         properties.append((f"verdict of {one.profile}", found))
         if wait is not None and wait.value is not None:
             properties.append((f"data_wait_fraction of {one.profile}", words.exact(wait.value)))
@@ -391,9 +385,9 @@ def _failures(gate: Gate, workspace: str) -> Iterator[Annotation]:
 def _together(judgements: list[Judgement], runs: int) -> str:
     """What one run shows; of repeats ``2 of 5 runs: 0.8–0.84; fails when > 0.2 (--max-data-wait)``."""
     first, values = judgements[0], [one.value for one in judgements if one.value is not None]
-    if runs == 1:
-        return judgement_text(first)
     text = judgement_text(first)
+    if runs == 1:
+        return text
     if first.status != CANNOT_SAY:
         ends = (words.exact(end, first.condition.threshold) for end in (min(values), max(values)))
         text = f"{words.number_range(*ends)}; {_fails(first)}"

@@ -6,14 +6,12 @@ import pkgutil
 import re
 
 BOUNDS = {
-    "cpu": "CPU-bound",
-    "gpu": "GPU-bound",
-    "io": "I/O-bound",
-    "comm": "communication-bound",
-    "balanced": "balanced",
-    "latency": "latency-bound",
-    "inconclusive": "inconclusive",
-}
+    "cpu": "CPU-bound", "gpu": "GPU-bound", "io": "I/O-bound", "comm": "communication-bound",
+    "balanced": "balanced", "latency": "latency-bound", "inconclusive": "inconclusive",
+    # By the cause, where an accelerator waits for what no faster CPU, GPU or disk would bring.
+    "host.launch": "launch-bound", "host.sync": "sync-bound", "device.transfer": "transfer-bound",
+    "device.memory": "allocator-bound",
+}  # fmt: skip
 
 RESOURCES = {"cpu": "CPU", "io": "I/O", "gpu": "GPU", "comm": "communication"}
 

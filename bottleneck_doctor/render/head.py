@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..model.code import Location
 from ..model.report import Remedy, Report, ReportedFinding, Verdict, is_setting
 from . import words
-from .glossary import RESOURCES, SEVERITIES
+from .glossary import BOUNDS, RESOURCES, SEVERITIES
 
 WIDTH = 80
 WORTH = 1.05  # a remedy that promises less is not the first thing to do [contract: such a run is balanced]
@@ -38,7 +38,8 @@ NAMES = {
 WAITS = {
     "input": ("data wait", "for batches"), "host.launch": ("launching", "for launches"),
     "host.sync": ("after readbacks", "after readbacks"), "device.transfer": ("copies", "for copies"),
-    "device.memory": ("allocator", "for the allocator"), "comm": ("communication", "for other ranks"),
+    "device.memory": ("allocator", "for the allocator"),
+    "comm": ("communication", "for exchanges between ranks"),
     "host.checkpoint": ("saving, logging", "while the loop saves"),
     "host.logging": ("saving, logging", "while the loop logs"),
 }  # fmt: skip
@@ -62,6 +63,7 @@ REASONS = (
     "{place}: receiving batches of {pipe_bytes} takes {hand_over_share} of the step",
     "{place}: collating is {collate_share} of making a batch",
     "{line} is {line_share} of making batches",
+    "{place}: decoding is {decode_share} of a batch's CPU",
     "{place} picks {batch_samples} samples a batch one by one, {sample_cpu_s} each",
     "{place} reads {fetch_storage_bytes} a batch from a disk, in {fetch_storage_s}",
     "{place} waits {fetch_network_s} a batch for the network",
@@ -80,9 +82,12 @@ REASONS = (
     "{slow_clock}: {slow_clock_share} of the highest",
     "{kernels} kernels a step, the median {median_kernel_s}; the loop issues them in {host_issue_s}",
     "{place} reads values back; calls that wait for the device, in a step: {syncs}",
-    "{place}: the slowest rank needs {slowest_rank_s} a step, the fastest {fastest_rank_s}",
+    "{place}: {slowest} needs {slowest_rank_s} a step, the fastest {fastest_rank_s}",
+    "{slowest} needs {slowest_rank_s} of its own a step, the fastest rank {fastest_rank_s}",
     "{place}: exchanges take {exchange_share} of the step",
     "{place} loads with num_workers={num_workers}, {fetch_cpu_s} of CPU a batch",
+    "{place} copies {pageable_bytes} a step from pageable memory, in {blocking_copies_s}",
+    "{pageable_bytes} a step are copied from pageable memory, in {blocking_copies_s}",
     "threads of torch: {torch_threads}; cores of the job: {cores}",
     "operators in a step: {operators_per_step}, {launch_s} to call each",
 )
@@ -111,12 +116,18 @@ def head_of(report: Report) -> Head:
     ranked = sorted(report.findings, key=lambda one: SEVERITIES.get(one.severity, 9))
     found = [one for one in ranked if one.cause == report.verdict.cause]
     claim = _claim(report, found)
-    why, needed = _reason(report, found, claim), _needed(report)
-    if needed and not why.startswith(PARTS):
-        claim += f"; {needed}"
-    elif needed:
-        why = needed
+    before = f"{needed}; " if (needed := _needed(report)) else ""
+    why = _reason(report, found, claim, WIDTH - len(before))
+    why = needed if needed and why.startswith(PARTS) else (before + why).removesuffix("; ")
     return Head(words.plain(claim), words.plain(why), *_first(report, found))
+
+
+def bound_of(report: Report, verdict: Verdict | None = None) -> str:
+    """What bounds the run, or a phase with that ``verdict``, in words of the device that it uses."""
+    verdict, kind = verdict or report.verdict, report.device.kind if report.device is not None else ""
+    if kind not in ("", *GPUS) and verdict.bound == "gpu" and verdict.cause not in WAITS:
+        return "accelerator-bound"
+    return BOUNDS.get(verdict.cause if kind else "", BOUNDS.get(verdict.bound, words.plain(verdict.bound)))
 
 
 def best_of(report: Report | None) -> Remedy | None:
@@ -166,7 +177,7 @@ def _of_device(report: Report, shares: defaultdict[str, float], side: str) -> st
         loop = f"the loop waits {words.percent(shares['data wait'])} of each step for batches"
         return f"{loop}; {who} was not timed" if side == "input" and shares["data wait"] else ""
     pause, what = WAITS.get(cause, WAITS.get(side, ("", "")))
-    if shares[pause] >= NOTABLE:
+    if shares[pause] >= (NOTABLE if cause != "host.launch" else 1e-9):  # else operators would be named
         does = "idles" if what.startswith(("after", "while")) else "waits"
         return f"{who} {does} {words.percent(shares[pause])} of the step {what}"
     metric, text = OF_DEVICE.get(cause, ("", ""))
@@ -226,14 +237,14 @@ def culprits(report: Report) -> set[str]:
     if report.budget_of == "run" and verdict.cause in OF_RUN:
         return set(OF_RUN[verdict.cause])
     pause, _ = WAITS.get(verdict.cause, WAITS.get(verdict.cause.partition(".")[0], ("", "")))
-    limits = {_limiting(verdict, _shares(report, [])), pause}
+    limits = {_limiting(verdict, _shares(report, [])), pause} - ({"operators"} if _clocked(report) else set())
     limits |= {"model"} if "device busy" in limits and _clocked(report) else set()
     known = [one for one in report.budget if limits & kinds_of(one.part)]
     found = {one.part for one in known if one.share >= min(NOTABLE, known[0].share)}
     return found | {"evaluation"} if verdict.cause == "host.evaluation" else found
 
 
-def _reason(report: Report, found: list[ReportedFinding], claim: str) -> str:
+def _reason(report: Report, found: list[ReportedFinding], claim: str, width: int) -> str:
     """By a template, else by evidence that the claim lacks, else by the largest parts of the step."""
     if report.verdict.bound == "inconclusive":
         return ""
@@ -243,19 +254,25 @@ def _reason(report: Report, found: list[ReportedFinding], claim: str) -> str:
             if set(re.findall(r"{(\w+)}", template)) <= {*facts}:
                 text = template.format_map(facts)
                 for less in LESS:
-                    text = less.sub("", text) if len(text) > WIDTH else text
+                    text = less.sub("", text) if len(text) > width else text
                 return text
     for facts, finding in zip(known, found, strict=False):
         for one in finding.evidence:
             number = facts.get(one.metric, claim)
             if "place" in facts and number not in claim and one.metric != "data_wait_fraction":
                 return f"{one.text.partition(',')[0]}: {number} ({facts['place']})"
-    told = [one for one in report.budget if report.device is None or not one.part.startswith("idle: ")]
+    apart = ("idle: ", "device busy") if report.device is not None else ()  # in the claim already
+    told = [one for one in report.budget if not one.part.startswith(apart)]
     parts = [f"{one.part} {words.percent(one.share)}" for one in told[:2] if one.share >= NOTABLE]
-    text = f"{PARTS}: {', '.join(parts)}" if parts else ""
-    for operator in report.operators[:1] if text and report.budget[0].part in COMPUTING | BUSY else []:
-        text += f"; of operators: {re.split('[:# ]', operator.name)[-1]} {words.percent(operator.share)}"
-    shorter = [text, text.partition(";")[0], text.partition(",")[0]]
+    texts = [f"{PARTS}: {', '.join(parts)}"] if parts else []
+    if report.device is not None and (kernels := report.device.first.partition("its kernels: ")[2]):
+        texts.append(f"kernels: {kernels}")
+    elif parts and report.operators and report.budget[0].part in COMPUTING:
+        one, *_ = report.operators
+        texts.append(f"of operators: {re.split('[:# ]', one.name)[-1]} {words.percent(one.share)}")
+    text = "; ".join(texts)
+    less = re.sub(", [^,;]*$", "", text)
+    shorter = [text, less, text.partition(";")[0], text.partition(",")[0]]
     return next((one for one in shorter if len(one) <= WIDTH), words.short(text, WIDTH))
 
 
@@ -269,6 +286,8 @@ def _facts(finding: ReportedFinding, found: list[ReportedFinding]) -> dict[str, 
             facts[one.metric] = words.quantity(one.metric, one.value)
         if one.metric == "slow_clock_share":
             facts["slow_clock"] = one.text
+        if one.metric == "slowest_rank_s":
+            facts["slowest"] = one.text.rpartition("(")[2].rstrip(")")
         if one.metric == "line_share" and (named := LINE.search(one.text)):
             inside = named[2] or ("one element at a time" if does else "")
             note = next((text for text in does if "in a loop" not in text), inside)
@@ -307,7 +326,9 @@ def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool
         ]  # fmt: skip
         full = _side(cause) == "input" and any(one.id == "host-cpu-saturated" for one in report.findings)
         none = "no remedy is known" + " while all cores are busy" * full
-        rest = [f"; start at {one}" for one in looks] or [": computing less, or faster hardware, would help"]
+        waits = report.device is not None and cause in BOUNDS  # for what no faster hardware would bring
+        rest = [f"; start at {one}" for one in looks]
+        rest += [": computing less, or faster hardware, would help" * (not waits)]
         return words.short(words.plain(none + rest[0]), WIDTH), "", False
     speedup, title = best.predicted_speedup, words.plain(best.title)
     treated = next((one.cause for one in report.findings if one.id == best.finding), cause)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.picture import Mark, Picture, RankMap, Timeline
 from ..model.report import Report
@@ -12,34 +12,19 @@ from .document import Document
 from .figures import Figure
 from .figures.stacks import stacks_figure, stacks_table
 from .figures.timeline import curve_words, mark_words, plot_words, ranks_figure, timeline_figure, unit_of
-from .head import kinds_of
+from .head import bound_of, kinds_of
 from .page import page, templates
 
 # The colours of the parts of a step; page.css names them.
 PARTS = {
-    "data wait": "wait",
-    "forward and own code": "compute",
-    "forward": "compute",
-    "loss": "compute",
-    "device busy": "compute",
-    "forward and its pauses": "compute",
-    "backward": "backward",
-    "backward and its pauses": "backward",
-    "optimizer": "optimizer",
-    "optimizer and its pauses": "optimizer",
-    "zero_grad": "optimizer",
-    "transfer": "copy",
-    "checkpoint": "checkpoint",
-    "logging": "logging",
-    "saving, logging": "logging",
-    "garbage collection": "collect",
-    "waiting for other ranks": "exchange",
-    "communication": "exchange",
-    "copies": "copy",
-    "launching": "launch",
-    "after readbacks": "sync",
-    "allocator": "allocator",
-}
+    "data wait": "wait", "device busy": "compute", "forward and its pauses": "compute",
+    "backward": "backward", "backward and its pauses": "backward",
+    "optimizer": "optimizer", "optimizer and its pauses": "optimizer", "zero_grad": "optimizer",
+    "transfer": "copy", "checkpoint": "checkpoint", "logging": "logging",
+    "saving, logging": "logging", "garbage collection": "collect", "waiting for other ranks": "exchange",
+    "communication": "exchange", "copies": "copy", "launching": "launch", "after readbacks": "sync",
+    "allocator": "allocator", "model": "compute",  # its other parts
+}  # fmt: skip
 LONGEST_TITLE = 80
 TENTHS = 10  # of the run; the table shows the mean of each
 MOST_MARKS = 40
@@ -83,25 +68,25 @@ def html_body(document: Document, shown: PageContext) -> str:
 def color_of(part: str) -> str:
     """The colour of a part of the step: that of its kind, of the user's own code, or none of its own."""
     kinds = kinds_of(part)
-    other = (
-        "cpu" if "code" in kinds and not part.startswith("code of ") else "unseen"
-    )  # that is a framework's
-    return f"var(--{next((PARTS[kind] for kind in kinds if kind in PARTS), other)})"
+    other = "cpu" if "code" in kinds and not part.startswith("code of ") else "unseen"  # a framework's
+    return f"var(--{next((color for kind, color in PARTS.items() if kind in kinds), other)})"
 
 
 def show(report: Report, picture: Picture) -> PageContext:
     """The figures that there are, and their numbers as tables."""
-    ranks = picture.ranks
+    phases = {one.label: f"{one.label}: {bound_of(report, one.verdict)}" for one in report.phases}
+    marks = [replace(one, label=phases.get(one.label, one.label)) for one in picture.timeline.marks]
+    ranks, time = picture.ranks, replace(picture.timeline, marks=marks)
     roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths}
     drawn = {
         **{name: stacks_figure(one, report.run.cwd) for name, one in roles.items()},
-        "timeline": timeline_figure(picture.timeline),
+        "timeline": timeline_figure(time),
         "ranks": ranks_figure(ranks) if ranks else None,
     }
     return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
-        timeline_table(picture.timeline) if drawn["timeline"] else None,
-        mark_lines(picture.timeline.marks),
+        timeline_table(time) if drawn["timeline"] else None,
+        mark_lines(marks),
         ranks_table(ranks) if ranks else None,
         ranks_words(ranks) if ranks else "",
         {

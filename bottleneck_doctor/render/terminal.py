@@ -171,7 +171,6 @@ def _device(sheet: Sheet, document: Document) -> None:
     if not document.device_rows:
         return
     sheet.heading((document.device, "bold"))
-    sheet.line(f"look first at {document.device_first}" if document.device_first else "", indent=2)
     pairs = [(f"{label:<{LABEL}}", f"{value:<{NUMBER}}") for label, value in document.device_rows]
     columns = 2 if sheet.width >= 2 * (LABEL + NUMBER) + 4 else 1
     short = [one for one in pairs if len("".join(one)) == LABEL + NUMBER]

@@ -12,8 +12,7 @@ from ..model.run import SCHEMA, SCHEMA_VERSION, Announcement, LiveView
 from . import render, words
 from .compose import command_line, compose
 from .document import Lengths
-from .glossary import BOUNDS
-from .head import best_of, head_of
+from .head import best_of, bound_of, head_of
 from .terminal import Sheet, terminal
 
 LONGEST_COMMAND = 40
@@ -42,8 +41,7 @@ def plain_line(view: LiveView, report: Report | None, width: int, color: bool, e
     """One line for a log."""
     parts = [words.seconds(view.elapsed_s), *_pace(view)]
     if report is not None:
-        bound = BOUNDS.get(report.verdict.bound, words.plain(report.verdict.bound))
-        parts.append(f"{bound} so far: {head_of(report).claim}")
+        parts.append(f"{bound_of(report)} so far: {head_of(report).claim}")
     if (best := best_of(report)) is not None:
         parts.append(f"best so far: {words.plain(best.title)} {words.promised(best.predicted_speedup)}")
     parts.append(closing(view) if view.ending or view.state == "killed" else "")

@@ -19,52 +19,28 @@ DIFF = """\
 """
 FIX = Fix("give the loader workers", "DataLoader(..., num_workers=2)  # new", TRAIN)
 WORKERS = Proved(
-    id="workers-auto",
-    kind="remedy",
-    title="make batches in 2 worker processes",
-    remedies=["workers-auto"],
-    apply="hook",
-    predicted=Speedup(1.7, 2.1, 2.6, "replay"),
-    measured=Gain(1.947, 1.884, 2.021, 3),
-    verdict="kept",
-    parity=Parity("identical", "", 20, 0.0),
-    memory_ratio=1.41,
-    fix=FIX,
-    patch=Patch(DIFF),
-)
+    id="workers-auto", kind="remedy", title="make batches in 2 worker processes",
+    remedies=["workers-auto"], apply="hook", predicted=Speedup(1.7, 2.1, 2.6, "replay"),
+    measured=Gain(1.947, 1.884, 2.021, 3), verdict="kept", parity=Parity("identical", "", 20, 0.0),
+    memory_ratio=1.41, fix=FIX, patch=Patch(DIFF),
+)  # fmt: skip
 BOTH = replace(
-    WORKERS,
-    id="combination",
-    kind="combination",
-    title="workers-auto + optimizer-fused",
-    remedies=["workers-auto", "optimizer-fused"],
-    predicted=Speedup(1.8, 2.3, 2.9, "replay"),
-    measured=Gain(2.213, 2.14, 2.29, 2),
-    parity=Parity("changed", "", 20, 0.00004),
-)
+    WORKERS, id="combination", kind="combination", title="workers-auto + optimizer-fused",
+    remedies=["workers-auto", "optimizer-fused"], predicted=Speedup(1.8, 2.3, 2.9, "replay"),
+    measured=Gain(2.213, 2.14, 2.29, 2), parity=Parity("changed", "", 20, 0.00004),
+)  # fmt: skip
 FUSED = Proved(
-    id="optimizer-fused",
-    kind="remedy",
-    title="let AdamW update all tensors in one call",
-    remedies=["optimizer-fused"],
-    apply="hook~",
-    predicted=Speedup(1.0, None, 1.12, "bound"),
-    measured=Gain(1.011, 0.98, 1.043, 3),
-    verdict="no gain",
-    parity=Parity("changed", "", 20, 0.00004),
+    id="optimizer-fused", kind="remedy", title="let AdamW update all tensors in one call",
+    remedies=["optimizer-fused"], apply="hook~", predicted=Speedup(1.0, None, 1.12, "bound"),
+    measured=Gain(1.011, 0.98, 1.043, 3), verdict="no gain", parity=Parity("changed", "", 20, 0.00004),
     memory_ratio=1.0,
-)
+)  # fmt: skip
 BROKEN = Proved(
-    id="precompute-deterministic",
-    kind="remedy",
-    title="keep decoded samples in memory",
-    remedies=["precompute-deterministic"],
-    apply="hook",
-    predicted=Speedup(1.3, 1.6, 2.0, "replay"),
-    measured=None,
-    verdict="broke",
+    id="precompute-deterministic", kind="remedy", title="keep decoded samples in memory",
+    remedies=["precompute-deterministic"], apply="hook", predicted=Speedup(1.3, 1.6, 2.0, "replay"),
+    measured=None, verdict="broke",
     why="AttributeError: Can't pickle local object 'main.<locals>.scale'",
-)
+)  # fmt: skip
 EVALUATION = replace(
     FUSED,
     id="eval-workers",
@@ -77,15 +53,9 @@ EVALUATION = replace(
     scope="run",
 )
 ROOM = Proved(
-    id=CEILING,
-    kind="ceiling",
-    title="",
-    remedies=[],
-    apply="hook",
-    predicted=None,
-    measured=Gain(2.62, 2.5, 2.75, 2),
-    verdict="kept",
-)
+    id=CEILING, kind="ceiling", title="", remedies=[], apply="hook", predicted=None,
+    measured=Gain(2.62, 2.5, 2.75, 2), verdict="kept",
+)  # fmt: skip
 TYPICAL = Proof(
     run=RUN,
     baseline_s=0.0217,

@@ -28,17 +28,10 @@ from bottleneck_doctor.model.run import Crash, Gap, RunEnd
 
 TRAIN = Location("/home/ann/cats/train.py", 41, "main")
 RUN = RunSummary(
-    command=["/usr/bin/python", "train.py", "--epochs", "3", "--name", "two words"],
-    script="train.py",
-    cwd="/home/ann/cats",
-    started_at="2026-03-01T12:00:00Z",
-    duration_s=38.21,
-    exit_status=0,
-    host="box",
-    python="3.11.7",
-    torch="2.13.0",
-    machine={"cores": 4.0, "gpus": []},
-)
+    command=["/usr/bin/python", "train.py", "--epochs", "3", "--name", "two words"], script="train.py",
+    cwd="/home/ann/cats", started_at="2026-03-01T12:00:00Z", duration_s=38.21, exit_status=0, host="box",
+    python="3.11.7", torch="2.13.0", machine={"cores": 4.0, "gpus": []},
+)  # fmt: skip
 METRICS = {
     "data_wait_fraction": Metric(0.6213, "fraction", 0.601, 0.6402, 402, "loader hook"),
     "exposed_data_wait_fraction": Metric(0.6213, "fraction", 0.601, 0.6402, 402, "loader hook"),
@@ -68,12 +61,10 @@ BUDGET = [
     BudgetPart("other", 0.0037, 0.0000892),
 ]
 VERDICT = Verdict(
-    bound="cpu",
-    cause="input.preprocess",
+    bound="cpu", cause="input.preprocess", confidence="high",
     summary="making batches keeps the CPU busy: decoding, augmenting, tokenising in the data set",
-    confidence="high",
     gain={"cpu": 2.61, "io": 1.04, "gpu": None, "comm": None},
-)
+)  # fmt: skip
 FINDINGS = [
     ReportedFinding(
         "decode-bound", "input.preprocess", "secondary",
@@ -132,17 +123,10 @@ QUALITY = Quality(
     ],
 )
 TYPICAL = Report(
-    run=RUN,
-    quality=QUALITY,
-    metrics=METRICS,
-    budget=BUDGET,
-    verdict=VERDICT,
-    findings=FINDINGS,
-    remedies=REMEDIES[:4],
-    warnings=REMEDIES[4:],
+    run=RUN, quality=QUALITY, metrics=METRICS, budget=BUDGET, verdict=VERDICT, findings=FINDINGS,
+    remedies=REMEDIES[:4], warnings=REMEDIES[4:], ledger=LEDGER,
     abstentions=[Abstention("gpu-throttled", "GPU clocks"), Abstention("comm-bound", "more than one rank")],
-    ledger=LEDGER,
-)
+)  # fmt: skip
 PHASED = replace(
     TYPICAL,
     phases=[
@@ -183,17 +167,7 @@ INCONCLUSIVE = Report(
 CRASH = Crash(9, "ValueError", "/home/ann/cats/train.py", 40)
 CRASHED = replace(TYPICAL, run=replace(RUN, exit_status=1, end=RunEnd(150, 150, 1, crash=CRASH)))
 HEALTHY = replace(
-    TYPICAL,
-    verdict=Verdict(
-        "balanced",
-        "none",
-        "no resource, infinitely fast, would gain 5 %",
-        "medium",
-        None,
-        {"cpu": 1.04, "io": 1.0},
-    ),
-    findings=[],
-    remedies=[],
-    abstentions=[],
-    quality=replace(QUALITY, gaps=[]),
-)
+    TYPICAL, findings=[], remedies=[], abstentions=[], quality=replace(QUALITY, gaps=[]),
+    verdict=Verdict("balanced", "none", "no resource, infinitely fast, would gain 5 %", "medium", None,
+                    {"cpu": 1.04, "io": 1.0}),
+)  # fmt: skip

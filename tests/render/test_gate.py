@@ -14,19 +14,25 @@ import xmlschema
 from bottleneck_doctor.analyse.compare import NAMES, compare
 from bottleneck_doctor.analyse.gate import compare_runs
 from bottleneck_doctor.model.code import Location
+from bottleneck_doctor.model.picture import Mark, Picture
 from bottleneck_doctor.model.report import (
     Checked,
     Condition,
+    DeviceSummary,
     Difference,
     Gate,
     Judgement,
     Metric,
     Outcome,
+    Phase,
     Regression,
     Repeat,
     Report,
     RunSummary,
 )
+from bottleneck_doctor.render import render
+from bottleneck_doctor.render.compose import compose
+from bottleneck_doctor.render.document import WHOLE
 from bottleneck_doctor.render.gate import (
     MOST,
     comparison_text,
@@ -37,9 +43,13 @@ from bottleneck_doctor.render.gate import (
     outcome_lines,
     summary,
 )
+from bottleneck_doctor.render.html import html_body, show
+from bottleneck_doctor.render.watch import plain_line, short
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
 from tests.render.reports import HEALTHY, INCONCLUSIVE, METRICS, QUALITY, RUN, TYPICAL
+from tests.render.scenes import PICTURE
+from tests.render.test_watch import VIEW
 
 WAIT = Condition("data_wait_fraction", ">", 0.2, "--max-data-wait")
 BUSY = Condition("gpu_busy_fraction", "<", 0.8)
@@ -148,6 +158,23 @@ def test_nothing_foreign_reaches_the_terminal_as_a_command() -> None:
         assert not [sign for sign in drawn if unicodedata.category(sign) == "Cc" and sign != "\n"]
 
 
+def test_all_that_names_the_bound_does_it_in_the_words_of_the_report() -> None:
+    verdict = replace(TYPICAL.verdict, cause="host.launch")
+    phases = [Phase(0, 9, "early", verdict), Phase(9, 402, "steady", verdict)]
+    report = replace(TYPICAL, verdict=verdict, phases=phases, device=DeviceSummary("Simulated", "cuda"))
+    gate = Gate(1, [Checked("a.json", report, Outcome(1, [FAILED]))])
+    picture = Picture(replace(PICTURE.timeline, marks=[Mark("phase", 0.0, 9.0, "steady")]))
+    said = [
+        "\n".join(gate_lines(gate)), summary(gate), junit(gate, "1").decode(), compared(report, report),
+        plain_line(VIEW, report, 80, False, "utf-8"), short(VIEW, report, 80, False, "utf-8"),
+        *(render(report, kind) for kind in ("terminal", "markdown", "prompt")),
+        html_body(compose(report, WHOLE), show(report, picture)), *show(report, picture).marks,
+    ]  # fmt: skip
+    for text in said:
+        assert "launch-bound" in text, text
+        assert not re.search(r"CPU-bound|\bcpu\b", text), text
+
+
 SCHEMA = xmlschema.XMLSchema(Path(__file__).parent / "schemas" / "junit-10.xsd")
 
 
@@ -184,7 +211,8 @@ def test_the_suite_knows_the_version_the_outcome_the_verdict_and_how_long_the_ru
     assert properties["bdoc"] == "1.2.3"
     assert properties["gate"] == "fails"
     assert properties["data_wait_fraction of a.json"] == "0.6213"
-    assert properties["verdict of a.json"] == "cpu, input.preprocess: 62 % of each step waits for batches"
+    waits = "62 % of each step waits for batches"
+    assert properties["verdict of a.json"] == f"CPU-bound, input.preprocess: {waits}"
     assert (found.get("time"), suite(SEVERAL).get("time")) == ("38.210", "1146.300")
 
 

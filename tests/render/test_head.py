@@ -9,6 +9,7 @@ import pytest
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.report import (
     BudgetPart,
+    DeviceSummary,
     Evidence,
     HotFunction,
     HotOperator,
@@ -131,6 +132,8 @@ def test_where_no_remedy_is_known_the_head_says_where_to_start() -> None:
     slow = replace(MODEL, remedies=[], functions=[hot])
     assert head_of(slow).first == "no remedy is known; start at net.py:7 (60 % of samples)"
     assert "faster hardware" in head_of(replace(slow, functions=[])).first
+    waits = replace(judged("device.memory", line=None), remedies=[], device=DeviceSummary("GPU", "cuda"))
+    assert head_of(waits).first == "no remedy is known"
     small = replace(slow, remedies=[remedy("do little", Speedup(1.0, 1.04, 1.1, "replay"))])
     assert head_of(small).first == "no remedy in the list gains 5 % or more"
     assert head_of(replace(judged("input.wait"), remedies=[])).claim == "the sentence about the cause"

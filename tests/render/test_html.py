@@ -64,18 +64,11 @@ def test_the_page_says_what_markdown_says(report: Report) -> None:
     said = [document.headline, document.step, *document.phases, *document.gaps, document.watching]
     said += document.failed
     said += [word for bar in document.bars for word in (bar.part, bar.percent, bar.time)]
-    said += [
-        word
-        for block in [*document.remedies, *document.warnings]
-        for word in (block.title, block.likely, block.basis)
-    ]
+    for block in [*document.remedies, *document.warnings]:
+        said += [block.title, block.likely, block.basis]
     said += [line.strip() for block in document.remedies for line in block.snippet]
-    said += [
-        word
-        for finding in document.findings
-        for point in finding.points
-        for word in (point.text, point.number)
-    ]
+    points = [point for finding in document.findings for point in finding.points]
+    said += [word for point in points for word in (point.text, point.number)]
     said += [word for row in document.metrics for word in (row.name, row.value, row.interval, row.source)]
     said += [word for row in document.functions.rows for word in (row.own, row.name, row.place, row.state)]
     assert [word for word in said if " ".join(word.split()) not in page] == []
