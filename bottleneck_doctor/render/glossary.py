@@ -8,7 +8,9 @@ import re
 BOUNDS = {
     "cpu": "CPU-bound", "gpu": "GPU-bound", "io": "I/O-bound", "comm": "communication-bound",
     "balanced": "balanced", "latency": "latency-bound", "inconclusive": "inconclusive",
-    # By the cause, where an accelerator waits for what no faster CPU, GPU or disk would bring.
+}  # fmt: skip
+# By the cause, where an accelerator waits for what no faster CPU, GPU or disk would bring.
+WAITING = {
     "host.launch": "launch-bound", "host.sync": "sync-bound", "device.transfer": "transfer-bound",
     "device.memory": "allocator-bound",
 }  # fmt: skip

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..model.code import Location
 from ..model.report import Remedy, Report, ReportedFinding, Verdict, is_setting
 from . import words
-from .glossary import BOUNDS, RESOURCES, SEVERITIES
+from .glossary import BOUNDS, RESOURCES, SEVERITIES, WAITING
 
 WIDTH = 80
 WORTH = 1.05  # a remedy that promises less is not the first thing to do [contract: such a run is balanced]
@@ -125,9 +125,11 @@ def head_of(report: Report) -> Head:
 def bound_of(report: Report, verdict: Verdict | None = None) -> str:
     """What bounds the run, or a phase with that ``verdict``, in words of the device that it uses."""
     verdict, kind = verdict or report.verdict, report.device.kind if report.device is not None else ""
-    if kind not in ("", *GPUS) and verdict.bound == "gpu" and verdict.cause not in WAITS:
+    if kind and verdict.cause in WAITING:
+        return WAITING[verdict.cause]
+    if kind not in ("", *GPUS) and verdict.bound == "gpu":
         return "accelerator-bound"
-    return BOUNDS.get(verdict.cause if kind else "", BOUNDS.get(verdict.bound, words.plain(verdict.bound)))
+    return BOUNDS.get(verdict.bound, words.plain(verdict.bound))
 
 
 def best_of(report: Report | None) -> Remedy | None:
@@ -326,7 +328,7 @@ def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool
         ]  # fmt: skip
         full = _side(cause) == "input" and any(one.id == "host-cpu-saturated" for one in report.findings)
         none = "no remedy is known" + " while all cores are busy" * full
-        waits = report.device is not None and cause in BOUNDS  # for what no faster hardware would bring
+        waits = report.device is not None and cause in WAITING  # for what no faster hardware would bring
         rest = [f"; start at {one}" for one in looks]
         rest += [": computing less, or faster hardware, would help" * (not waits)]
         return words.short(words.plain(none + rest[0]), WIDTH), "", False
