@@ -270,11 +270,10 @@ def _reason(report: Report, found: list[ReportedFinding], claim: str, width: int
     if report.device is not None and (kernels := report.device.first.partition("its kernels: ")[2]):
         texts.append(f"kernels: {kernels}")
     elif parts and report.operators and report.budget[0].part in COMPUTING:
-        one, *_ = report.operators
-        texts.append(f"of operators: {re.split('[:# ]', one.name)[-1]} {words.percent(one.share)}")
+        most = report.operators[0]
+        texts.append(f"of operators: {re.split('[:# ]', most.name)[-1]} {words.percent(most.share)}")
     text = "; ".join(texts)
-    less = re.sub(", [^,;]*$", "", text)
-    shorter = [text, less, text.partition(";")[0], text.partition(",")[0]]
+    shorter = [text, re.sub(", [^,;]*$", "", text), text.partition(";")[0], text.partition(",")[0]]
     return next((one for one in shorter if len(one) <= WIDTH), words.short(text, WIDTH))
 
 
