@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import page, reliability
+from tests.accuracy import page
 from tests.accuracy.settings import KEPT, SETTINGS, enter, placed, recorded
 from tests.house import quoted
 from tests.lab import table
@@ -47,8 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.write is not None:
         put_row("own", judgements)
         given.write.write_text(page.page(judgements, machine(), given.repeats, elsewhere()))
-        drawing = reliability.drawn(reliability.pairs_of(judgements))
-        given.write.with_name(page.DRAWING).write_text(drawing)
         quoted.main()
     right = [judgement.bound_right and judgement.cause_right for judgement in judgements]
     return 0 if all(right) and len(right) == len(given.only) else 1

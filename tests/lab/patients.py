@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -67,17 +66,6 @@ def limited(patient: Patient) -> bool:
         return bool(prefix)
 
 
-def _food(patient: Patient) -> Path:
-    """What strangers read from the disk; made when somebody wants it."""
-    path = DATA / "strangers.bin"
-    if patient.disk_strangers and not path.exists():
-        with path.open("wb") as file:
-            for _ in range(256):
-                file.write(os.urandom(1 << 20))
-            os.fsync(file.fileno())
-    return path
-
-
 def _call(patient: Patient, truth: Path, length: list[str]) -> list[str]:
     truth.unlink(missing_ok=True)
     return [str(script(patient)), "--data", str(DATA), "--truth", str(truth), *length]
@@ -99,9 +87,7 @@ def surroundings(patient: Patient, *, strangers: bool = True) -> Iterator[list[s
     """What the patient needs around it: a slower disk, strangers on the cores."""
     DATA.mkdir(parents=True, exist_ok=True)
     spin = [sys.executable, "-S", "-c", "while True: pass"]
-    hammer = [sys.executable, "-S", str(script(patient).with_name("disk_stranger.py")), str(_food(patient))]
-    wanted = [spin] * patient.strangers + [hammer] * patient.disk_strangers
-    others = [subprocess.Popen(command) for command in wanted if strangers]
+    others = [subprocess.Popen(spin) for _ in range(patient.strangers if strangers else 0)]
     try:
         with confined(patient, DATA) as prefix:
             yield prefix

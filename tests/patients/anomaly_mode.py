@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.0140)
     book = Ledger(given.steps, given.truth)
     torch.autograd.set_detect_anomaly(not given.cured)

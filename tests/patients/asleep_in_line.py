@@ -31,7 +31,6 @@ class Sensors(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.0125)
     book = Ledger(given.steps, given.truth)
     workers = 8 if given.cured else 2

@@ -32,7 +32,6 @@ class Attention(nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=230, step_s=0.0300)
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(256, LENGTH, WIDTH), torch.randn(256, LENGTH, WIDTH))

@@ -57,7 +57,6 @@ class Pictures(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=700, step_s=0.010)
     book = Ledger(given.steps, given.truth)
     steps = [RandomCrop(), ColourJitter()] if given.cured else [ColourJitter(), RandomCrop()]

@@ -39,7 +39,6 @@ def train(rank: int, given: Options, book: Ledger) -> None:
 
 
 def main() -> None:
-    """Train for a while."""
     on_two_ranks(train, options(__doc__, steps=200, step_s=0.033, threads=None), threads=None)
 
 

@@ -24,7 +24,6 @@ class Documents(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.0150)
     book = Ledger(given.steps, given.truth)
     workers = 2 if given.cured else 0

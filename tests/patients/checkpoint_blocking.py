@@ -26,7 +26,6 @@ class Classifier(torch.nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=1000, step_s=0.0080)
     book = Ledger(given.steps, given.truth)
     every = 500 if given.cured else 10

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.0130, threads=None)
     book = Ledger(given.steps, given.truth)
     every = 20 if given.cured else 1

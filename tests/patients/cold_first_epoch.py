@@ -43,7 +43,6 @@ class Kept(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=800, step_s=0.0080)
     book = Ledger(given.steps, given.truth)
     data = Kept(random_file(given.data / "records.bin", BLOCK * BLOCKS), given.cured)

@@ -35,7 +35,6 @@ def batches(source: list[Path] | list[bytes]) -> Iterator[torch.Tensor]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=200, step_s=0.0370, threads=None)
     book = Ledger(given.steps, given.truth)
     shards = [random_file(given.data / f"shard-{number}.bin", RECORD * PER_SHARD) for number in range(SHARDS)]

@@ -40,7 +40,6 @@ def pad_tensors(batch: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=1200, step_s=0.0065)
     book = Ledger(given.steps, given.truth)
     collate = pad_tensors if given.cured else pad_lists

@@ -30,7 +30,6 @@ class Block(nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=150, step_s=0.0400, threads=None)
     book = Ledger(given.steps, given.truth)
     text = torch.randint(LETTERS, (200_000,))

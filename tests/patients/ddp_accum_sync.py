@@ -40,7 +40,6 @@ def train(rank: int, given: Options, book: Ledger) -> None:
 
 
 def main() -> None:
-    """Train for a while."""
     on_two_ranks(train, options(__doc__, steps=320, step_s=0.020))
 
 

@@ -48,7 +48,6 @@ class Photos(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=600, step_s=0.0130)
     book = Ledger(given.steps, given.truth)
     folder = given.data / "decode"

@@ -37,7 +37,6 @@ class Ensemble(torch.nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=900, step_s=0.0080)
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(3200, WIDTH), torch.randn(3200, WIDTH))

@@ -24,7 +24,6 @@ class Tastes(torch.nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=300, step_s=0.02, threads=None)
     book = Ledger(given.steps, given.truth)
     pairs = torch.stack([torch.randint(0, USERS, (60_000,)), torch.randint(0, THINGS, (60_000,))], dim=1)

@@ -45,7 +45,6 @@ def estimate_loss(model: Writer, text: torch.Tensor) -> float:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=200, step_s=0.0350, threads=None)
     book = Ledger(given.steps, given.truth)
     text = torch.randint(LETTERS, (100_000,))

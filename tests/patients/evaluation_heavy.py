@@ -21,7 +21,6 @@ def evaluate(model: torch.nn.Module, loader: DataLoader[tuple[torch.Tensor, ...]
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=600, step_s=0.0135)
     book = Ledger(given.steps, given.truth)
     train = TensorDataset(torch.randn(1920, 64), torch.randint(0, 10, (1920,)))

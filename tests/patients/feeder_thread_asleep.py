@@ -37,7 +37,6 @@ def batches(clients: list[Client]) -> Iterator[torch.Tensor]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=400, step_s=0.0155, threads=None)
     book = Ledger(given.steps, given.truth)
     threads = (given.workers or 6) if given.cured else 1

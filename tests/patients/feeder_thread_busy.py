@@ -39,7 +39,6 @@ class Feeder(threading.Thread):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=1800, step_s=0.0030, threads=None)
     book = Ledger(given.steps, given.truth)
     packs = [pack(number) for number in range(PACKS)]

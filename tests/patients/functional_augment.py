@@ -35,7 +35,6 @@ class Source:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=220, step_s=0.035, threads=None)
     book = Ledger(given.steps, given.truth)
     source = Source(given.cured)

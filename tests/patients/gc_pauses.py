@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=700, step_s=0.0080)
     book = Ledger(given.steps, given.truth)
     index = [{"box": [place, place + 1]} for place in range(300_000)]

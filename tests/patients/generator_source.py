@@ -45,7 +45,6 @@ class Ranking:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=340, step_s=0.0245)
     book = Ledger(given.steps, given.truth)
     batches = Ahead(Ranking()) if given.cured else Ranking()

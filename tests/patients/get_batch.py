@@ -39,7 +39,6 @@ def get_batch(corpus: Corpus) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=1500, step_s=0.0050)
     book = Ledger(given.steps, given.truth)
     corpus = Corpus(encoded=given.cured)

@@ -28,7 +28,6 @@ class Statistics(threading.Thread):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=200, step_s=0.030)
     book = Ledger(given.steps, given.truth)
     statistics = Statistics()

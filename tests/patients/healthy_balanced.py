@@ -24,7 +24,6 @@ class Records(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=160, step_s=0.0815)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(Records(), batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)

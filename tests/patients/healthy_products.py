@@ -12,7 +12,6 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=300, step_s=0.0200, threads=len(os.sched_getaffinity(0)))
     book = Ledger(given.steps, given.truth)
     torch.set_float32_matmul_precision("medium")

@@ -26,7 +26,6 @@ class Features(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=800, step_s=0.0105)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(

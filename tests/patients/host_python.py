@@ -29,7 +29,6 @@ def ranks_in_one_go(logits: torch.Tensor, target: torch.Tensor) -> list[int]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=900, step_s=0.0085)
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(12_800, WIDTH), torch.randint(0, CLASSES, (12_800,)))

@@ -36,7 +36,6 @@ def batches(port: int, together: bool) -> Iterator[torch.Tensor]:
 
 
 def train(book: Ledger, source: Iterator[torch.Tensor]) -> None:
-    """Train for a while."""
     model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for _ in book.epochs():

@@ -35,7 +35,6 @@ def as_one(graphs: list[torch.Tensor]) -> tuple[torch.Tensor, list[int]]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=300, step_s=0.0270)
     book = Ledger(given.steps, given.truth)
     collate = as_one if given.cured else as_list

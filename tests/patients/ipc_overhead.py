@@ -39,7 +39,6 @@ def as_tensors(batch: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=400, step_s=0.0200)
     book = Ledger(given.steps, given.truth)
     collate = as_tensors if given.cured else as_arrays

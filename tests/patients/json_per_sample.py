@@ -46,7 +46,6 @@ class Sessions(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=900, step_s=0.0075)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=360, step_s=0.022)
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(4000, 64), torch.randint(0, 10, (4000,)))

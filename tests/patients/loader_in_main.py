@@ -24,7 +24,6 @@ class Photos(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=400, step_s=0.021)
     book = Ledger(given.steps, given.truth)
     workers = (given.workers or 2) if given.cured else 0

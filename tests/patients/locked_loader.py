@@ -29,7 +29,6 @@ class OneAtATime(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=320, step_s=0.025)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(OneAtATime(), batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)

@@ -21,7 +21,6 @@ class DurableHandler(logging.FileHandler):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=2500, step_s=0.0028)
     book = Ledger(given.steps, given.truth)
     given.data.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,6 @@ def look_up(table: mmap.mmap, generator: torch.Generator) -> float:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=120, step_s=0.045)
     book = Ledger(given.steps, given.truth)
     descriptor = os.open(random_file(given.data / "table.bin", ROW * ROWS), os.O_RDONLY)

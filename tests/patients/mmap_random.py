@@ -42,7 +42,6 @@ class Mapped(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=50, step_s=0.12)
     book = Ledger(given.steps, given.truth)
     rows = Mapped(random_file(given.data / "mapped.bin", ROW * ROWS), given.cured)

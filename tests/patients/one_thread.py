@@ -16,7 +16,6 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.0140, threads=None)
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(6400, 512), torch.randint(0, 10, (6400,)))

@@ -25,7 +25,6 @@ class Adapters(torch.nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=700, step_s=0.0105)
     book = Ledger(given.steps, given.truth)
     data = TensorDataset(torch.randn(3200, WIDTH), torch.randn(3200, WIDTH))

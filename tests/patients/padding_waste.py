@@ -43,7 +43,6 @@ def alike(data: Sentences) -> list[list[int]]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=330, step_s=0.0210)
     book = Ledger(given.steps, given.truth)
     data = Sentences()

@@ -23,8 +23,8 @@ class Patient:
     ``twin`` is the remedy that ``--cured`` applies; of ``treatments`` it applies the one that follows it.
     ``truth`` says how the illness is known without measuring it. ``never`` lists remedies that would not
     help.
-    ``strangers`` spin on its cores, ``disk_strangers`` read from its disk; ``limit``, ``memory_bytes``
-    and ``quota_cores`` are what control groups hold it to, where the kernel lets us.
+    ``strangers`` spin on its cores; ``limit``, ``memory_bytes`` and ``quota_cores`` are what control groups
+    hold it to, where the kernel lets us.
     """
 
     name: str
@@ -38,7 +38,6 @@ class Patient:
     never: frozenset[str] = frozenset()
     wait_tolerance: float | None = 0.02
     strangers: int = 0
-    disk_strangers: int = 0
     memory_bytes: int | None = None
     quota_cores: float | None = None
     limit: ReadLimit | None = None

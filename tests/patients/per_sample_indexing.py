@@ -25,7 +25,6 @@ def as_it_is(batch: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=576, step_s=0.0130)
     book = Ledger(given.steps, given.truth)
     x_all, y_all = torch.randn(ROWS, FEATURES), torch.randint(0, 10, (ROWS,))

@@ -10,7 +10,6 @@ from torch.utils.data import DataLoader
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=800, step_s=0.0080)
     book = Ledger(given.steps, given.truth)
     held = torch.randn(100_000, 64)

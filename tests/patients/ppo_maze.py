@@ -99,7 +99,6 @@ def update(agent: Agent, optimizer: torch.optim.Optimizer, played: Played) -> to
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=60, step_s=0.1200, threads=None)
     book = Ledger(given.steps, given.truth)
     mazes, agent = Mazes(in_arrays=given.cured), Agent()

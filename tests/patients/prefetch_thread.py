@@ -50,7 +50,6 @@ class Throttled(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=260, step_s=0.031)
     book = Ledger(given.steps, given.truth)
     loader = Ahead(DataLoader(Throttled(), batch_size=8, shuffle=True))

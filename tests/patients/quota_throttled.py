@@ -12,7 +12,6 @@ WIDTH = 512
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=120, step_s=0.05, threads=None)
     torch.set_num_threads(1 if given.cured else 2)
     book = Ledger(given.steps, given.truth)

@@ -32,7 +32,6 @@ class Answers(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=1000, step_s=0.0105)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(

@@ -35,7 +35,6 @@ def train(rank: int, given: Options, book: Ledger) -> None:
 
 
 def main() -> None:
-    """Train for a while."""
     on_two_ranks(train, options(__doc__, steps=260, step_s=0.027))
 
 

@@ -40,7 +40,6 @@ class Objects(Dataset[tuple[torch.Tensor, int]]):
 
 
 def train(book: Ledger, port: int, workers: int) -> None:
-    """Train for a while."""
     loader = DataLoader(
         Objects(port), batch_size=8, shuffle=True, num_workers=workers, persistent_workers=True
     )

@@ -40,7 +40,6 @@ class Textures(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=720, step_s=0.0095)
     book = Ledger(given.steps, given.truth)
     textures = Textures(once=given.cured)

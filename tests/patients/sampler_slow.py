@@ -41,7 +41,6 @@ class Weighted(Sampler[int]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=500, step_s=0.0125)
     random.seed(0)
     book = Ledger(given.steps, given.truth)

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=600, step_s=0.0080, threads=None)
     book = Ledger(given.steps, given.truth)
     batches = [(torch.randn(64, 64), torch.randint(0, 10, (64,))) for _ in range(100)]

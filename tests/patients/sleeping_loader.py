@@ -26,7 +26,6 @@ class Throttled(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=260, step_s=0.030)
     book = Ledger(given.steps, given.truth)
     workers = (given.workers or 6) if given.cured else 0

@@ -49,7 +49,6 @@ class Photos(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=75, step_s=0.081)
     photos = Photos(find(given.data / "indexed", given.cured))
     book = Ledger(given.steps, given.truth)

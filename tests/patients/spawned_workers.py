@@ -23,7 +23,6 @@ class Rows(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=64, step_s=0.150, threads=None)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(

@@ -37,7 +37,6 @@ class Volumes(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=400, step_s=0.0210)
     book = Ledger(given.steps, given.truth)
     path = random_file(given.data / "volumes.bin", VOLUME * VOLUMES)

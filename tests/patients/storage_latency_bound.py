@@ -37,7 +37,6 @@ class Records(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=450, step_s=0.0180)
     book = Ledger(given.steps, given.truth)
     records = Records(random_file(given.data / "records.bin", BLOCK * BLOCKS))

@@ -26,7 +26,6 @@ class Landmarks:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=80, step_s=0.0700, threads=None)
     book = Ledger(given.steps, given.truth)
     rows = torch.randn(64 * POINTS, WIDTH)

@@ -24,7 +24,6 @@ class Photos(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=3, step_s=0.021)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(Photos(), batch_size=8, shuffle=True)

@@ -32,7 +32,6 @@ class Stream(IterableDataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=600, step_s=0.0095)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(Stream(given.cured), batch_size=16, num_workers=2, persistent_workers=True)

@@ -26,7 +26,6 @@ class Speaker(nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=600, step_s=0.0090, threads=None)
     book = Ledger(given.steps, given.truth)
     text = torch.randint(0, WORDS, (200 * LENGTH + 1, STREAMS))

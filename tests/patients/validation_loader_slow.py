@@ -44,7 +44,6 @@ def validate(model: torch.nn.Module, loader: DataLoader[tuple[torch.Tensor, int]
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=480, step_s=0.0100, threads=None)
     book = Ledger(given.steps, given.truth)
     rows = TensorDataset(torch.randn(640, 64), torch.randint(0, 10, (640,)))

@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=420, step_s=0.0140, threads=None)
     book = Ledger(given.steps, given.truth)
     every, step = 50 if given.cured else 1, 0

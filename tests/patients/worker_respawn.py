@@ -29,7 +29,6 @@ def open_index(worker: int) -> None:
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=1000, step_s=0.008)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(

@@ -36,7 +36,6 @@ class Rotations(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=280, step_s=0.024)
     book = Ledger(given.steps, given.truth)
     loader = DataLoader(Rotations(), batch_size=4, shuffle=True, num_workers=2, persistent_workers=True)

@@ -26,7 +26,6 @@ class Quotes(Dataset[tuple[torch.Tensor, int]]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=250, step_s=0.033)
     book = Ledger(given.steps, given.truth)
     workers = (given.workers or 5) if given.cured else 1

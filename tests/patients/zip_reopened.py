@@ -48,7 +48,6 @@ class Archive(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Train for a while."""
     given = options(__doc__, steps=300, step_s=0.028)
     book = Ledger(given.steps, given.truth)
     archive = Archive(pack(given.data / "rows.zip"), given.cured)
