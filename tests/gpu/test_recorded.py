@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.model.codec import encode_profile
-from tests.analyse.runs import run_of
 from tests.gpu.examine import Seen, judged
 from tests.gpu.expected import PATIENTS
 from tests.gpu.records import FILE, load
-from tests.gpu.test_examine import STARVED, taken
 from tests.lab.golden import GOLDEN, names
-from tests.lab.kept import TAKEN, put, report_of, taken_of
+from tests.lab.kept import TAKEN, report_of, taken_of
 from tests.patients.patient import Patient
 
 RECORDED = [
@@ -37,15 +34,3 @@ def test_what_was_right_on_a_device_stays_right(folder: Path, patient: Patient) 
     assert found.bound_right or not then.bound_right
     assert found.cause_right or not then.cause_right
     assert found.wait_right is not False or then.wait_right is False
-
-
-def test_what_is_kept_is_judged_as_it_was(tmp_path: Path) -> None:
-    profile = tmp_path / "profile.json"
-    profile.write_bytes(encode_profile(run_of()))
-    put(tmp_path / "device", STARVED, profile, taken())
-    found = again(tmp_path / "device", STARVED)
-    assert (found.judgement.wait_truth, found.judgement.measured, found.busy_truth) == (
-        0.6,
-        pytest.approx(3.0),
-        pytest.approx(0.25),
-    )

@@ -12,7 +12,6 @@ from tests.lab.cost import Pair, pair
 from tests.lab.run import Failed
 
 EVERY_CALL = Path(__file__).with_name("patients") / "every_call.py"
-STEPS = Path(__file__).with_name("steps.py")
 MOST = 1.01  # of the plain step, at steps of 5 ms
 
 
@@ -41,7 +40,7 @@ def waits(ward: Ward) -> Waits:
 
 def cost(step_ms: float, repeats: int, seconds: float) -> list[Pair]:
     """Plain and watched runs in turn, with all that bdoc does by default."""
-    return [pair(step_ms, seconds, [], STEPS) for _ in range(repeats)]
+    return [pair(step_ms, seconds, []) for _ in range(repeats)]
 
 
 def longer(pairs: Sequence[Pair]) -> float:

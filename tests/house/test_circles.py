@@ -16,12 +16,6 @@ def test_no_file_leads_back_to_itself() -> None:
     assert not circle, f"these files need each other: {circle}; move what both need into a third, or into one"
 
 
-def test_the_rule_itself_sees_an_import_inside_a_function_and_one_for_types() -> None:
-    one = Source(f"{PACKAGE}/a.py", "def f():\n    from .b import g\n")
-    two = Source(f"{PACKAGE}/b.py", "if TYPE_CHECKING:\n    from .a import f\n")
-    assert {*_circle(_needs([one, two]))} == {f"{PACKAGE}.a", f"{PACKAGE}.b"}
-
-
 def test_no_class_name_is_there_twice() -> None:
     found = Counter(
         node.name

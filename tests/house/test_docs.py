@@ -78,19 +78,6 @@ def test_every_id_in_an_answer_exists() -> None:
     require_none(unknown((ROOT / COVERAGE).read_text(encoding="utf-8"), known))
 
 
-@pytest.mark.parametrize(
-    ("row", "broken"),
-    [
-        ("| SSD | `a-b`, `m_n` |", []),
-        ("| SSD | `a-c` |", ["`a-c` is no finding, remedy, metric or cause"]),
-        ("| SSD | |", ["“SSD” has no answer"]),
-        ("| SSD | not built |", ["“SSD” is not built, and nothing says why"]),
-    ],
-)
-def test_the_rule_itself_reads_rows(row: str, broken: list[str]) -> None:
-    assert [one.rule for one in unknown(row, {"a-b", "m_n"})] == broken
-
-
 def answers(page: str) -> Iterator[tuple[int, str, str]]:
     """Line, advice and answer of each row of the page's tables."""
     for number, line in enumerate(page.splitlines(), 1):

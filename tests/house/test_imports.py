@@ -9,33 +9,7 @@ import pytest
 
 from bottleneck_doctor.findings.registry import FAMILIES, entries
 from tests.house.law import EXEMPT, LAWS, imports, unlawful
-from tests.house.source import PACKAGE, ROOT, Broken, Source, python_sources, require_none, room_of, tree
-
-# What the law says yes and no to, as a reader would try it: room/file, code, lawful.
-CASES = [
-    ("inject/sitecustomize.py", "import importlib.util", False),
-    ("inject/sitecustomize.py", "def go():\n    import importlib.util", True),
-    ("agent/rows.py", "from bottleneck_doctor.agent.wire import ROW", False),
-    ("agent/rows.py", "import torch", False),
-    ("agent/rows.py", "def go():\n    import torch", True),
-    ("agent/rows.py", "if TYPE_CHECKING:\n    import torch", True),
-    ("model/profile.py", "import os", False),
-    ("launch/run.py", "from ..agent.wire import ROW", True),
-    ("launch/run.py", "from ..agent import rows", False),
-    ("analyse/steps.py", "def go():\n    import_module('bottleneck_doctor.sense')", False),
-    ("findings/decode.py", "from .input import loader_in_main", False),
-    ("render/page.py", "from ..model.profile import Profile", False),
-    ("commands/run.py", "import rich", False),
-    ("commands/run.py", "from ..findings import input", False),
-    ("__init__.py", "from .analyse import replay", False),
-    ("attic/old.py", "import os", False),
-]
-
-
-@pytest.mark.parametrize(("file", "code", "lawful"), CASES)
-def test_the_law_itself(file: str, code: str, lawful: bool) -> None:
-    shelf = frozenset({f"{PACKAGE}.findings.input"})
-    assert (not list(unlawful(Source(f"{PACKAGE}/{file}", code), shelf))) is lawful
+from tests.house.source import PACKAGE, ROOT, Broken, python_sources, require_none, room_of, tree
 
 
 @pytest.mark.parametrize("room", LAWS)

@@ -36,32 +36,6 @@ def test_a_page_has_plain_words(page: str) -> None:
     )
 
 
-def test_the_file_only_goes_down() -> None:
-    allowed = {"sizes": {"lines": 10, "files": 5}, "words": {"told": 2, "said": 1}}
-    now = {"sizes": {"lines": 12, "files": 4}, "words": {"told": 1}}
-    assert ratchet.lowered(allowed, now) == {"sizes": {"lines": 10, "files": 4}, "words": {"told": 1}}
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("SHARE = 0.3  # of the step (ours)", ["SHARE"]),
-        ("class A:\n    share: float = 0.3  # (chosen)", ["share"]),
-        ("SHARE = 0.3  # of the step (NVIDIA's guide)", []),
-        ("def f():\n    share = 0.3  # (ours)", []),
-    ],
-)
-def test_the_rule_itself_finds_constants_without_a_source(text: str, names: list[str]) -> None:
-    assert list(ratchet.unsourced(Source("a.py", text))) == names
-
-
-def test_the_rule_itself_reads_prose_and_not_code() -> None:
-    page = "It told `told` a\n```\nsaid\n```\nClose look, tests/patients/a.py [x](said.md), patients.\n"
-    assert list(words.found(page)) == [(1, "told"), (5, "close look"), (5, "patient")]
-    code = Source("a.py", "'''It told.'''\ntold = 'said'\nx = 'is said'  # beside")
-    assert words.counts([code]) == {"beside": 1, "said": 1, "told": 1}
-
-
 def too_long(source: Source) -> Iterator[Broken]:
     """The file, and each of its functions from `def` to its last line, where longer than the limit."""
     if (lines := len(source.text.splitlines())) > FILE_LINES:

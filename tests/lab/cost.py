@@ -39,12 +39,12 @@ class Pair:
     watched: Cost
 
 
-def pair(step_ms: float, seconds: float, options: list[str], training: Path = STEPS) -> Pair:
+def pair(step_ms: float, seconds: float, options: list[str]) -> Pair:
     """One plain and one watched run of the same training."""
     with tempfile.TemporaryDirectory(prefix="bdoc-bench-") as name:
         out, profile = Path(name) / "cost.json", Path(name) / "profile.json"
         steps = str(max(100, round(seconds / step_ms * 1000)))
-        script = [str(training), "--step-ms", str(step_ms), "--steps", steps, "--out", str(out)]
+        script = [str(STEPS), "--step-ms", str(step_ms), "--steps", steps, "--out", str(out)]
         plain = accounted([sys.executable, *script], out)
         watched = accounted([*BDOC, "run", "--quiet", *options, "-o", str(profile), *script], out)
         overhead = report_on(profile)["quality"]["overhead"]

@@ -26,33 +26,15 @@ def burn(cpu_s: float) -> None:
         pass
 
 
-def options(about: str | None) -> argparse.Namespace:
-    """What every such training is told; its numbers and threads are settled on the way."""
-    parser = argparse.ArgumentParser(description=about)
+def main() -> None:
+    """Train, then write what it cost."""
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--step-ms", type=float, required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    return parser.parse_args()
-
-
-def tell(out: Path, began_s: list[float]) -> None:
-    """Write what it cost, from the instants at which batches arrived."""
-    step_s = [b - a for a, b in itertools.pairwise(began_s)][WARMUP_STEPS:]
-    cost = {
-        "step_s": statistics.median(step_s),
-        "mean_step_s": statistics.fmean(step_s),
-        "first_step_at_s": began_s[0],
-        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "cpu_s": time.process_time(),
-    }
-    out.write_text(json.dumps(cost))
-
-
-def main() -> None:
-    """Train, then write what it cost."""
-    given = options(__doc__)
     loader = DataLoader([(torch.randn(8, 16), torch.zeros(8, 1)) for _ in range(1000)], batch_size=None)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = torch.nn.Linear(16, 1).to(device)
@@ -69,7 +51,15 @@ def main() -> None:
                 break
     if device.type == "cuda":
         torch.cuda.synchronize()
-    tell(given.out, began_s)
+    step_s = [b - a for a, b in itertools.pairwise(began_s)][WARMUP_STEPS:]
+    cost = {
+        "step_s": statistics.median(step_s),
+        "mean_step_s": statistics.fmean(step_s),
+        "first_step_at_s": began_s[0],
+        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "cpu_s": time.process_time(),
+    }
+    given.out.write_text(json.dumps(cost))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from stage import options, products, ready
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.018)
     clock = Clock(stage, batch=256)
     loader = ready(stage, stage.size(256, 8), stage.size(2048, 16), dtype=stage.half)

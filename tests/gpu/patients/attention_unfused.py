@@ -28,7 +28,6 @@ def depth(stage: Stage) -> int:
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.016)
     sentences, heads, words, width = ATTENTION if stage.cuda else (2, 2, 8, 4)
     clock = Clock(stage, batch=sentences)

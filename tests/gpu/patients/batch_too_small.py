@@ -22,7 +22,6 @@ class Reader(torch.nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.012)
     batch = 32 if stage.cured else 8
     clock = Clock(stage, batch=batch)

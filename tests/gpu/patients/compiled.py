@@ -20,7 +20,6 @@ def compiles() -> bool:
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.014)
     if stage.cuda and not compiles():
         not_here("torch.compile for a GPU needs triton, a C compiler and Python's headers")

@@ -22,7 +22,6 @@ def looked_at_closely() -> bool:
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.010)
     print("every step is looked at closely" if looked_at_closely() else "nobody looks")
     clock = Clock(stage)

@@ -8,7 +8,6 @@ from stage import not_here, options, products, ready
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.014)
     if stage.cuda and torch.cuda.get_device_capability(stage.device)[0] < 8:
         not_here("TF32 needs compute capability 8.0")

@@ -11,7 +11,6 @@ WIDTH = 64
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.012)
     clock = Clock(stage, batch=WIDTH)
     loader = ready(stage, WIDTH, WIDTH, dtype=torch.float32)

@@ -22,7 +22,6 @@ class Experts(torch.nn.Module):
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.014)
     clock = Clock(stage, batch=WIDTH)
     loader = ready(stage, WIDTH, WIDTH, dtype=torch.float32)

@@ -11,7 +11,6 @@ WIDTH = 2048
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.018)
     rows = int(COPYING_S * stage.speed.pageable_bytes_per_s / (4 * WIDTH)) // 256 * 256
     rows = stage.size(min(65536, max(1024, rows)), 32)

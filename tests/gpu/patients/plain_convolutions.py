@@ -9,7 +9,6 @@ from stage import options, ready
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.016)
     images, channels, height, width = IMAGES if stage.cuda else (2, 4, 8, 8)
     clock = Clock(stage, batch=images)

@@ -38,7 +38,6 @@ class Prefetcher:
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.014)
     rows = stage.size(8192, 32)
     clock = Clock(stage, batch=rows)

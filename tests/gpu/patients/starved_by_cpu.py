@@ -25,7 +25,6 @@ class Photos(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.018)
     clock = Clock(stage, batch=16)
     workers = (stage.workers or min(8, os.cpu_count() or 1)) if stage.cured else 0

@@ -37,7 +37,6 @@ class Records(Dataset[torch.Tensor]):
 
 
 def main() -> None:
-    """Train for a while."""
     stage = options(__doc__, step_s=0.018)
     if not stage.speed.read_s:
         not_here(f"{stage.data} lies on a file system that cannot be read past the page cache; see --data")
