@@ -1,7 +1,5 @@
 """Starts, two trainers and odd users: a run under bdoc prints what it prints plainly."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -35,8 +33,8 @@ def life_of(folder: Path, workers: int = 0, end: str = "say(done=1)") -> Elapsed
 def test_a_script_that_goes_on_after_its_loop_tells_when_it_ends(tmp_path: Path) -> None:
     life = life_of(tmp_path)
     assert life.exit_s is not None
-    assert life.exit_s - life.last_s == pytest.approx(0.7, abs=0.2)
-    assert life.between_s == pytest.approx(0.3, abs=0.2)
+    assert life.exit_s - life.last_s > 0.69
+    assert 0.29 < life.between_s < life.exit_s - life.last_s
     assert life.starting_s == 0.0
 
 

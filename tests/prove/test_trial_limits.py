@@ -1,7 +1,5 @@
 """What a trial may take: time, silence and memory; when it hangs, and when it must end."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import time
@@ -98,20 +96,24 @@ def test_pages_that_processes_share_count_once() -> None:
     block.write(b"x" * size)
     alone = MemoryWatch()
     alone.look(lambda: [psutil.Process()], 0.0)
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         block.seek(0)
         while block.read(1 << 20):
             pass
+        os.write(writer, b"all read")
         time.sleep(20)
         os._exit(0)
     try:
-        time.sleep(0.3)
+        os.read(reader, 8)
         together = MemoryWatch()
         together.look(lambda: [psutil.Process(), psutil.Process(child)], 0.0)
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
+        os.close(reader)
+        os.close(writer)
     assert alone.peak_bytes is not None
     assert together.peak_bytes is not None
     assert together.peak_bytes < alone.peak_bytes + size // 2
