@@ -1,7 +1,5 @@
 """``python -m tests.bench``: what watching costs, by runs with and without bdoc in turn."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@
 gated over and over: unchanged, and with one side a tenth slower.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

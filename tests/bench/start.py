@@ -1,7 +1,5 @@
 """``python -m tests.bench.start``: what a process pays for the agent before it does anything."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The gate's promises, on recorded runs of unchanged jobs while other programs fought for the cores."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.bench.repeats import KEPT, fair_power, rates, recorded

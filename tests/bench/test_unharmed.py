@@ -1,7 +1,5 @@
 """The comparison sees a script that ends, prints or leaves something else under ``bdoc``, and no other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

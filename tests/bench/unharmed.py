@@ -4,8 +4,6 @@ Each run has a copy of the folder and a TMPDIR of its own. Compared are the exit
 what is left: files, and processes. The exit status is 1 where ``bdoc`` changed any of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

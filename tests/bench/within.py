@@ -4,8 +4,6 @@ Both are one process, in which many blocks of steps are compared: that tells a m
 their own tell five. The supervisor, its samples and its windows are not in it.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys

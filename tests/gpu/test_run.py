@@ -1,7 +1,5 @@
 """The GPU harness rehearses on the CPU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -10,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.findings.registry import entries, offered
-from tests.gpu import first, run
-from tests.gpu.assumed import QUESTIONS
+from tests.gpu import run
 from tests.gpu.expected import FOLDER, PATIENTS, script
-from tests.gpu.first import assumptions, compared
+from tests.gpu.first import compared
 from tests.gpu.measure import Ward
 from tests.gpu.unharmed import Waits, waits
 from tests.lab.run import execute
@@ -99,26 +96,6 @@ def test_calls_are_counted_while_every_step_is_looked_at_closely(tmp_path: Path)
     alone = run_patients(str(FOLDER / "every_call.py"), *fixed, "--steps", "3")
     assert alone.stdout.startswith("nobody looks\n")
     assert waits(Ward(tmp_path, tuple(fixed))) == Waits({}, {})
-
-
-Done = subprocess.CompletedProcess[str]
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_where_there_is_no_device_each_assumption_fails_by_itself(tmp_path: Path) -> None:
-    lines = list(assumptions(tmp_path))
-    assert [line.name for line in lines] == [one.name for one in QUESTIONS]
-    assert {line.right for line in lines} == {False}
-    assert not any("no answer" in line.found for line in lines), "one that raises ends none of the others"
-
-
-def test_a_crash_answers_for_all_that_were_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = json.dumps([QUESTIONS[0].name, True, "None"])
-    monkeypatch.setattr(first, "execute", lambda *_, **__: Done([], -6, answer + "\n", "terminate called"))
-    right, *others = assumptions(tmp_path)
-    assert right.right
-    assert {(line.right, "ended with -6" in line.found) for line in others} == {(False, True)}
 
 
 @pytest.mark.slow
