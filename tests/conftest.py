@@ -1,7 +1,5 @@
 """What every test starts from: no settings of the person who runs it, and no GPU tests without a GPU."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """``BdocCallback`` in the frameworks themselves, as far as they are installed."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import pickle

@@ -1,7 +1,5 @@
 """``%%bdoc`` in real kernels: the page stands under the cell, and the cell is what it is without."""
 
-from __future__ import annotations
-
 import html
 import os
 import sys

@@ -1,7 +1,5 @@
 """``watch()``: a block of a process that runs already is seen as a run is, and the process is unharmed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

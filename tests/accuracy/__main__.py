@@ -1,7 +1,5 @@
 """``python -m tests.accuracy``: diagnose every patient, measure its cured twin, print how right bdoc was."""
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The page about accuracy: how it was measured, the table, and the same on other machines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tests.lab import sets, table

@@ -1,7 +1,5 @@
 """Other machines made of this one: fewer cores, a quota, a neighbour."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ No training is started: profiles, the scripts' own clocks and the times with eac
 `make accuracy` and `make others`. Each run is diagnosed once; all tests read the same judgements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache

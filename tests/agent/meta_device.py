@@ -1,7 +1,5 @@
 """A pretended accelerator whose tensors are torch's meta tensors: hooks run through torch's own methods."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The agent arms once, waits for the user's imports, keeps its mistakes inside, stops and leaves."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

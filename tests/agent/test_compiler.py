@@ -1,7 +1,5 @@
 """Numbers, random streams, compiled graphs and memory are what they are without us."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

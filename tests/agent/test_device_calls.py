@@ -1,7 +1,5 @@
 """Calls that copy to the device or wait for it are noted under the user's line. The device is pretended."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path

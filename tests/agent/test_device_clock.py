@@ -1,7 +1,5 @@
 """Which accelerator is meant, and how its clock is read without waiting for it. Simulated."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

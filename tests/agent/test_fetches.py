@@ -1,7 +1,5 @@
 """Fetches and what happens inside them: containers, decoders, samplers, transforms."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

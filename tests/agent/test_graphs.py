@@ -1,7 +1,5 @@
 """What real trainings say of their settings and graphs: losses, gradients, modes, sharding."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a user sees of a loader is what it is without the agent, and where it was built is known."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

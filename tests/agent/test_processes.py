@@ -1,7 +1,5 @@
 """Processes that fork, die, stop, leave or start others: never because of the agent."""
 
-from __future__ import annotations
-
 import re
 import struct
 from pathlib import Path

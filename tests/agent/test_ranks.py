@@ -1,7 +1,5 @@
 """Ranks and sharded models train as without the agent; what they exchange is seen."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of rows, what is declared of them, the kernel's books and what a batch is made of."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """What a loop writes, what is forced to the disk, and the collector's pauses, under the user's line."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hooks on tensors and functions of torch: what must be torch's own is. The device is pretended."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import sys

@@ -1,7 +1,5 @@
 """Whole trainings with hooks on tensors: tracers, devices that fail, copies and waits."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

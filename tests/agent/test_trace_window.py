@@ -3,8 +3,6 @@
 The device is simulated; the recording is a real one, of the host.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

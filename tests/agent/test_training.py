@@ -1,7 +1,5 @@
 """Steps are counted in every shape of loop, although most of them are not sampled."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A training that the agent treats: what the script saw of it, and what the agent says became of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

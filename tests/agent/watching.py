@@ -1,7 +1,5 @@
 """Real processes with the door open: a user's script, what it said, and what the agent wrote about it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Synthetic runs on an accelerator: what its clock, a profiler and NVML would say. Simulated, all of it."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

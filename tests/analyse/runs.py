@@ -1,7 +1,5 @@
 """Seeded synthetic runs: profiles whose cause is known because it was put there."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, fields
 from typing import Any

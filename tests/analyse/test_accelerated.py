@@ -1,7 +1,5 @@
 """The verdict of accelerated runs, as a table that can be read aloud; every run is simulated."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

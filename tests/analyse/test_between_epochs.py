@@ -1,7 +1,5 @@
 """The time between epochs: how much it is, and whether the loop computes in Python there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Accelerated runs: views of the device and verdicts. All devices are simulated."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

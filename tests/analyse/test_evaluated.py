@@ -1,7 +1,5 @@
 """The run as a whole: evaluation, the ledger, and what a faster step is worth in it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

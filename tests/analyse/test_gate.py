@@ -1,7 +1,5 @@
 """The CI gate and comparisons: conditions, what holds, what nobody can say."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What batches cost: making, moving, reading, mapping and freeing them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

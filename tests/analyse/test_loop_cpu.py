@@ -1,7 +1,5 @@
 """The loop's CPU: Python, calls, computing, pages mapped anew, spinning."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the loop's thread was at, by the lines of the loop that its samples stand in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

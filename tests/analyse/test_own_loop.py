@@ -1,7 +1,5 @@
 """Loops without a loader: their parts, what a batch costs them, and who makes batches beside them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

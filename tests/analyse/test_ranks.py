@@ -1,7 +1,5 @@
 """What ranks wait for, the map of who is late, and profiles of ranks that become one."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Slower than the baseline: what fails and what the noise excuses; what is said of losses."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

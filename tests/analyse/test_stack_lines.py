@@ -1,7 +1,5 @@
 """Stack samples by function, line and call path; waiting for the interpreter's lock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

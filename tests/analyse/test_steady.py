@@ -1,7 +1,5 @@
 """Levels and drift of step times; marks, and the pace of a run that goes on."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Threads and cores: what computes beside what, and what others cost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

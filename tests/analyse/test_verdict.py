@@ -1,7 +1,5 @@
 """What the verdict rests on where two causes are close; recorded trainings show which it names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Writes the rows of a training on a made-up device: each step waits for 3 of its 10 ms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

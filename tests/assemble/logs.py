@@ -1,7 +1,5 @@
 """Diaries written by hand: iterators that give batches at chosen moments, in milliseconds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

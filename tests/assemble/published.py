@@ -5,8 +5,6 @@ Steps begin where ranges do whose names start with the prefix, ``ProfilerStep#``
 themselves are not part of this repository.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

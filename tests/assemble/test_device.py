@@ -1,7 +1,5 @@
 """Devices of each rank, the drivers' devices, and how steps become tables. No device is real."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The life of processes: how it divides, how they start, what they exchange and call."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fetches, batches and constructions find their loader and their worker."""
 
-from __future__ import annotations
-
 import pytest
 
 from bottleneck_doctor.agent import wire

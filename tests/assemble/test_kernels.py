@@ -1,7 +1,5 @@
 """Kernels by name, idle moments of the device, and what shapes say. Traces are written by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Loops and their steps: every millisecond belongs to one step, and evaluation to none."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

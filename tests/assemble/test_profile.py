@@ -1,7 +1,5 @@
 """The whole profile is bounded for a million steps and 64 processes; rows are read as far as they go."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """A trace of some steps becomes means per step; the traces are written by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

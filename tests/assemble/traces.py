@@ -1,7 +1,5 @@
 """Traces written by hand, in the style of kineto's. Simulated: no figure is a device's."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

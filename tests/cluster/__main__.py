@@ -6,8 +6,6 @@ nodes by ``bdoc run -- ray start``. pytorchjob: the pods of our manifest, withou
 is not here or may not be started is skipped, with a reason.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Two nodes on this machine, as root: each with a host name and, where asked for, a network of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Their commands, each in a network of its own with a volume, told what the training operator tells them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Ray on two nodes of this machine: ``bdoc run -- ray start --block`` on each, ended after the training."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Slurm on this machine: a controller and several ``slurmd``, as root, ended with their folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The manifest of docs/clusters.md is valid by (what was kept of) the schemas of who reads it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

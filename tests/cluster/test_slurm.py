@@ -1,7 +1,5 @@
 """Slurm as its users use it: the batch script of docs/clusters.md, cancelled, signalled, and queued again."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

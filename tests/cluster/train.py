@@ -1,7 +1,5 @@
 """Trains on several ranks, each on a core of its own; the last one is late for a given reason."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """The same training by Ray Train, a worker on each node; "ray-data": from Ray Data, with a stopwatch."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What the tests of the commands share: a folder of one's own, and reports by the name of their profile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``bdoc run`` as a person starts it: a process, its streams, its files, and what it leaves behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The command line as a whole: help, version, wrong lines; the package as a library."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``bdoc attach``: a training that was started without us is looked at, told about, and left as it was."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``bdoc check``: the status is the message, and nonsense never passes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

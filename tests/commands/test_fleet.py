@@ -1,7 +1,5 @@
 """``bdoc fleet`` on the command line."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

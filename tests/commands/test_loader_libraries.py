@@ -1,7 +1,5 @@
 """Real runs of trainings whose batches come from other libraries, or from a pool of the script's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``bdoc merge``, and the names of profiles that hold a part of the ranks."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 from pathlib import Path

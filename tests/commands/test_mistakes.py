@@ -1,7 +1,5 @@
 """The usual mistakes: what is said, on screens of 60 and of 80 columns, in a pipe without colours."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What other users leave in folders is neither obeyed, executed nor written to: settings, links, modules."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files are replaced at once, and stay what they were: links, modes, devices."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

@@ -1,7 +1,5 @@
 """``bdoc prove``: what it refuses, what it makes of runs that are played to it, and where the proof goes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import replace

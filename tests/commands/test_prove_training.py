@@ -1,7 +1,5 @@
 """``bdoc prove`` of a real training: it runs, it measures, and it leaves the folder as it was."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

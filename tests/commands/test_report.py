@@ -1,7 +1,5 @@
 """bdoc report, compare, explain and env print what their rooms say."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

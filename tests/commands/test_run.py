@@ -1,7 +1,5 @@
 """bdoc run changes nothing for a script, whatever fails around it or in bdoc itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a run leaves beside its profile or sends away, and what it leaves out of the profile."""
 
-from __future__ import annotations
-
 import os
 import pstats
 import subprocess

@@ -1,7 +1,5 @@
 """Options of run and prove: the command line, the environment, pyproject.toml."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

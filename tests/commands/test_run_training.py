@@ -1,7 +1,5 @@
 """``bdoc run`` of real trainings that are killed, limited, distributed, or have nowhere to write."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """The supervisor's side of a run: what it still begins, what it keeps, and the line that it takes back."""
 
-from __future__ import annotations
-
 import io
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``bdoc view`` shows what there is where somebody can see it, and says what there is not."""
 
-from __future__ import annotations
-
 import cProfile
 import sys
 import webbrowser

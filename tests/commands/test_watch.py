@@ -1,7 +1,5 @@
 """``bdoc watch`` beside real runs: what it finds and says, how it ends, and that it touches nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

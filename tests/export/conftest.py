@@ -1,7 +1,5 @@
 """What libraries leave in the folder that they are started in stays out of the repository."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

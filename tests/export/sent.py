@@ -1,7 +1,5 @@
 """A recorded run, what of its report must arrive anywhere, and a server that notes what it is sent."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What is written as files, read by others' own readers: Prometheus' text and TensorBoard's folder."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """MLflow: what its own client reads back from its own store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """OTLP over HTTP: what a collector is sent, decoded by OpenTelemetry's own messages."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Targets are understood before anything starts; what is sent equals the report, field by field."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Weights & Biases, offline: the run's file read back, record by record."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator

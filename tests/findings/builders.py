@@ -1,7 +1,5 @@
 """Diagnoses on which findings are tested: steady runs, accelerators, ranks."""
 
-from __future__ import annotations
-
 from dataclasses import astuple, dataclass, replace
 
 from bottleneck_doctor.analyse.device import runs_ahead

@@ -1,7 +1,5 @@
 """A remedy is offered where the line is known to be what the remedy is about; else only the place is said."""
 
-from __future__ import annotations
-
 import builtins
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Which loader a treatment means, and what more workers, or cores kept for the model, are promised."""
 
-from __future__ import annotations
-
 import pytest
 
 from bottleneck_doctor.findings.remedies import as_served, meant, reserve_cores

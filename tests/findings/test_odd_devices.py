@@ -1,7 +1,5 @@
 """Whatever a profile claims of an accelerator, the report is written: no finding fails on odd numbers."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

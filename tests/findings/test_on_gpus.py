@@ -1,7 +1,5 @@
 """What a report of a simulated GPU puts first, and what it never says of some data."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The thresholds that pages quote are those of the code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What promises nothing is still said, after everything that promises something."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

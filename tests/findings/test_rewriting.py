@@ -1,7 +1,5 @@
 """The user's call comes back with other arguments, still Python, and says what became of each."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shelf keeps its form; every case comes out as it says, with predictions that add up."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

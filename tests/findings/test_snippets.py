@@ -1,7 +1,5 @@
 """What findings tell users to write does what it says."""
 
-from __future__ import annotations
-
 import itertools
 import sqlite3
 from collections.abc import Iterator

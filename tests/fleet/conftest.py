@@ -1,7 +1,5 @@
 """Reads files as `bdoc fleet` does, without the command line; without its extra tests are skipped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

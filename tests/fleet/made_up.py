@@ -1,7 +1,5 @@
 """Fleets that never were: recorded reports under other names, on other nodes and other days."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """The questions to a fleet, held against what was planted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of a fleet: what is read, once, and what is refused in one line."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -6,8 +6,6 @@ one line, or every command takes it: no other exception, none longer than ``SLOW
 obeyed by a terminal or a browser.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

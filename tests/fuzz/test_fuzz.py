@@ -1,7 +1,5 @@
 """A hundred hostile profiles and files of rows; ``python -m tests.fuzz --cases 1000000`` tries more."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

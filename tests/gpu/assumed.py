@@ -3,8 +3,6 @@
 Each answer is printed as JSON when it is there, so that those before a crash are known.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

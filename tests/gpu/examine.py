@@ -1,7 +1,5 @@
 """One GPU patient from its first run to its row: bdoc's words beside the script's own events."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

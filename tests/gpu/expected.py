@@ -1,7 +1,5 @@
 """The GPU patients, and what must be said of each: known by construction, before anyone measures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.patients.patient import NONE, Patient, ids

@@ -3,8 +3,6 @@
 Each line says what is expected and what was found; where these differ, what it means. See README.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Makes a folder of wheels, or what ``pip install --target`` has filled, importable without pip."""
 
-from __future__ import annotations
-
 import os
 import sys
 import zipfile

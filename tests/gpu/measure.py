@@ -1,7 +1,5 @@
 """Runs of a GPU patient: plain, cured, traced, and watched by bdoc; each with what the script says itself."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Keeps what was found on a device beside the profiles, so that a later run of some patients adds to it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

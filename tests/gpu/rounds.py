@@ -1,7 +1,5 @@
 """What the suite goes through, one item after the other, and what is noted of each on the sheet."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Needs Python 3.10, torch 2.6 with CUDA, and this checkout; no network. See README.md in this folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

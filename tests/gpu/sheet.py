@@ -1,7 +1,5 @@
 """The GPU table, what it adds up to, and the page that keeps one section for each device."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The pages about GPUs say what is known, and the scripts that are measured know nothing of bdoc."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Profiles recorded on real devices, diagnosed again: later versions may not get worse. No GPU is needed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

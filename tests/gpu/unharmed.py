@@ -1,7 +1,5 @@
 """What watching must not do to a GPU training: wait for the device, or make steps longer."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

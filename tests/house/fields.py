@@ -1,7 +1,5 @@
 """Pages about fields and columns, from the types and tables that they describe."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

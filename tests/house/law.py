@@ -1,7 +1,5 @@
 """The import law: what each room may import, from the house and from elsewhere."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

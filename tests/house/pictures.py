@@ -4,8 +4,6 @@ The command is `python -m tests.house.pictures`. `docs/terminal.svg` is what `bd
 it to the report of today. `docs/page.png` is the top of what `bdoc view` opens, drawn by a chromium on PATH.
 """
 
-from __future__ import annotations
-
 import html
 import io
 import re

@@ -9,8 +9,6 @@ tests/patients/loader_in_main.py` has written (and tests/lab/kept.py has made pl
 `<!-- findings by device -->` likewise: what the findings declare.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable

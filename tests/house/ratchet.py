@@ -3,8 +3,6 @@
 With ``--keep`` the file stays as it is. A change that needs more of one number takes it away elsewhere.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

@@ -1,7 +1,5 @@
 """Writes docs/reference/ from the findings, the glossary and the types; git ignores the folder."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """A stand-in for GitHub's runner: carries out the shell steps of a composite action as that does."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

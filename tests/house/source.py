@@ -1,7 +1,5 @@
 """The files that the house rules read, and the words in which a broken rule is reported."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import io

@@ -1,7 +1,5 @@
 """What is shipped for CI has been run: the action's own shell; recipes are valid by their schemas."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

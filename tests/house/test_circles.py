@@ -1,7 +1,5 @@
 """No two files of the package need each other, and no class name is there twice."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter, defaultdict
 from graphlib import CycleError, TopologicalSorter

@@ -1,7 +1,5 @@
 """Docs in step with the code: what the README promises exists, and generated pages are fresh."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

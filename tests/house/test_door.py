@@ -1,7 +1,5 @@
 """The door: shut, it imports nothing; open, only the standard library and the agent; and it never hurts."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

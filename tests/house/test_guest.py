@@ -1,7 +1,5 @@
 """The guest behaves: it raises nothing of its own, starts nothing, and leaves no hook behind."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Data moves one way: each room imports only what the import law allows it."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The guest runs in the user's interpreter, which may be Python 3.9; ruff checks its syntax."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """No file is longer than 500 lines, no function than 80; what ratchet.json counts only goes down."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The pages as a site: built without a warning, which a dead link is, and whole without a network."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import subprocess

@@ -1,7 +1,5 @@
 """Files: the top level is a closed list, and no file names a machine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

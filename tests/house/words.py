@@ -1,7 +1,5 @@
 """Words that readers stumble over, each with the plain word; code in backticks and fences may hold them."""
 
-from __future__ import annotations
-
 import io
 import re
 import tokenize

@@ -1,7 +1,5 @@
 """What watching costs: a training of equal steps, plain and under bdoc in turn."""
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -4,8 +4,6 @@
 compressed one by one, so that a set recorded anew differs only where its runs do.
 """
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

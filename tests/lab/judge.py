@@ -1,7 +1,5 @@
 """Hold a report against what is known of the patient and against the measured twin: pure functions."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

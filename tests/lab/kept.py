@@ -1,7 +1,5 @@
 """Keeps a profile with what was measured, so that a later bdoc is held against the same runs."""
 
-from __future__ import annotations
-
 import json
 import platform
 import sys

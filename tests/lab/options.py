@@ -1,7 +1,5 @@
 """What the labs' command lines have in common: a choice by names, the machine, and how far they are."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -1,7 +1,5 @@
 """Runs of a patient: plain, cured, and watched by bdoc, each with the script's own timings."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

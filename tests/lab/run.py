@@ -1,7 +1,5 @@
 """Starts what a lab measures, each in a process of its own: any command, and bdoc on a training."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

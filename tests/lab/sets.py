@@ -1,7 +1,5 @@
 """The table of all sets of trainings: how often bdoc was right at first sight, and now (sets.json)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 It runs on the device if there is one; the host works for most of a step, so that nothing hides behind that.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Tables of a page as markdown; that of judgements, and what it adds up to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TypeVar

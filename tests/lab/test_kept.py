@@ -1,7 +1,5 @@
 """What is kept of a run names no machine, and a process that outlives its run is found."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

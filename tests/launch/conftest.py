@@ -1,7 +1,5 @@
 """Real processes on a stage: a child script, its supervisor, and markers that say how far they are."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

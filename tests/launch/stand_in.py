@@ -1,7 +1,5 @@
 """A stand-in for ``bdoc run``: supervises the command in its arguments and leaves as that left."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The supervisor's view of the agents: progress from their headers, orders through the control file."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What stands after bdoc run becomes a command, its interpreter and environment, or says why not."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

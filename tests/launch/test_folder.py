@@ -1,7 +1,5 @@
 """The run folder: private, somewhere that has room, and gone afterwards."""
 
-from __future__ import annotations
-
 import errno
 import signal
 import stat

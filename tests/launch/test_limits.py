@@ -1,7 +1,5 @@
 """Limits end a training cleanly; so does a step time that is known well enough."""
 
-from __future__ import annotations
-
 import random
 import signal
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """A command line is written down without its secrets, and with everything else."""
 
-from __future__ import annotations
-
 import shlex
 import time
 

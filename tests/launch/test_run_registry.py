@@ -1,7 +1,5 @@
 """Runs announce themselves and their end, are found and swept, and are asked for snapshots."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import stat

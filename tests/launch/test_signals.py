@@ -1,7 +1,5 @@
 """Signals reach the training exactly once, however they were sent, and never end the supervisor before it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

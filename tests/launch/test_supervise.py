@@ -1,7 +1,5 @@
 """The supervisor waits for the training, passes signals on once, and sleeps until something happens."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

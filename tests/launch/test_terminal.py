@@ -1,7 +1,5 @@
 """On a real terminal, under a real shell: keys, fg, bg, pipelines and hang-ups behave as without us."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

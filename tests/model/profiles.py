@@ -1,7 +1,5 @@
 """A small whole profile, for every test that needs one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bottleneck_doctor.model.code import Location

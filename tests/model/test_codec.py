@@ -1,7 +1,5 @@
 """Profiles and reports are read as they were written; what is hostile or later is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -7,8 +7,6 @@ script ends with the line ``trained SECONDS``. What ``--keep`` files is held aga
 no training is started there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -1,7 +1,5 @@
 """Sick: anomaly detection was left on after a hunt for a NaN. Cure: it is off."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

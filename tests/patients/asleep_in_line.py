@@ -1,7 +1,5 @@
 """Decoy: samples stand in one line of the data set all the time, asleep. Cure: more of them wait at once."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -1,7 +1,5 @@
 """Sick: attention is product, softmax, product over all pairs of places. Cure: one fused operator."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: colours are changed on the whole picture, then a small part is cut out. Cure: cut first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Sick: two ranks average their gradients by hand, after each small batch. Cure: after every fourth."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import Options, options

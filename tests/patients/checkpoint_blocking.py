@@ -1,7 +1,5 @@
 """Sick: the model, 26 MB, is saved every ten steps. Cure: every five hundred."""
 
-from __future__ import annotations
-
 import os
 
 import torch

@@ -1,7 +1,5 @@
 """Sick: short epochs end with a checkpoint that takes longer than they. Cure: every twentieth does."""
 
-from __future__ import annotations
-
 import os
 
 import torch

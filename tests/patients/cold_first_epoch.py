@@ -1,7 +1,5 @@
 """Sick, but only at first: the first epoch reads from the disk, later ones from memory. Cure: read before."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sick: a generator reads shards that memory does not keep. Cure: they are read into memory once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

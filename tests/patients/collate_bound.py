@@ -1,7 +1,5 @@
 """Sick: sentences are padded as Python lists. Cure: torch pads them."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options, simulated_accelerator

@@ -1,7 +1,5 @@
 """Healthy: a compiled model on slices of a tensor."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Control groups around a patient: slower disk, less memory, less CPU time; nothing where refused."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

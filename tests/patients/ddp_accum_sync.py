@@ -1,7 +1,5 @@
 """Sick: gradients of four batches add up, and are exchanged after each of them. Cure: no_sync for three."""
 
-from __future__ import annotations
-
 import contextlib
 
 import torch

@@ -1,7 +1,5 @@
 """Sick: two workers spend both cores on decoding PNG files. Cure: the same pixels stored as raw arrays."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sick: small networks in a Python loop, thousands of tiny operators. Cure: batched products."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: Adam goes through all rows of two tables, of which a batch looks few up. Cure: sparse gradients."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: every ten steps the loss is estimated over sixty batches, without a loader. Cure: every fifty."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

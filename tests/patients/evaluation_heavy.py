@@ -1,7 +1,5 @@
 """Sick: short epochs end with an evaluation longer than the training. Cure: every sixth epoch does."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: two ranks exchange large gradients after each small batch. Cure: after every second one."""
 
-from __future__ import annotations
-
 import contextlib
 
 import torch

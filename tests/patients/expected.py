@@ -1,7 +1,5 @@
 """What diagnoses are held against: ``patients.toml``, one table for each training script of this folder."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

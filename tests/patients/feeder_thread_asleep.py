@@ -1,7 +1,5 @@
 """Sick: one thread asks a slow service for batch after batch. Cure: six threads ask."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

@@ -1,7 +1,5 @@
 """Sick: a thread unpacks batches for a queue that is always empty. Cure: they lie unpacked."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import zlib

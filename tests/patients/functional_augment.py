@@ -3,8 +3,6 @@
 Cure: a batch is made once.
 """
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: full garbage collections walk over a data set of 600,000 records. Cure: freeze it out of sight."""
 
-from __future__ import annotations
-
 import gc
 
 import torch

@@ -1,7 +1,5 @@
 """Sick: a generator computes batches while the accelerator idles. Cure: a thread runs ahead."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Sick: ``get_batch()`` encodes its text anew for every step. Cure: the text is encoded once."""
 
-from __future__ import annotations
-
 import random
 
 import torch

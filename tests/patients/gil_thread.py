@@ -1,7 +1,5 @@
 """Sick: a Python thread beside the loop holds the interpreter's lock. Cure: no such thread."""
 
-from __future__ import annotations
-
 import threading
 
 import torch

@@ -1,7 +1,5 @@
 """Healthy: the accelerator is busy and the loader keeps ahead of it. Nothing to cure."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import burn, options, simulated_accelerator

@@ -1,7 +1,5 @@
 """Healthy: large products, a thread for each core, the best precision, a fused optimizer."""
 
-from __future__ import annotations
-
 import os
 
 import torch

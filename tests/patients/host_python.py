@@ -1,7 +1,5 @@
 """Sick: ranks are counted in Python, score by score, after each step. Cure: one operator counts."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: a generator fetches eight objects a batch, one GET after the other. Cure: one GET a batch."""
 
-from __future__ import annotations
-
 import http.client
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """A web server that answers after 4 ms, 4 kB for each number in the path; ends when its stdin does."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Sick: decoding in a process that only predicts: no backward, no optimizer. Cure: two workers."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import burn, options, simulated_accelerator

@@ -1,7 +1,5 @@
 """Sick: a batch is 200 small tensors, each handed over on its own. Cure: one flat tensor and the lengths."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: batches of 10 MB leave the workers as numpy arrays, through a pipe. Cure: as shared tensors."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from ledger import Ledger

@@ -1,7 +1,5 @@
 """Sick: each sample is parsed from its JSON text, in every epoch. Cure: parsed once, kept as an array."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """Healthy loader, heavy optimizer: LBFGS calls the model many times for one batch."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: photos are decoded in the training process while the accelerator idles. Cure: two workers."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import burn, options, simulated_accelerator

@@ -1,7 +1,5 @@
 """Decoy: the workers take turns at one lock, so that another worker would bring nothing."""
 
-from __future__ import annotations
-
 import multiprocessing
 import time
 

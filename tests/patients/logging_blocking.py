@@ -1,7 +1,5 @@
 """Sick: every step logs three lines and forces each to the disk. Cure: every fiftieth step does."""
 
-from __future__ import annotations
-
 import logging
 import os
 

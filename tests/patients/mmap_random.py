@@ -1,7 +1,5 @@
 """Sick: rows of a cold memory map, faulted in one by one. Cure: the kernel is told a batch ahead."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An object store behind a slow link: answers each request after 4 ms, and ends when its stdin does."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import struct

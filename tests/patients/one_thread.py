@@ -1,7 +1,5 @@
 """Sick: the environment hands down one thread, as launchers do. Cure: a thread for each core."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Sick: AdamW updates three hundred small tensors one by one. Cure: one fused call."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

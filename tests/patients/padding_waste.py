@@ -1,7 +1,5 @@
 """Sick: short sentences are filled up to the longest of their batch. Cure: batches of like lengths."""
 
-from __future__ import annotations
-
 import random
 
 import torch

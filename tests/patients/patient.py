@@ -1,7 +1,5 @@
 """What can be known about a patient before anyone measures it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sick: a table in memory is read row by row in Python and stacked again. Cure: one gather per batch."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: PPO's players look around their mazes in Python, ray by ray. Cure: arrays hold all rays."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from ledger import Ledger

@@ -1,7 +1,5 @@
 """Decoy: a thread that runs ahead of training waits for data all the time; the training loop does not."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

@@ -1,7 +1,5 @@
 """Stage props of the patients: their options, calibrated CPU work, a stand-in accelerator, a data folder."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

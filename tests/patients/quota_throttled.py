@@ -1,7 +1,5 @@
 """Sick: two threads share half a core's worth of CPU time and are stopped in turns. Cure: one thread."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: one rank was dealt the long texts, the other the short ones. Cure: deal them out evenly."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import Options, options, simulated_accelerator

@@ -1,7 +1,5 @@
 """Sick: two workers fetch objects one by one from a store 4 ms away. Cure: ten workers."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

@@ -1,7 +1,5 @@
 """Sick: every epoch computes the same filter responses again. Cure: computed once, beforehand."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from ledger import Ledger

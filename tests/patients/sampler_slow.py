@@ -1,7 +1,5 @@
 """Sick: the sampler walks through all weights for each index it draws. Cure: one draw for the epoch."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Well, but for one step in the middle that sleeps for three seconds: one stall is no phase and no rhythm."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -1,7 +1,5 @@
 """Decoy: each sample only waits, neither for CPU nor for storage. Cure: six workers."""
 
-from __future__ import annotations
-
 import time
 
 import torch

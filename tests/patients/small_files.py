@@ -1,7 +1,5 @@
 """Sick: every sample is a small file of its own, cold on the disk. Cure: the same samples packed into one."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

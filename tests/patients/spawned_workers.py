@@ -1,7 +1,5 @@
 """Sick: two workers are spawned for each short epoch, and import torch first. Cure: persistent workers."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: four workers read 16 MB a batch, all the disk delivers. Cure: the file lies in memory (tmpfs)."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import shutil

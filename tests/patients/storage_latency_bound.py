@@ -1,7 +1,5 @@
 """Sick: one worker waits for 512 small random reads a batch, one after the other. Cure: four workers."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from pathlib import Path

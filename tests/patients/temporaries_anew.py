@@ -1,7 +1,5 @@
 """Sick: each step makes large tensors anew, whose pages the kernel clears. Cure: two serve all steps."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """The tables of trainings are complete; the limits that trainings are held to leave nothing behind."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The patients under bdoc: unharmed, and diagnosed right. The whole table is `python -m tests.accuracy`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recorded patients that change while they run: their phases, and none where nothing does."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 import pytest

@@ -1,7 +1,5 @@
 """Three steps: too few to say anything."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import burn, options, simulated_accelerator

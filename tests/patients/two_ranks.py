@@ -1,7 +1,5 @@
 """Starts a patient's training on two ranks of this machine, as torch.multiprocessing.spawn does it."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace

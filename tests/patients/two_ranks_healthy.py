@@ -1,7 +1,5 @@
 """Healthy: two ranks keep their accelerators busy alike, and exchange little. Nothing to cure."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import Options, options, simulated_accelerator

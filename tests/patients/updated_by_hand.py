@@ -1,7 +1,5 @@
 """Healthy: a recurrent language model whose weights the script updates, without optimizer and loader."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import options

@@ -1,7 +1,5 @@
 """Sick: short epochs end with a validation whose loader computes spectra anew. Cure: the spectra are kept."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from ledger import Ledger

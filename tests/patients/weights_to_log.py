@@ -1,7 +1,5 @@
 """Sick: every step writes all weights to its log. Cure: every fiftieth step does."""
 
-from __future__ import annotations
-
 import json
 import os
 

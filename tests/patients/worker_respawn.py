@@ -1,7 +1,5 @@
 """Sick: short epochs start their workers again each time. Cure: persistent workers."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import burn, options, simulated_accelerator

@@ -1,7 +1,5 @@
 """Sick: each of two workers multiplies matrices on all cores. Cure: one thread in each worker."""
 
-from __future__ import annotations
-
 import os
 import sys
 

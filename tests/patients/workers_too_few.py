@@ -1,7 +1,5 @@
 """Sick: one worker fetches from a rate-limited service and is always busy. Cure: five workers."""
 
-from __future__ import annotations
-
 import time
 
 import torch

@@ -1,7 +1,5 @@
 """Sick: four workers preempt a CPU model that computes with two threads. Cure: one worker, one thread."""
 
-from __future__ import annotations
-
 import torch
 from ledger import Ledger
 from props import burn, options

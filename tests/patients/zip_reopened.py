@@ -1,7 +1,5 @@
 """Sick: the archive is opened for each sample, its table of contents read again. Cure: once per worker."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs of arms whose true speedups are known, on a machine that is noisy and drifts, a second each."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Gains over the neighbouring baselines: right in the mean, honest about noise, rarely wrong in a word."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """One run's measure, what runs cost, and nothing where there is nothing to measure."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

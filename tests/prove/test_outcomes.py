@@ -1,7 +1,5 @@
 """How a run ended, what it printed last and what the kernel did become one word and one sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from bottleneck_doctor.prove.trial_limits import outcome_of

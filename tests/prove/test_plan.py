@@ -1,7 +1,5 @@
 """What is tried: the report's best, those asked for by name, and of the kept ones what goes together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The proof: a row an arm, best first, the winner by measurement; expectations held against it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A trial leaves the user's files as they were, however it ends; what cannot be put back is told."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

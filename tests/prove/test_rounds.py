@@ -1,7 +1,5 @@
 """Which run comes next, and the whole course of a proof on a simulated machine."""
 
-from __future__ import annotations
-
 import pytest
 
 from bottleneck_doctor.model.proof import BASELINE, CEILING, Arm, Attempt

@@ -1,7 +1,5 @@
 """The steps that are compared: enough of them, whole epochs, after the warm-up of every arm."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

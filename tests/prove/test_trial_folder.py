@@ -1,7 +1,5 @@
 """The folder of a trial is private, gone afterwards, and cleared up by the next if its owner was killed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Shared memory is removed only where a process of the trial had or made it and no living process has it."""
 
-from __future__ import annotations
-
 import mmap
 import multiprocessing
 import os

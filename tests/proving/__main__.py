@@ -1,7 +1,5 @@
 """``python -m tests.proving``: bdoc proves its remedies on patients, twins are measured by hand."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Hold a proof against the twin measured by hand and the losses that the script wrote: pure functions."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One patient under ``bdoc prove``: the proof, what its trials wrote, and what is kept of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

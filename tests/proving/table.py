@@ -1,7 +1,5 @@
 """How right `bdoc prove` was, as markdown: one row a patient, how it was measured, and what it adds up to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """Recorded proofs, judged again: what `docs/accuracy-prove.md` publishes may not get worse."""
 
-from __future__ import annotations
-
 from tests.house.source import ROOT
 from tests.lab.golden import GOLDEN
 from tests.patients.expected import PATIENTS

@@ -3,8 +3,6 @@
 Best on a machine with nothing else to do: a report tells what strangers take of the cores. Then `make docs`.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from pathlib import Path

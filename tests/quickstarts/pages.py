@@ -1,7 +1,5 @@
 """What the quick starts tell people to do: the script to save, the command to type, the run quoted."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The quick starts work as their pages tell: the script in an empty folder, the command, a report."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

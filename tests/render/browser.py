@@ -1,7 +1,5 @@
 """A real browser without a window, and what it noticed: its console, and every request that it made."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

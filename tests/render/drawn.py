@@ -1,7 +1,5 @@
 """Compares what was drawn with the golden of that name; ``ACCEPT_GOLDENS=1 pytest tests/render`` accepts."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reports in which every string that a user's machine can choose is an attack."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar

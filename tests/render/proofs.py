@@ -1,7 +1,5 @@
 """Proofs as the command would make them, for every test that needs one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bottleneck_doctor.model.proof import CEILING, Gain, Missed, Parity, Patch, Proof, ProofCost, Proved

@@ -1,7 +1,5 @@
 """Pictures as an analysis gathers them, up to the largest that it gives: for every test that draws."""
 
-from __future__ import annotations
-
 import random
 
 from bottleneck_doctor.model.picture import CallPath, CallPaths, Curve, Mark, Picture, Timeline

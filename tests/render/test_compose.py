@@ -1,7 +1,5 @@
 """What is said, before it is laid out."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """cProfile's times in a real browser: drawn, listed, zoomed into, with nothing asked of any server."""
 
-from __future__ import annotations
-
 import cProfile
 import pstats
 from collections.abc import Iterator

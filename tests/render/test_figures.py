@@ -1,7 +1,5 @@
 """The figures of the page, as data for Plotly."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

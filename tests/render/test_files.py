@@ -1,7 +1,5 @@
 """The file for speedscope."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The answers about a fleet as drawn."""
 
-from __future__ import annotations
-
 import pytest
 
 from bottleneck_doctor.model.report import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted

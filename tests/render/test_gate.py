@@ -1,7 +1,5 @@
 """The gate and the comparison as drawn: terminal, markdown summary, JUnit XML, annotations."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import replace

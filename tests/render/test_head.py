@@ -1,7 +1,5 @@
 """The three lines that a report begins with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The report as a page: the words of markdown, everything escaped, at most 2 MiB; and the page around it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

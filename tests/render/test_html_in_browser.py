@@ -1,7 +1,5 @@
 """The page in a real browser: it draws, requests nothing, obeys keys, fits, prints, and is not fooled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A report in a pull request: the same numbers, and nobody's markup but ours."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import unicodedata

@@ -1,7 +1,5 @@
 """The pages of bdoc explain, what bdoc env shows, and the progress line."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The proof and its plan as drawn: the first line answers, every number stands once, nothing foreign acts."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """What a person sees: one screen, any width, any encoding, whatever is in the names."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from typing import Any

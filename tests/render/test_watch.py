@@ -1,7 +1,5 @@
 """What `bdoc watch` shows: on a terminal, in a log, as JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Numbers as people read them, and foreign text made harmless."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

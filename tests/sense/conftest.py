@@ -1,7 +1,5 @@
 """Builds trees that look like /proc and /sys, and children that wait in one known way."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Descriptors, mounts, traffic and hot files; small files are read whatever is wrong with them."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The machine, its control groups, limits and neighbours, as /proc and /sys have them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

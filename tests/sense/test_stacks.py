@@ -1,7 +1,5 @@
 """Stacks: when they are sampled, by whom, and what is kept of them."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

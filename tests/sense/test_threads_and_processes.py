@@ -1,7 +1,5 @@
 """Processes, threads and what each waits for are read from /proc."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

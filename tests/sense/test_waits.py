@@ -1,7 +1,5 @@
 """What threads wait for: channels, system calls, descriptors, and who holds them."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

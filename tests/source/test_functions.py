@@ -1,7 +1,5 @@
 """The user's source: functions that were seen, and calls in them."""
 
-from __future__ import annotations
-
 import ast
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The loop around a training and the lines that feed its model are read from the script's own source."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a line of the user's source is for, and what stands in it."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """``python -m tests.agent.odd_users [NAME]…``: lets users do what they do, each under its name."""
 
-from __future__ import annotations
-
 import sys
 
 from tests.agent.odd_users import data, loops, samples, surroundings  # noqa: F401 - they list their users

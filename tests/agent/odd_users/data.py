@@ -1,7 +1,5 @@
 """Users whose indices and data sets are odd."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy

@@ -1,7 +1,5 @@
 """Users who treat loaders, optimizers and modules oddly."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import copy

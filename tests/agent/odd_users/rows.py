@@ -1,7 +1,5 @@
 """What odd users have in common: rows of numbers, a plain loop, and the list of the users."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

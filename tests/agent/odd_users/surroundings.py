@@ -1,7 +1,5 @@
 """Users whose process is odd: warnings, tracers, signals, forks."""
 
-from __future__ import annotations
-
 import collections
 import gc
 import os

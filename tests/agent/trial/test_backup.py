@@ -1,7 +1,5 @@
 """What a script is about to overwrite is put aside first, and the script notices nothing of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

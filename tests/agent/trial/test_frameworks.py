@@ -1,7 +1,5 @@
 """A remedy reaches the loader that a framework builds, on every rank, and its losses are noted."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Of several loaders of one script, each treated in another way, only the one meant is changed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The first losses and batches of a run are noted as they were, and then nothing of ours is left."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

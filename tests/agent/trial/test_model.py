@@ -1,7 +1,5 @@
 """Treatments that change how a model computes: compiled, or in 16 bits where that is safe."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

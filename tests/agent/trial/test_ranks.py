@@ -1,7 +1,5 @@
 """Treatments of shared models: two real ranks, whose gradients must stay what they would be."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The ceiling: the training loop is fed from memory, and sees nothing else change."""
 
-from __future__ import annotations
-
 from collections import UserDict, namedtuple
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Samples are kept in memory: each is made once, comes out as it went in, and random numbers are put back."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 

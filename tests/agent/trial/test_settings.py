@@ -1,7 +1,5 @@
 """Treatments that throw a switch: one real training with all of them, which sets the opposite itself."""
 
-from __future__ import annotations
-
 import resource
 from pathlib import Path
 from typing import Any

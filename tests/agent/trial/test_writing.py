@@ -1,7 +1,5 @@
 """Treatments of what a loop writes: records in one step of many, checkpoints rarely, or by a thread."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

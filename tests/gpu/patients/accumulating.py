@@ -1,7 +1,5 @@
 """Decoy: float16 under a gradient scaler, which reads a flag a step; gradients of two batches are summed."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, products, ready

@@ -1,7 +1,5 @@
 """Sick: every step gives all kept memory back to the driver and asks for it anew. Cure: no empty_cache."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, products, ready

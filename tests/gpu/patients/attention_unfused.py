@@ -1,7 +1,5 @@
 """Sick: attention writes its scores to memory and reads them again. Cure: the fused operator."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from speed import ATTENTION, written_out

@@ -1,7 +1,5 @@
 """Sick: a recurrent network sees 8 sequences at a time, word after word. Cure: 32 at a time."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, ready

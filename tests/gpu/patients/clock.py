@@ -1,7 +1,5 @@
 """The truth about one run, by events of its own around every wait for data; it knows nothing of bdoc."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Decoy: a compiled model of large products, fused as far as it goes; the device is busy all the time."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import sysconfig

@@ -1,7 +1,5 @@
 """Sick: 120 batches are evaluated after every 30 steps, which takes longer than these. Cure: every 150."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch

@@ -1,7 +1,5 @@
 """No patient: a training that makes every kind of call that waits for the device, for counting them."""
 
-from __future__ import annotations
-
 import io
 import sys
 

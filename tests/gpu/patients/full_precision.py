@@ -1,7 +1,5 @@
 """Sick: large products in plain float32, the default, while tensor cores idle. Cure: TF32."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import not_here, options, products, ready

@@ -1,7 +1,5 @@
 """Decoy: the whole step is one CUDA graph, replayed with one launch; the device is busy all the time."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, products, ready

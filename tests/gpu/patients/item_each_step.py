@@ -1,7 +1,5 @@
 """Sick: the loss is read in every step, and 4 ms of Python come after it. Cure: it is read every 50 steps."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import burn, options, products, ready

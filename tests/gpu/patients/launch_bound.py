@@ -1,7 +1,5 @@
 """Sick: a thousand kernels of a few microseconds, launched one by one. Cure: recorded as CUDA graphs."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, ready

@@ -1,7 +1,5 @@
 """Decoy: values are read back three times a step, and it costs nothing: the kernels are long and few."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, products, ready

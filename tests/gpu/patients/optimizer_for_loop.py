@@ -1,7 +1,5 @@
 """Sick: AdamW steps through 200 small tensors in a for-loop. Cure: the fused one."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, ready

@@ -1,7 +1,5 @@
 """Sick: large batches are copied from pageable memory, in calls that block. Cure: pinned, not awaited."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, products, ready

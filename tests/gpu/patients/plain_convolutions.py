@@ -1,7 +1,5 @@
 """Sick: convolutions in float32, channels first, without autotuning: torch's defaults. Cure: autocast."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from speed import IMAGES

@@ -1,7 +1,5 @@
 """Decoy: large batches are copied on a stream of their own, one step ahead, behind a busy device."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Healthy: large products in 16 bits fill the device, and nothing else takes time worth naming."""
 
-from __future__ import annotations
-
 import torch
 from clock import Clock
 from stage import options, products, ready

@@ -1,7 +1,5 @@
 """How fast this device is, in the few ways by which the patients choose the sizes of their work."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import mmap

@@ -1,7 +1,5 @@
 """What all GPU patients need: options, the device, work of a chosen length, CPU work, ready batches."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """Sick: one worker reads cold pages one at a time, past the page cache. Cure: more workers."""
 
-from __future__ import annotations
-
 import mmap
 import os
 from pathlib import Path

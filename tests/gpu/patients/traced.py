@@ -1,7 +1,5 @@
 """What a trace of torch.profiler says about some steps: pure functions, without torch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """A few steps under torch.profiler, for the truth: kernel seconds, and calls that wait for the device."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

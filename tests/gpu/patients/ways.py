@@ -3,8 +3,6 @@
 Its output holds a digest of the parameters, of the device's random numbers and of the memory used: all equal.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

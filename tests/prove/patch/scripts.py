@@ -1,7 +1,5 @@
 """Small scripts with the profile of a run of them, as the patch's tests need both."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 

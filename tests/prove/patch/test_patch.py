@@ -1,7 +1,5 @@
 """A script rewritten by a remedy's patch does what the treatment did, or is left alone with a reason."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 import subprocess

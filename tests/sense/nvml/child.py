@@ -5,8 +5,6 @@
 `bdoc env` shows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

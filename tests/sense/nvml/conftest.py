@@ -1,7 +1,5 @@
 """Builds the library that speaks NVML, and lets the real binding ask it in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The same sense on real GPUs, where there are some."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

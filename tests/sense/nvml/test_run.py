@@ -1,7 +1,5 @@
 """A whole `bdoc run` of a small training on the CPU, on a machine whose GPU somebody else keeps busy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The real binding asks a library that speaks NVML: usual GPUs, troubles and slices."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest
