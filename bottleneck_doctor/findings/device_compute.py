@@ -53,7 +53,7 @@ COMPILE_MODEL = Proposal(
 )
 GRAPHS = Proposal(
     id="cuda-graphs",
-    title="record the step once and replay it with one launch",
+    title="replay the step as a CUDA graph",
     fix=Fix("or use torch.cuda.make_graphed_callables", 'MODEL.compile(mode="reduce-overhead")'),
     effort="hours",
     risk="fixed shapes, no readbacks inside; memory of a graph is not given back",
@@ -303,7 +303,7 @@ def sync_points(diagnosis: Diagnosis) -> Finding | str | None:
         Evidence(text, "device_sync_share", share, CLOCK),
         Evidence("synchronising calls per step", "syncs", count, CALLS),
         Evidence("time in these calls, mostly not removable", "sync_inside_s", inside_s, CALLS),
-    ]
+    ][: 3 if count else 1]  # only the trace saw others
     for one in [one for one in mine if one.file][:3]:
         text = f"idle after `{one.call}` at {one.file}:{one.line}"
         evidence.append(Evidence(text, "device_sync_s", one.idle_s, CLOCK))

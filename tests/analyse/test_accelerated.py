@@ -56,7 +56,7 @@ TABLE = [
     ("thousands of tiny kernels", {"facts": replace(HOPPER, kernels=SHORT), "busy_s": 6 * MS,
      "launch_s": 14 * MS, "host_s": 20 * MS}, "cpu", "host.launch",
      "launch-bound: the GPU waits 70 % of the step for launches\n800 kernels a step, the median #; the loop "
-     "issues them in #\ndo first: record the step once and replay it with one launch; not predicted"),
+     "issues them in #\ndo first: replay the step as a CUDA graph; not predicted (at most #)"),
     ("a readback in every step", {"facts": READS, "busy_s": 8 * MS, "sync_s": 7 * MS, "host_s": 14 * MS},
      "cpu", "host.sync", "sync-bound: the GPU idles 47 % of the step after readbacks"),
     ("batches copied before the kernels", {"facts": replace(HOPPER, copies=[PAGEABLE]), "busy_s": 7 * MS,

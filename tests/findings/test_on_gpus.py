@@ -27,6 +27,7 @@ HOPPER = DeviceFacts(capability=(9, 0), copies=[], syncs=[])
 PAGEABLE = DeviceCopy(4e7, 2.0, 9 * MS, 6 * MS, pinned=False, blocking=True, dtype="float32")
 ROUNDED = [Kernels("matmul", 14 * MS, 300.0, 1e-4, "tf32", 1.0), Kernels("elementwise", 4 * MS, 300.0, 1e-5)]
 STARVED = {"input_s": 15 * MS, "busy_s": 5 * MS, "host_s": 4 * MS, "facts": HOPPER}
+COPYING = {"busy_s": 6 * MS, "transfer_s": 10 * MS, "host_s": 5 * MS}
 FULL = {"busy_s": 19.5 * MS, "launch_s": 0.5 * MS, "host_s": 8 * MS}
 
 
@@ -41,9 +42,7 @@ def of_files(profile: Profile, suffix: str) -> Profile:
 
 FIRST: dict[str, Any] = {
     "workers-auto": device_run(cpu=15 * MS, workers=0, cores=8.0, **STARVED),
-    "pin-and-nonblocking": device_run(
-        replace(HOPPER, copies=[PAGEABLE]), busy_s=6 * MS, transfer_s=10 * MS, host_s=5 * MS
-    ),
+    "pin-and-nonblocking": device_run(replace(HOPPER, copies=[PAGEABLE]), **COPYING),
     "dali-pipeline": of_files(device_run(cpu=40 * MS, **STARVED), ".jpg"),
     "stage-to-fast-storage": device_run(storage=40 * MS, **STARVED),
     "amp": device_run(replace(HOPPER, kernels=ROUNDED, switches=TorchSettings("high", "", False)), **FULL),
@@ -92,3 +91,7 @@ def test_no_step_gets_shorter_than_the_loops_own_work(host_s: float, copies: lis
     assert change is not None
     promised = gain(diagnosis.scenario, change)
     assert 1.2 < promised <= 1.05 * beat.wall_s / max(host_s, busy_s)
+    unseen = accelerator_run(beat, DeviceFacts(syncs=[replace(read, count=0.0, file="")]), wait_s=input_s)
+    told = sync_points.ask(unseen)
+    assert isinstance(told, Finding)
+    assert {one.metric for one in told.evidence} == {"device_sync_share"}, "no count where no call was seen"

@@ -55,21 +55,15 @@ ROOM = Proved(
     measured=Gain(2.62, 2.5, 2.75, 2), verdict="kept",
 )  # fmt: skip
 TYPICAL = Proof(
-    run=RUN,
-    baseline_s=0.0217,
-    noise=0.021,
-    steps=120,
-    rows=[WORKERS, EVALUATION, FUSED, BROKEN],
-    ceiling=ROOM,
-    winner="workers-auto",
-    cost=ProofCost(10.2, 73.4, 300.0, 12),
+    run=RUN, baseline_s=0.0217, noise=0.021, steps=120, rows=[WORKERS, EVALUATION, FUSED, BROKEN],
+    ceiling=ROOM, winner="workers-auto", cost=ProofCost(10.2, 73.4, 300.0, 12),
     missed=[
         Missed("columnar-numpy", "it takes an edit of the script"),
         Missed("isolate-cpus", "it takes a change of the machine"),
         Missed("decode-less", "it takes an edit of the script"),
     ],
     notes=["the third round was cut short: the budget was spent"],
-)
+)  # fmt: skip
 COMBINED = replace(TYPICAL, rows=[BOTH, *TYPICAL.rows], winner=BOTH.id)
 NOTHING_PAYS = replace(
     TYPICAL, rows=[FUSED], winner="", missed=[], notes=[],
