@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median, pstdev
+from statistics import fmean, median
 
 from ..model.diagnosis import BatchCost, HostLoad, Inputs, Step
 from ..model.loops import FetchTable, Loader, Loop, Making, Payload
@@ -131,7 +131,6 @@ def measure_inputs(
     def mean(column: Sequence[float | None]) -> float:
         return known(column) or 0.0
 
-    costs = [table.wall_s[place] - (table.runq_s[place] or 0.0) for place in rows]
     busy = None
     span = table.t[rows[-1]] + table.wall_s[rows[-1]] - table.t[rows[0]]
     if len(rows) > 1 and workers and span > 0:  # of the workers' time between the first and the last fetch
@@ -161,7 +160,6 @@ def measure_inputs(
         container=mean(table.container_s),
         container_cpu=mean(table.container_cpu_s),
         minor_faults=known(table.minor_faults),
-        variation=pstdev(costs) / fmean(costs) if fmean(costs) > 0 else 0.0,
         busy=busy,
         blocked_samples=split.samples,
     )

@@ -1,19 +1,17 @@
-"""Decoding, augmentation, collation, and batches that take unequally long."""
+"""Decoding, augmentation and collation."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..analyse.inputs import fetches_of, making_of
-from ..analyse.predict import gain, is_indexing
+from ..analyse.inputs import making_of
+from ..analyse.predict import is_indexing
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .facts import (
     BOOKS,
-    PAYS,
     comes_again,
-    dearest,
     device_of,
     held_up,
     hot_files_of,
@@ -34,7 +32,6 @@ from .remedies import (
     each,
     fits_memory,
     left_of,
-    on_loader,
     priced,
     remembering,
 )
@@ -252,53 +249,3 @@ def collate_bound(diagnosis: Diagnosis) -> Finding | None:
         remedy = VECTORISE.at(loader.location, text=loops)
     proposal = priced(remedy, scenario, *each(collate=lefts))
     return Finding("collate-bound", "input.collate", evidence, [proposal], loader.location)
-
-
-# batch-time-variance
-DEEPER = 4  # times the present depth (measured, lognormal batches, four workers: depth 2 11.4 ms, 8 7.3)
-BATCHES_AT_LEAST = 32  # or their variation is a guess (chosen)
-CAUSES = ("input.preprocess", "input.storage", "input.network", "input.wait")
-DEEPEN = Proposal(
-    id="prefetch-deeper",
-    title="let each worker be several batches ahead",
-    fix=Fix("deepen the buffer; the order stays", "DataLoader(..., prefetch_factor=8)"),
-    apply="hook",
-    risk="finished batches lie in shared memory",
-)
-UNORDER = Proposal(
-    id="unordered-batches",
-    title="take batches as they come",
-    fix=Fix("give up the order of batches", "DataLoader(..., in_order=False)"),
-    change=Change(in_order=False),
-    apply="hook~",
-    risk="runs can no longer be repeated exactly; slow samples come late in each epoch",
-)
-
-
-@finding("input.wait", DEEPEN, UNORDER, needs=(dataloader_loop,))
-def batch_time_variance(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when batches vary, the loop waits, and order or depth is what makes it wait."""
-    loader, scenario, inputs = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.inputs
-    if loader.num_workers < 2 or not waits(diagnosis) or inputs.variation < MOST:
-        return None
-    if inputs.batches < BATCHES_AT_LEAST:
-        return f"at least {BATCHES_AT_LEAST} timed fetches in the steady window"
-    depth = DEEPER * scenario.prefetch
-    deeper = replace(
-        on_loader(DEEPEN, loader, prefetch_factor=depth),
-        title=f"let each worker be {depth} batches ahead",
-        change=Change(prefetch=depth),
-        risk=f"up to {depth * scenario.workers} finished batches lie in shared memory",
-    )
-    unordered = [on_loader(UNORDER, loader, in_order=False)] if scenario.in_order else []
-    proposals = [one for one in (deeper, *unordered) if gain(scenario, given(one.change)) >= PAYS]
-    table = fetches_of(diagnosis.profile, loader.key)
-    longest = max(table.wall_s, default=None) if table is not None else None
-    known = (
-        ("standard deviation of a batch's cost over its mean", "fetch_variation", inputs.variation),
-        ("longest fetch that was timed", "fetch_longest_s", longest),
-    )
-    evidence = [Evidence(*one, "hook on fetch") for one in known if one[2] is not None]
-    evidence += wait_evidence(diagnosis)
-    cause = dearest(diagnosis, CAUSES)
-    return Finding("batch-time-variance", cause, evidence, proposals, loader.location) if proposals else None

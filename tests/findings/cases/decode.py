@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, log, sqrt
 
-from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Inputs, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, Inputs, StepCost
 from bottleneck_doctor.model.loops import HotFiles, Loader, Making, Payload, Repeats
 from bottleneck_doctor.model.run import Machine
-from tests.findings.builders import PLACE, Case, abstains, fires, inputs_of, loop_of, silent, steady_run
+from tests.findings.builders import PLACE, Case, fires, inputs_of, loop_of, silent, steady_run
 
 # decode-bound
 DECODE_WORK, DECODE_COST = BatchCost(0.03), StepCost(0.0, 0.003)
@@ -93,36 +92,4 @@ def collate_bound() -> tuple[Case, ...]:
         silent("collating is a tenth of the work", _collate_case(BatchCost(0.01, 0.001))),
         silent("rows of memory are stacked", _collate_case(BatchCost(0.001, 0.001), PICTURES)),
         silent("the loop has other things to do", _collate_case(cost=StepCost(0.0, 0.05))),
-    )
-
-
-# batch-time-variance
-def _works(spread: float) -> tuple[BatchCost, ...]:
-    """Waits of 20 ms on average, lognormal by quantiles in a scrambled order."""
-    quantiles = [((7 * place) % 31 + 0.5) / 31 for place in range(31)]
-    normal = [sqrt(2) * _inverse_erf(2 * one - 1) for one in quantiles]
-    return tuple(BatchCost(0.0005, wait=0.02 * exp(spread * one - spread * spread / 2)) for one in normal)
-
-
-def _inverse_erf(x: float) -> float:
-    """Winitzki's approximation, good to two digits."""
-    within = log(1 - x * x)
-    half = 2 / (3.14159 * 0.147) + within / 2
-    return (1 if x > 0 else -1) * sqrt(max(0.0, sqrt(half * half - within / 0.147) - half))
-
-
-def _variance_case(spread: float, workers: int = 4, batches: int = 400) -> Diagnosis:
-    """Workers that sleep 20 ms on average; the loop needs 6 ms."""
-    works, cost = _works(spread), StepCost(0.0, 0.006)
-    scene = Scenario(works, (cost,), workers=workers, cores=2.0)
-    inputs = inputs_of(BatchCost(0.0005, wait=0.02), workers, 0.01, variation=spread, batches=batches)
-    return steady_run(BatchCost(0.0005, wait=0.02), cost, workers=workers, inputs=inputs, scenario=scene)
-
-
-def batch_time_variance() -> tuple[Case, ...]:
-    return (
-        fires("requests of any length", _variance_case(1.1), "prefetch-deeper unordered-batches"),
-        silent("batches alike", _variance_case(0.1)),
-        silent("one worker is not overtaken", _variance_case(1.1, 1)),
-        abstains("a handful of batches", _variance_case(1.1, batches=12)),
     )
