@@ -6,27 +6,17 @@ from dataclasses import replace
 from math import sqrt
 
 from ..analyse.host import pool_cpu
-from ..analyse.predict import WORTH, best_setting, gain, helper_threads, too_many_feeders, without_feeders
+from ..analyse.predict import WORTH, helper_threads, too_many_feeders, without_feeders
 from ..analyse.shares import MOST, NOTICED, PART
 from ..analyse.threads import judge_threads
 from ..analyse.verdict import CROWDED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
 from ..model.run import Treatment
-from .facts import (
-    BOOKS,
-    FOREIGN_CORES,
-    PROFILER,
-    dearest,
-    place_of,
-    step_share,
-    threads_set_to,
-    wait_evidence,
-    waits,
-)
-from .lines import crowd_evidence, crowded, hottest_place, line_evidence
+from .facts import BOOKS, FOREIGN_CORES, PROFILER, step_share, threads_set_to, wait_evidence, waits
+from .lines import crowd_evidence, hottest_place, line_evidence
 from .registry import OnCpu, dataloader_loop, finding, given, snippet
-from .remedies import PARTLY, Code, each, loader_call, loader_with, priced, spread
+from .remedies import Code, each, loader_call, priced, spread
 
 # cpu-threads-misset
 THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py  # or torch.set_num_threads({count})"
@@ -69,80 +59,6 @@ def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
         treatments=threads_set_to(count),
     )
     return Finding("cpu-threads-misset", "model.threads", evidence, [proposal])
-
-
-# host-cpu-saturated
-FULL_SHARE = 0.85  # of the cores [SageMaker Debugger: 0.9, less CPU time that is charged to no process]
-CAUSES = ("input.preprocess", "input.collate")
-CHEAPER = Proposal(
-    id="cheaper-preprocess",
-    title="spend less CPU on each sample",
-    fix=Fix(
-        "work on fewer pixels and tokens, in whole arrays, or once instead of every epoch",
-        "X = WHOLE_ARRAY_FUNCTION(X)  # not a Python loop over its elements\n"
-        "X = COLOUR(CROP(X))  # the transform that shrinks a sample goes first",
-    ),
-    effort="hours",
-    risk="fewer pixels or tokens are another training",
-    basis="bound",
-)
-MORE_CORES = Proposal(
-    id="more-cores",
-    title="give the job more cores",
-    fix=Fix("and the workers with them", "docker run --cpus=4 ...    # kubernetes: resources.limits.cpu"),
-    apply="admin",
-    effort="hours",
-    risk="costs money; two hyperthreads are not two cores",
-)
-# The usual first attempt; reported as a warning where the replay predicts a slowdown.
-MORE_WORKERS = Proposal(
-    id="more-workers",
-    title="raise num_workers further",
-    fix=Fix("leave it as it is: more workers would share the same cores", "DataLoader(..., num_workers=4)"),
-    apply="hook",
-    risk="more processes, more memory, more switching, no more batches",
-)
-
-
-@finding("input.preprocess", CHEAPER, MORE_CORES, MORE_WORKERS, needs=(dataloader_loop,))
-def host_cpu_saturated(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when workers fill the cores, the loop waits, and twice the workers would not help."""
-    loader, scenario, host = given(diagnosis.loader), given(diagnosis.scenario), diagnosis.host
-    if not loader.num_workers or not waits(diagnosis) or crowded(diagnosis):
-        return None
-    twice = 2 * scenario.workers  # the usual advice
-    more = gain(scenario, Change(workers=twice))
-    if more >= WORTH:
-        return None
-    if host.job_cores is None:
-        return "CPU time of the whole process tree"
-    making_s = diagnosis.inputs.cpu + diagnosis.inputs.other_cpu
-    full = (host.job_cores + (host.foreign_cores or 0.0)) / host.cores
-    if full < FULL_SHARE or making_s < MOST * host.job_cores * diagnosis.step_s:
-        return None  # the cores are not full, or the model is what fills them
-    known = (
-        ("share of the cores that is in use", "cores_full_share", full, "process tree, /proc/stat"),
-        ("cores that this job keeps busy", "job_cores", host.job_cores, "process tree"),
-        ("cores that other processes keep busy", "foreign_cores", host.foreign_cores, "/proc/stat"),
-        ("what twice the workers would bring", "doubled_speedup", more, "replay"),
-    )
-    evidence = [Evidence(*one) for one in known if one[2] is not None]
-    evidence += line_evidence(diagnosis) + wait_evidence(diagnosis)
-    stay = loader_call(loader, num_workers=loader.num_workers)
-    cores = 2 * scenario.cores  # with the number of workers that suits them
-    workers = max(scenario.workers, best_setting(replace(scenario, cores=cores)).workers)
-    command = f"# all {host.cores:g} cores are in use; with {2 * host.cores:g}: num_workers={workers}"
-    proposals = [
-        priced(CHEAPER.at(place_of(diagnosis)), scenario, *each(cpu=PARTLY)),
-        replace(MORE_CORES.at(None, command), change=Change(cores=cores, workers=workers)),
-        replace(
-            MORE_WORKERS.at(loader.location, stay),
-            change=Change(workers=twice),
-            treatments=(loader_with(loader, num_workers=twice),),
-        ),
-    ]
-    cause = dearest(diagnosis, CAUSES)
-    return Finding("host-cpu-saturated", cause, evidence, proposals, hottest_place(diagnosis))
 
 
 # cpu-stolen-by-others
@@ -195,6 +111,14 @@ FEWER_THREADS = Proposal(
     apply="env",
     basis="bound",
     treatments=threads_set_to(2),
+)
+MORE_CORES = Proposal(
+    id="more-cores",
+    title="give the job more cores",
+    fix=Fix("and the workers with them", "docker run --cpus=4 ...    # kubernetes: resources.limits.cpu"),
+    apply="admin",
+    effort="hours",
+    risk="costs money; two hyperthreads are not two cores",
 )
 
 

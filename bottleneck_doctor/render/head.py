@@ -325,12 +325,10 @@ def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool
             f"{_short(one.location)} ({words.percent(one.own_share)} of samples)"
             for one in report.functions if one.users and one.role == "trainer" and cause != "device.compute"
         ]  # fmt: skip
-        full = _side(cause) == "input" and any(one.id == "host-cpu-saturated" for one in report.findings)
-        none = "no remedy is known" + " while all cores are busy" * full
         waits = report.device is not None and cause in WAITING  # for what no faster hardware would bring
         rest = [f"; start at {one}" for one in looks]
         rest += [": computing less, or faster hardware, would help" * (not waits)]
-        return words.short(words.plain(none + rest[0]), WIDTH), "", False
+        return words.short(words.plain("no remedy is known" + rest[0]), WIDTH), "", False
     speedup, title = best.predicted_speedup, words.plain(best.title)
     treated = next((one.cause for one in report.findings if one.id == best.finding), cause)
     answers = _side(treated) == _side(cause)

@@ -5,16 +5,7 @@ from typing import Any
 import pytest
 
 from bottleneck_doctor.analyse import inputs, memory, predict, shares
-from bottleneck_doctor.findings import (
-    device_compute,
-    facts,
-    ranks,
-    registry,
-    remedies,
-    storage,
-    threads,
-    workers,
-)
+from bottleneck_doctor.findings import device_compute, facts, ranks, registry, remedies, storage, workers
 from bottleneck_doctor.findings import memory as kept
 
 QUOTED = {
@@ -45,7 +36,6 @@ QUOTED = {
     "batch-too-small": [("below {} [", device_compute.PEAK_SHARE), ("below {} of the", device_compute.FULL)],
     "cudnn-autotune-off": [("at most {:g} new shapes", device_compute.SHAPES)],
     "gpu-hw-degraded": [("least {} busy", shares.FEW_SAMPLES), ("below {} of the high", shares.NEARLY_ALL)],
-    "host-cpu-saturated": [("{} of the cores", threads.FULL_SHARE)],
     "workers-too-few": [("busy for {} of", workers.BUSY)],
     "ipc-overhead": [("above {:g} % of the step", 100 * facts.WAIT_SHARE)],
     "cpu-bf16-unused": [("at least {} of the operators' time", shares.LARGE_PART)],

@@ -54,25 +54,6 @@ def cpu_threads_misset() -> tuple[Case, ...]:
     )
 
 
-# host-cpu-saturated
-def _saturated_case(work: BatchCost, cost: StepCost, workers: int, job: float | None) -> Diagnosis:
-    """A run on two cores, of which the job keeps ``job`` busy."""
-    return replace(steady_run(work, cost, workers=workers), host=HostLoad(cores=2.0, job_cores=job))
-
-
-FEW = StepCost(0.0, 0.002)
-
-
-def host_cpu_saturated() -> tuple[Case, ...]:
-    return (
-        fires("four workers on two cores", _saturated_case(BatchCost(0.02), FEW, 4, 1.95), "more-cores"),
-        fires("two on two cores", _saturated_case(BatchCost(0.02), FEW, 2, 1.9), "cheaper-preprocess"),
-        silent("one worker, one core free", _saturated_case(BatchCost(0.02), FEW, 1, 1.0)),
-        silent("the model fills the cores", _saturated_case(BatchCost(0.004), StepCost(0.02), 2, 1.95)),
-        abstains("the job's CPU was not counted", _saturated_case(BatchCost(0.02), FEW, 4, None)),
-    )
-
-
 # cpu-stolen-by-others
 def _stolen_case(foreign: float | None, online: int = 4) -> Diagnosis:
     """Four workers decode on four cores, of which other processes use ``foreign``; the loop takes 3 ms."""
