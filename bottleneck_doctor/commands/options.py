@@ -256,9 +256,6 @@ ALLOW_NUMERICS = Option(
     "allow-numerics", bool, False, "Also try what changes numerics or the order of samples."
 )
 DRY_RUN = Option("dry-run", bool, False, "Say what would be tried and what it would cost.")
-EXPECT = Option[list[str]](
-    "expect", list, [], "Fail unless the measured speedup is so. Repeatable.", "'ID OP NUMBER'"
-)
 PROOF = Option[str | None](
     "output", str, None, "Also write the proof, as JSON.", "FILE", ("-o", "--output"), read=writable
 )
@@ -272,7 +269,6 @@ PROVE_GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "What to try": (REMEDIES, ALLOW_NUMERICS, DRY_RUN),
     "How long": (BUDGET_S, LONGEST),
     "Results": (PROOF, WRITE_PATCH, FORMAT, QUIET),
-    "Exit status 1 when": (EXPECT,),
 }
 PROVE = tuple(one for group in PROVE_GROUPS.values() for one in group)
 OPTIONS = [one for one in list(globals().values()) if isinstance(one, Option)]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..model.proof import BASELINE, Arm, Attempt, Expected, Gain, Plan, Proof, ProofCost
+from ..model.proof import BASELINE, Arm, Attempt, Gain, Plan, Proof, ProofCost
 from ..model.report import CANNOT_SAY
 from ..model.run import Order
 from ..prove.put_back_files import Backups
@@ -17,7 +17,6 @@ from .options import (
     BUDGET_S,
     DATA_FN,
     DRY_RUN,
-    EXPECT,
     FORMAT,
     LONGEST,
     OUTPUT,
@@ -57,11 +56,11 @@ def prove_command(target: list[str], launched: bool, typed: dict[str, Any]) -> i
     The training is watched once, then run again a few hundred steps at a time: as it is, and with the best
     remedies applied from outside. Whatever the script does besides training, it does each time.
     The first run's profile is left as by `bdoc run`.
-    Exit status: 0 done, 1 an expectation fails, 2 usage error, 3 cannot say; the script's own where it fails.
+    Exit status: 0 done, 2 usage error, 3 cannot say; the script's own where it fails.
     """
     from ..findings.registry import offered
     from ..launch.start import choose, plan
-    from ..prove.proof import check_id, parse_expectation
+    from ..prove.proof import check_id
     from ..prove.trials import Target
 
     settings = read_settings()
@@ -72,12 +71,11 @@ def prove_command(target: list[str], launched: bool, typed: dict[str, Any]) -> i
         settings.tell()
     for name in options[REMEDIES]:
         check_id(name, offered(), "--remedy")
-    expected = [parse_expectation(text, offered()) for text in options[EXPECT]]
     plan(*options.form, choose(options[PYTHON]))  # refuses nonsense
     script, module, launcher, args = options.form
     data_fn = tuple(options[DATA_FN])
     tried = Target(script, module, tuple(launcher or ()), tuple(args), options[PYTHON], data_fn)
-    proving = Proving(options, expected, tried, ProvingLine(options[QUIET]))
+    proving = Proving(options, tried, ProvingLine(options[QUIET]))
     try:
         return _prove(proving)
     finally:
@@ -93,7 +91,6 @@ class Proving:
     """All that one command knows; filled as it goes, so that Ctrl-C finds what was there."""
 
     options: Options
-    expected: list[Expected]
     target: Target
     line: ProvingLine
     began_s: float = field(default_factory=time.monotonic)
@@ -130,8 +127,7 @@ def _prove(proving: Proving) -> int:
     if not options[QUIET] and options[PROFILE] is None:
         line.clear()
         line.say(render(report, "terminal", **vars(screen(sys.stderr))))
-    known = [one.id for one in proving.expected if one.id in offered()]
-    arms, missed = choose_arms(report, options[REMEDIES], known, options[ALLOW_NUMERICS], offered())
+    arms, missed = choose_arms(report, options[REMEDIES], options[ALLOW_NUMERICS], offered())
     span = span_of(diagnosis, arms, options[LONGEST])
     plan = plan_of(diagnosis, arms, missed, span, proving.budget_s)
     if options[DRY_RUN]:
@@ -143,7 +139,7 @@ def _prove(proving: Proving) -> int:
     line.clear()
     notes = [*proving.backups.restored(), *proving.backups.failures()]
     cost = ProofCost(proving.window_s, proving.spent_s(), proving.budget_s, len(proving.attempts))
-    proof = prove(report, arms, proving.attempts, cost, plan.missed, notes, proving.expected)
+    proof = prove(report, arms, proving.attempts, cost, plan.missed, notes)
     hand_over(options, proof, diagnosis.profile, report)
     return INTERRUPTED if interrupted else _status(proof, report, options)
 
@@ -216,25 +212,21 @@ def _tried(proving: Proving, diagnosis: Diagnosis, plan: Plan) -> tuple[list[Arm
 
 
 def _status(proof: Proof, report: Report, options: Options) -> int:
-    """The worst of the expectations. Nothing is known of a training that could not be judged, or not be run
-    again, nor of remedies asked for by name of which none could be tried."""
-    from ..analyse.gate import worst
-
+    """Nothing is known of a training that could not be judged, or not be run again, nor of remedies asked for
+    by name of which none could be tried."""
     lost = bool(proof.rows) and proof.baseline_s is None
     unknown = not proof.rows and (report.verdict.bound == "inconclusive" or bool(options[REMEDIES]))
-    return worst([*(one.status for one in proof.expected), CANNOT_SAY if lost or unknown else 0])
+    return CANNOT_SAY if lost or unknown else 0
 
 
 def hand_over(options: Options, proof: Proof, profile: Profile, report: Report) -> None:
     """The proof to stdout; then what else was asked for."""
     from ..prove.patch import with_patches
-    from ..render.proof import expected, render_proof
+    from ..render.proof import render_proof
 
     proof = with_patches(proof, [*report.remedies, *report.warnings], profile)
     shown = Screen(100, False, "utf-8") if options[FORMAT] == "json" else screen(sys.stdout)
     say(render_proof(proof, options[FORMAT], **vars(shown)), shown.encoding)
-    for one in proof.expected if options[FORMAT] == "json" else ():
-        complain(expected(one)[1])  # the text holds it anyway
     if (place := options[PROOF]) is not None:
         write(place, render_proof(proof, "json").encode(), private=True)
     if (place := options[WRITE_PATCH]) is None:

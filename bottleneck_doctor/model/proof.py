@@ -145,21 +145,6 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Expected:
-    """One expectation of the command line, ``id op threshold``, compared with the measured speedup.
-
-    ``status``: 0 holds, 1 fails, 3 cannot say, and ``why`` not; ``close``: the 90 % interval crosses it."""
-
-    id: str
-    op: str
-    threshold: float
-    status: int = 0
-    measured: Gain | None = None
-    why: str = ""
-    close: bool = False
-
-
-@dataclass(frozen=True)
 class Proof:
     """Everything that the renderers may say; ``rows`` best first, ``winner`` the id of one of them or "".
 
@@ -176,7 +161,6 @@ class Proof:
     cost: ProofCost
     missed: list[Missed] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    expected: list[Expected] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
     schema: str = "bottleneck-doctor/proof"
     schema_version: int = 1

@@ -167,23 +167,17 @@ NO_TREATMENT = "bdoc cannot apply it to this script from outside"
 
 
 def choose_arms(
-    report: Report,
-    named: Sequence[str],
-    expected: Sequence[str],
-    allow_numerics: bool,
-    offered: Mapping[str, Collection[str]],
+    report: Report, named: Sequence[str], allow_numerics: bool, offered: Mapping[str, Collection[str]]
 ) -> tuple[list[Arm], list[Missed]]:
     """The arms in the order in which they are tried, and what cannot be tried, with the reason.
 
-    ``named``: remedies asked for, then nothing else is tried; ``expected`` are tried besides the report's.
-    ``offered``: the findings that offer each remedy that there is.
+    ``named``: remedies asked for, then nothing else is tried. ``offered``: the findings that offer each
+    remedy that there is.
     """
     at_hand = {remedy.id: remedy for remedy in (*report.remedies, *report.warnings)}
-    asked = list(dict.fromkeys([*named, *expected]))
+    asked = list(dict.fromkeys(named))
     missed = [Missed(name, _absent(report, offered[name])) for name in asked if name not in at_hand]
-    wanted = [at_hand[name] for name in asked if name in at_hand]
-    if not named:
-        wanted += [remedy for remedy in at_hand.values() if remedy not in wanted]
+    wanted = [at_hand[name] for name in asked if name in at_hand] if named else at_hand.values()
     chosen: list[Remedy] = []
     for remedy in wanted:
         why = _refusal(remedy, allow_numerics, remedy.id in asked, len(chosen))

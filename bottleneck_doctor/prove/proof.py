@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import operator
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -13,31 +11,11 @@ from statistics import fmean
 from ..analyse.compare import parity
 from ..analyse.predict import WORTH
 from ..model.errors import UsageError
-from ..model.proof import BASELINE, CEILING, Arm, Attempt, Expected, Missed, Parity, Proof, ProofCost, Proved
-from ..model.report import CANNOT_SAY, EXCEEDED, HOLDS, Fix, Remedy, Report
-from .plan import COMBINATION, gain_of, is_fair, noise_of, readings, verdict
+from ..model.proof import BASELINE, Arm, Attempt, Missed, Parity, Proof, ProofCost, Proved
+from ..model.report import Fix, Remedy, Report
+from .plan import gain_of, is_fair, noise_of, readings, verdict
 
-SHAPE = re.compile(r"\s*([a-z0-9-]+)\s*([<>=!~]+)\s*(\S+)\s*", re.ASCII)
-NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)", re.ASCII)
-OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 LONGEST = 100
-NO_REMEDY = (COMBINATION, CEILING)  # rows of the table that are not remedies
-
-
-def parse_expectation(text: str, known: Collection[str]) -> Expected:
-    """``ID OP NUMBER``, a state that shall hold; ``known`` are the ids of all remedies."""
-    shown = text if len(text) <= LONGEST else text[:LONGEST] + "..."
-    found = SHAPE.fullmatch(text[:LONGEST])
-    if found is None:
-        raise UsageError(f"--expect {shown!r} is not ID OP NUMBER: write it like 'workers-auto>1.5'")
-    name, op, number = found.groups()
-    if op not in OPERATORS:
-        raise UsageError(f"--expect {shown!r}: no operator {op}, use one of {' '.join(OPERATORS)}")
-    check_id(name, [*known, *NO_REMEDY], "--expect")
-    value = number.removeprefix("×").removesuffix("x")
-    if NUMBER.fullmatch(value) is None or not math.isfinite(float(value)) or float(value) <= 0:
-        raise UsageError(f"--expect {shown!r}: expected a speedup above 0, for example 1.5")
-    return Expected(name, op, float(value))
 
 
 def check_id(name: str, known: Collection[str], option: str) -> None:
@@ -47,28 +25,6 @@ def check_id(name: str, known: Collection[str], option: str) -> None:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}" if near else "`bdoc explain` lists them"
     raise UsageError(f"{option} {name[:LONGEST]!r}: no such remedy, {hint}")
-
-
-def judge(expected: Sequence[Expected], rows: Sequence[Proved], missed: dict[str, str]) -> list[Expected]:
-    """Each expectation with its status. The likely value decides; an undecided row whose interval crosses the
-    number cannot say, nor can one that was not measured. ``missed``: why some were not tried."""
-    by_id = {row.id: row for row in rows}
-
-    def judged(one: Expected) -> Expected:
-        row = by_id.get(one.id)
-        if row is None:
-            return replace(one, status=CANNOT_SAY, why=missed.get(one.id, "it was not tried"))
-        gain, holds = row.measured, OPERATORS[one.op]
-        if gain is None:
-            return replace(one, status=CANNOT_SAY, why=row.why or f"it was {row.verdict}")
-        close = len({holds(value, one.threshold) for value in (gain.low, gain.likely, gain.high)}) > 1
-        if close and row.verdict == "undecided":
-            why = "a larger --budget narrows the interval"
-            return replace(one, status=CANNOT_SAY, measured=gain, why=why, close=True)
-        status = HOLDS if holds(gain.likely, one.threshold) else EXCEEDED
-        return replace(one, status=status, measured=gain, close=close)
-
-    return [judged(one) for one in expected]
 
 
 RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; then what failed, then the rest
@@ -87,7 +43,6 @@ def prove(
     cost: ProofCost,
     missed: Sequence[Missed],
     notes: Sequence[str],
-    expected: Sequence[Expected],
 ) -> Proof:
     """The proof from all runs in their order. ``arms`` begin with the baseline."""
     remedies = {remedy.id: remedy for remedy in (*report.remedies, *report.warnings)}
@@ -120,7 +75,6 @@ def prove(
         cost=cost,
         missed=list(missed),
         notes=notes,
-        expected=judge(expected, rows, {one.id: one.why for one in missed}),
         attempts=[replace(one, trial=None) for one in attempts],
     )
 

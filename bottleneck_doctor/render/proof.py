@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from ..model.proof import BASELINE, CEILING, Attempt, Expected, Gain, Parity, Plan, Proof, Proved
+from ..model.proof import BASELINE, CEILING, Attempt, Gain, Parity, Plan, Proof, Proved
 from ..model.run import ENVIRONMENT, Treatment
 from . import words
 from .compose import command_line, machine_facts, place
@@ -36,7 +36,6 @@ PARITY = {
     "changed": "losses changed",
     "unknown": "losses not compared",
 }
-EXPECTED = {0: ("good", "holds"), 1: ("bad", "fails"), 3: ("open", "cannot say")}
 NOTHING = "nothing to try: no remedy of the report can be applied from outside"
 UNSAID = ("where",)  # of a treatment's options: which call is meant
 
@@ -65,8 +64,8 @@ def _terminal(proof: Proof, winner: Proved | None, sheet: Sheet) -> str:
     if proof.rows:
         sheet.heading(("tried", "bold"), (f"  {_before(proof)}", "dim"))
         _table(sheet, proof.rows, winner)
-    for mood, remark in _remarks(proof):
-        sheet.line((remark, COLOURS[mood]), indent=2, lead="• ")
+    for remark in _remarks(proof):
+        sheet.line(remark, indent=2, lead="• ")
     missed = _missed(proof)
     if missed:
         sheet.heading(("not tried", "bold"))
@@ -284,22 +283,9 @@ def _ceiling(ceiling: Proved | None) -> str:
     return f"with batches from memory {likely} ({interval}): {rest}"
 
 
-def expected(one: Expected) -> tuple[str, str]:
-    """Whether an expectation of the command line holds, and by how much."""
-    asked = f"{words.plain(one.id)} {words.plain(one.op)} {words.exact(one.threshold)}"
-    mood, text = EXPECTED.get(one.status, ("open", "cannot say"))
-    if one.measured is not None:
-        likely, interval = gained(one.measured)
-        text += f", {likely} ({interval})"
-    text += ", and its interval crosses the threshold" if one.close else ""
-    why = f": {_why(one.why)}" if one.why else ""
-    return mood, f"expected {asked}: {text}{why}"
-
-
-def _remarks(proof: Proof) -> list[tuple[str, str]]:
-    """Mood and text of what is printed below the table: the ceiling, notes, expectations."""
-    plain = [_ceiling(proof.ceiling), *map(words.plain, proof.notes)]
-    return [*(("plain", text) for text in plain if text), *map(expected, proof.expected)]
+def _remarks(proof: Proof) -> list[str]:
+    """What is printed below the table: the ceiling, and notes."""
+    return [text for text in (_ceiling(proof.ceiling), *map(words.plain, proof.notes)) if text]
 
 
 def _missed(proof: Proof) -> list[tuple[str, str]]:

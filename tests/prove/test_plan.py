@@ -49,10 +49,8 @@ def report(*remedies: Remedy, wait: float = 0.0, abstained: str = "", found: str
     )
 
 
-def chosen(
-    of: Report, named: str = "", expected: str = "", numerics: bool = False
-) -> tuple[list[str], dict[str, str]]:
-    arms, missed = choose_arms(of, named.split(), expected.split(), numerics, OFFERED)
+def chosen(of: Report, named: str = "", numerics: bool = False) -> tuple[list[str], dict[str, str]]:
+    arms, missed = choose_arms(of, named.split(), numerics, OFFERED)
     return [one.id for one in arms], {one.id: one.why for one in missed}
 
 
@@ -63,7 +61,6 @@ FOUR = report(*map(remedy, "abcd"))
     ("of", "how", "tried"),
     [
         (FOUR, {}, "a b c"),
-        (FOUR, {"expected": "d"}, "d a b"),
         (report(remedy("a"), wait=0.3), {}, "a cached-batches"),  # the loop waits for data
         (report(remedy("a"), wait=0.01), {}, "a"),
         (report(remedy("a"), remedy("e", likely=0.8)), {"named": "e"}, "e"),  # whatever it promises

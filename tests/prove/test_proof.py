@@ -1,17 +1,15 @@
-"""The proof: a row an arm, best first, the winner by measurement; expectations held against it."""
+"""The proof: a row an arm, best first, the winner by measurement."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.model.errors import UsageError
 from bottleneck_doctor.model.proof import (
     BASELINE,
     CEILING,
     Arm,
     Attempt,
-    Expected,
     Gain,
     Missed,
     Proof,
@@ -19,7 +17,7 @@ from bottleneck_doctor.model.proof import (
     Proved,
 )
 from bottleneck_doctor.model.run import Losses, Order, Treatment, Trial
-from bottleneck_doctor.prove.proof import LEFT_OUT, judge, parse_expectation, prove, winner
+from bottleneck_doctor.prove.proof import LEFT_OUT, prove, winner
 
 from .simulated_runs import BASE, measured, remedy
 from .test_plan import remedy as told
@@ -29,10 +27,8 @@ COST = ProofCost(10.0, 60.0, 100.0, 5)
 TOP = Arm(CEILING, "ceiling", "from memory")
 
 
-def proof(
-    arms: list[Arm], attempts: list[Attempt], expected: Sequence[Expected] = (), missed: Sequence[Missed] = ()
-) -> Proof:
-    return prove(report(told("x"), told("y")), arms, attempts, COST, missed, [], expected)
+def proof(arms: list[Arm], attempts: list[Attempt], missed: Sequence[Missed] = ()) -> Proof:
+    return prove(report(told("x"), told("y")), arms, attempts, COST, missed, [])
 
 
 def rounds(*arms: tuple[str, float], times: int = 2) -> list[Attempt]:
@@ -107,51 +103,3 @@ def test_a_combination_must_beat_the_best_single_remedy_by_more_than_the_noise(
     rows: list[Proved], best: str
 ) -> None:
     assert winner(rows) == best
-
-
-KNOWN = ("workers-auto", "pin-memory")
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "op", "threshold"),
-    [
-        ("workers-auto>1.5", "workers-auto", ">", 1.5),
-        (" workers-auto >= 2 ", "workers-auto", ">=", 2.0),
-        ("cached-batches>×1.5", "cached-batches", ">", 1.5),
-    ],
-)
-def test_an_expectation_names_a_row_and_a_speedup(text: str, name: str, op: str, threshold: float) -> None:
-    assert parse_expectation(text, KNOWN) == Expected(name, op, threshold)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("workers-auto", "not ID OP NUMBER"),
-        ("worker-auto>1.5", "did you mean workers-auto"),
-        ("zzz>1.5", "`bdoc explain` lists them"),
-        ("workers-auto>0", "a speedup above 0"),
-    ],
-)
-def test_nonsense_is_refused(text: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        parse_expectation(text, KNOWN)
-
-
-@pytest.mark.parametrize(
-    ("asked", "of", "status", "close"),
-    [
-        ("workers-auto>1.5", row("workers-auto", Gain(1.8, 1.7, 1.9, 2), "kept"), 0, False),
-        ("workers-auto>1.5", row("workers-auto", Gain(1.2, 1.1, 1.3, 2), "kept"), 1, False),
-        ("workers-auto>1.5", row("workers-auto", Gain(1.6, 1.4, 1.8, 2), "kept"), 0, True),
-        ("workers-auto>1.5", row("workers-auto", Gain(1.4, 1.2, 1.6, 2), "kept"), 1, True),
-        ("workers-auto>1.5", row("workers-auto", Gain(1.6, 0.9, 2.8, 2), "undecided"), 3, True),
-        ("workers-auto>1.5", row("workers-auto", Gain(1.1, 0.95, 1.3, 2), "undecided"), 1, False),
-        ("workers-auto>1.5", row("workers-auto", None, "broke", why="no fork"), 3, False),
-    ],
-)
-def test_the_likely_value_decides_unless_all_is_open(
-    asked: str, of: Proved, status: int, close: bool
-) -> None:
-    (found,) = judge([parse_expectation(asked, KNOWN)], [of], {})
-    assert (found.status, found.close) == (status, close)
