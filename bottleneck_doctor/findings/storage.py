@@ -29,17 +29,15 @@ from .facts import (
     hot_files_of,
     key_of,
     making_s,
-    payload_of,
     place_of,
     starved,
     wait_evidence,
     waits,
 )
-from .lines import hottest_place, line_evidence, lines_of
+from .lines import hottest_place, line_evidence
 from .registry import dataloader_loop, finding, given, snippet, timed_fetches
 from .remedies import (
     COPY_S_PER_BYTE,
-    IN_MEMORY,
     MOSTLY,
     STAGE,
     WORKERS,
@@ -282,9 +280,6 @@ def small_files(diagnosis: Diagnosis) -> Finding | str | None:
 
 
 # container-format-misuse
-OVERREAD = 4.0  # bytes read for each that is delivered (chosen)
-SUFFIXES = frozenset(".h5 .hdf5 .he5 .nc .zip .npz .tar .parquet .zarr .n5 .mat .bag .root".split())
-CHUNKED_BY = ("h5py", "tables", "zarr", "netCDF4")  # libraries that unpack a chunk for each row of it
 ONCE = snippet("storage", "ONCE")
 OPEN_ONCE = Proposal(
     id="open-once-per-worker",
@@ -292,24 +287,11 @@ OPEN_ONCE = Proposal(
     fix=Fix("open at the first sample, not at every one", ONCE),
     risk="never hand an open HDF5 or zip file to a forked worker",
 )
-CHUNKS = snippet("storage", "CHUNKS")
-RECHUNK = Proposal(
-    id="rechunk",
-    title="store the data in chunks that fit the samples",
-    fix=Fix("rewrite the file once", CHUNKS),
-    apply="convert",
-    effort="hours",
-    risk="chunks of one sample compress less well",
-    basis="bound",
-)
-UNPACK = """\
-# once, in __init__, before workers are forked; then self.rows[i]
-self.rows = h5py.File(path)["x"][:]"""
 
 
-@finding("input.preprocess", OPEN_ONCE, RECHUNK, IN_MEMORY, needs=(timed_fetches,))
+@finding("input.preprocess", OPEN_ONCE, needs=(timed_fetches,))
 def container_format_misuse(diagnosis: Diagnosis) -> Finding | str | None:
-    """Fires when opening containers, or reading bytes that no sample uses, takes a large share of a batch."""
+    """Fires when opening containers takes a large share of a batch."""
     inputs, place = diagnosis.inputs, place_of(diagnosis)
     if not held_up(diagnosis):
         return None
@@ -318,7 +300,7 @@ def container_format_misuse(diagnosis: Diagnosis) -> Finding | str | None:
     openings = inputs.containers / max(inputs.samples, 1.0)
     share = inputs.container / making_s(inputs)
     if openings < MOST or share < NOTICED:  # neighbours in a batch may share one
-        return _overread(diagnosis)
+        return None
     known = (
         ("container files opened per sample", "containers_per_sample", openings),
         ("time to open one", "container_open_s", inputs.container / (inputs.containers or 1.0)),
@@ -332,33 +314,6 @@ def container_format_misuse(diagnosis: Diagnosis) -> Finding | str | None:
     )
     cause = dearest(diagnosis, ("input.preprocess", "input.storage"))
     proposals = [replace(OPEN_ONCE.at(place), change=spared)]
-    return Finding("container-format-misuse", cause, evidence + wait_evidence(diagnosis), proposals, place)
-
-
-def _overread(diagnosis: Diagnosis) -> Finding | None:
-    """Fires when far more bytes are read or unpacked than the batch holds."""
-    inputs, payload, scenario = diagnosis.inputs, payload_of(diagnosis), given(diagnosis.scenario)
-    hot, lines = hot_files_of(diagnosis), lines_of(diagnosis)
-    delivered = payload.tensor_bytes + payload.other_bytes if payload is not None else 0.0
-    if not delivered or hot is None or not SUFFIXES.intersection(hot.suffixes):
-        return None
-    asleep = inputs.storage >= MOST * making_s(inputs)
-    ratio = ((inputs.storage_bytes if asleep else inputs.read_bytes) or 0.0) / delivered
-    unpacking = lines.hottest.share if lines.hottest is not None and lines.library in CHUNKED_BY else 0.0
-    if ratio < OVERREAD or not (asleep or unpacking >= MOST):
-        return None
-    left, place = (1.0, min(1.0, 2 / ratio), 1 / ratio), hottest_place(diagnosis)
-    changes = each(storage=left) if asleep else each(cpu=left_of(unpacking, left))
-    proposals = [priced(RECHUNK.at(place), scenario, *changes)]
-    if not asleep and fits_memory(diagnosis, delivered / max(1.0, inputs.samples)):
-        none = each(cpu=left_of(unpacking, MOSTLY))
-        unpack = replace(IN_MEMORY.at(place, UNPACK, "unpack it once, where it fits"), basis="bound")
-        proposals.insert(0, priced(unpack, scenario, *none))
-    what = (
-        "from storage for each that the batch holds" if asleep else "for each that it holds, of packed chunks"
-    )
-    evidence = [Evidence(f"bytes read {what}", "overread", ratio, TASK_IO), *line_evidence(diagnosis)]
-    cause = "input.storage" if asleep else "input.preprocess"
     return Finding("container-format-misuse", cause, evidence + wait_evidence(diagnosis), proposals, place)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, StepCost
-from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import HotFiles, Making, Payload
-from bottleneck_doctor.model.run import Machine, Process
+from bottleneck_doctor.model.run import Machine
 from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 
 # storage-latency-bound
@@ -125,38 +124,20 @@ def small_files() -> tuple[Case, ...]:
 # container-format-misuse
 WORK = BatchCost(0.02)
 REOPENED = inputs_of(WORK, 1, 0.02, containers=32.0, container=0.015, container_cpu=0.015)
-CHUNKED = inputs_of(COLD, 1, 0.022, storage_bytes=64e6, read_bytes=64e6, reads=32.0, containers=0.0)
 
 
-def _container_case(inputs: Inputs, work: BatchCost = WORK) -> Diagnosis:
+def _container_case(inputs: Inputs) -> Diagnosis:
     """A worker that reads rows out of an HDF5 file; batches of 1 MB."""
-    sick = steady_run(work, StepCost(0.0, 0.002), workers=1, inputs=inputs)
+    sick = steady_run(WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs)
     hot = [HotFiles("1:1", 1, 0, {".h5": 1})]
     return replace(sick, profile=replace(sick.profile, hot_files=hot, payloads=[Payload("1:1", 9, 1.0, 1e6)]))
-
-
-def _unpacked() -> Diagnosis:
-    """The same with all CPU time inside h5py and no reads from a disk."""
-    sick = _container_case(inputs_of(WORK, 1, 0.02, read_bytes=8e6, reads=32.0, containers=0.0))
-    below = "fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)"
-    path = [
-        below,
-        "Rows.__getitem__ (/data/train.py:31)",
-        "__getitem__ (/x/site-packages/h5py/_hl/dataset.py:9)",
-    ]
-    maker = Process(7, 1, "worker", 0.0, loader="1:1")
-    stacks = [Stack(7, "worker", "MainThread", path, 90, 90)]
-    return replace(sick, profile=replace(sick.profile, stacks=stacks, processes=[maker]))
 
 
 def container_format_misuse() -> tuple[Case, ...]:
     return (
         fires("opened for each sample", _container_case(REOPENED), "open-once-per-worker"),
-        fires("chunks of 64 rows", _container_case(CHUNKED, COLD), "rechunk"),
-        fires("rows unpacked out of large chunks", _unpacked(), "rechunk"),
         silent("opened for each sample, at no cost", _container_case(replace(REOPENED, container=0.001))),
         silent("opened once a batch", _container_case(replace(REOPENED, containers=1.0))),
-        silent("as much read as used", _container_case(replace(CHUNKED, storage_bytes=2e6), COLD)),
         abstains("an older profile", _container_case(replace(REOPENED, containers=None))),
     )
 
