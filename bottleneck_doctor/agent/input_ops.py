@@ -1,4 +1,4 @@
-"""Times decoders, decompression and the opening of container files (HDF5, zip, tar) inside a fetch."""
+"""Times decoders and the opening of container files (HDF5, zip, tar) inside a fetch."""
 
 from __future__ import annotations
 
@@ -26,18 +26,6 @@ DECODERS = {
     "decord.video_reader": ("VideoReader.get_batch",),
     "torchcodec.decoders._video_decoder": ("VideoDecoder.get_frames_at", "VideoDecoder.get_frame_at"),
 }
-# module -> where whole blocks come out, so that reading line by line costs nothing extra
-UNPACKERS = {
-    "zlib": ("decompress",),
-    "bz2": ("decompress",),
-    "lzma": ("decompress",),
-    "gzip": ("_GzipReader.read", "decompress"),
-    "_compression": ("DecompressReader.read",),
-    "compression._common._streams": ("DecompressReader.read",),
-    "zipfile": ("ZipExtFile._read1",),
-    "lz4.frame": ("decompress",),
-    "zstandard": ("decompress",),
-}
 # module -> what reads a container's table of contents
 CONTAINERS = {"zipfile": ("ZipFile.__init__",), "tarfile": ("TarFile.__init__", "TarFile.getmembers")}
 # The same of those that open the file in C: no audit event says so.
@@ -59,10 +47,10 @@ class _Spent:
 
     def reset(self) -> None:
         """A fetch begins."""
-        self.count = self.wall_ns = self.cpu_ns = self.bytes = 0
+        self.count = self.wall_ns = self.cpu_ns = 0
 
 
-decoded, unpacked, opened = _Spent(), _Spent(), _Spent()
+decoded, opened = _Spent(), _Spent()
 
 
 def _timed(spent: _Spent, unheard: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -73,7 +61,7 @@ def _timed(spent: _Spent, unheard: bool = False) -> Callable[[Callable[..., Any]
             start, cpu = now(), thread_time_ns()
             spent.inside = True
             try:
-                data = original(*args, **kwargs)
+                return original(*args, **kwargs)
             finally:
                 spent.inside = False
                 spent.count += 1
@@ -81,8 +69,6 @@ def _timed(spent: _Spent, unheard: bool = False) -> Callable[[Callable[..., Any]
                 spent.cpu_ns += thread_time_ns() - cpu
                 if unheard:
                     _note_file(args)
-            spent.bytes += len(data) if isinstance(data, bytes) else 0
-            return data
 
         return call
 
@@ -106,24 +92,23 @@ def _note_file(args: tuple[Any, ...]) -> None:
 
 def reset() -> None:
     """A sampled fetch begins."""
-    for spent in (decoded, unpacked, opened):
+    for spent in (decoded, opened):
         spent.reset()
 
 
 def note(start_ns: int, thing: int) -> None:
-    """It is over: a row of what was unpacked, and one of what was opened, if anything was."""
-    if unpacked.cpu_ns:
-        state.row(wire.UNPACK, start_ns, 0, unpacked.cpu_ns, unpacked.bytes, thing=thing)
+    """It is over: a row of what was opened, if anything was."""
     if opened.count:
         state.row(wire.CONTAINER, start_ns, opened.wall_ns, opened.count, opened.cpu_ns, thing=thing)
 
 
 def watchers() -> list[Table]:
-    """``{module: callback}`` for every decoder, way to unpack and container that we know."""
+    """``{module: callback}`` for every decoder and container that we know."""
     kinds = (
-        (DECODERS, _timed(decoded)), (UNPACKERS, _timed(unpacked)),
-        (CONTAINERS, _timed(opened)), (UNHEARD, _timed(opened, unheard=True)),
-    )  # fmt: skip
+        (DECODERS, _timed(decoded)),
+        (CONTAINERS, _timed(opened)),
+        (UNHEARD, _timed(opened, unheard=True)),
+    )
     return [{module: _patcher(names, build) for module, names in table.items()} for table, build in kinds]
 
 

@@ -15,7 +15,7 @@ import stat
 import struct
 
 MAGIC = b"BDOCROWS"
-VERSION = 11
+VERSION = 12
 HEADER_BYTES = 4096
 FIRST_BYTES = 32 * 1024  # of a file's rows are reserved first: most workers of a long run write few
 CHUNK_BYTES = 512 * 1024  # what is reserved doubles up to this, and grows by this
@@ -90,7 +90,6 @@ FETCH = _kind(5, "cpu_ns run_queue_ns process_cpu_ns storage_bytes major_faults"
 BATCH = _kind(6, "collate_cpu_ns samples read_bytes system_ns decode_ns", duration="collate_ns")
 COUNT = _kind(7, "fetches opens read_calls minor_faults")  # fetches so far
 CONTAINER = _kind(26, "files cpu_ns")
-UNPACK = _kind(24, "cpu_ns bytes")  # in one fetch
 TRANSFORM = _kind(40, "cpu_ns number")  # in one fetch, by the number of the transform's class
 SAMPLE = _kind(8, "dataset_index checksum bytes")  # one of those that are compared across epochs
 FIRST_BATCH = _kind(25, "checksum place")  # of an iterable data set in a worker; places count from 1

@@ -22,8 +22,6 @@ NAMES_AT_MOST = 32
 
 def read_making(key: str, fetchers: list[Fetcher], logs: list[ProcessLog], numbering: Numbering) -> Making:
     """Draws of indices are from the process that built the loader, all else from those that fetched."""
-    fetches = len(rows_of(fetchers, wire.FETCH))
-    unpacks = rows_of(fetchers, wire.UNPACK)
     draws = [row for log in logs for row in log.of(wire.DRAWS) if numbering.get((log.pid, row.loader)) == key]
     usual, first = [row for row in draws if not row.first], [row for row in draws if row.first]
     # An epoch writes two rows, from building its iterator and from its first batch. What they took beyond as
@@ -32,9 +30,7 @@ def read_making(key: str, fetchers: list[Fetcher], logs: list[ProcessLog], numbe
     each = median([row.duration / max(1, row.draws) for row in usual]) if usual else 0.0
     return Making(
         loader=key,
-        batches=fetches,
-        unpack_cpu_s=sum(row.cpu_ns for row in unpacks) * S / max(1, fetches),
-        unpacked_bytes=sum(row.bytes for row in unpacks) / max(1, fetches),
+        batches=len(rows_of(fetchers, wire.FETCH)),
         transforms=_transforms(fetchers),
         draw_s=fmean([row.duration for row in usual]) * S if usual else None,
         draw_cpu_s=fmean([row.cpu_ns for row in usual]) * S if usual else None,

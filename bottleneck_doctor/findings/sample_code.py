@@ -152,10 +152,10 @@ def _inputs(diagnosis: Diagnosis) -> Inputs:
 
 
 def _spoken_for(diagnosis: Diagnosis, share: float) -> bool:
-    """Whether decoding, unpacking, transforms or collating takes the time; ``share`` is the line's."""
+    """Whether decoding, transforms or collating takes the time; ``share`` is the line's."""
     inputs, making = diagnosis.inputs, making_of(diagnosis.profile, diagnosis.loader)
     transforms = sum(making.transforms.values()) if diagnosis.host.accelerated else 0.0
-    known = max(inputs.decode, making.unpack_cpu_s, transforms)
+    known = max(inputs.decode, transforms)
     collates = inputs.collate > max(LARGE_PART, share) * inputs.cpu
     return inputs.batches > 0 and (known >= LARGE_PART * inputs.cpu or collates)
 

@@ -12,15 +12,12 @@ from ..analyse.inputs import (
     is_mapped,
     is_overread,
     judge_reads,
-    making_of,
     streams_of,
 )
-from ..analyse.predict import TRIFLE
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST, NOTICED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
 from .facts import (
-    BOOKS,
     LOOKS_AT_LEAST,
     PAYS,
     TASK_IO,
@@ -34,19 +31,8 @@ from .facts import (
     wait_evidence,
     waits,
 )
-from .lines import hottest_place, line_evidence
-from .registry import dataloader_loop, finding, given, snippet, timed_fetches
-from .remedies import (
-    COPY_S_PER_BYTE,
-    MOSTLY,
-    STAGE,
-    WORKERS,
-    each,
-    fits_memory,
-    left_of,
-    more_workers,
-    priced,
-)
+from .registry import finding, given, snippet, timed_fetches
+from .remedies import MOSTLY, STAGE, WORKERS, each, left_of, more_workers, priced
 
 
 def reads_of(diagnosis: Diagnosis) -> Reads:
@@ -315,43 +301,3 @@ def container_format_misuse(diagnosis: Diagnosis) -> Finding | str | None:
     cause = dearest(diagnosis, ("input.preprocess", "input.storage"))
     proposals = [replace(OPEN_ONCE.at(place), change=spared)]
     return Finding("container-format-misuse", cause, evidence + wait_evidence(diagnosis), proposals, place)
-
-
-# decompression-bound
-STORED = """\
-import numpy as np
-np.save(PATH.with_suffix(".npy"), UNPACK(PATH))  # once per file
-sample = np.load(PATH.with_suffix(".npy"))  # in __getitem__"""
-STORE = Proposal(
-    id="reencode-offline",
-    title="store the samples so that they need no unpacking",
-    fix=Fix("write each file once more, unpacked, and read that", STORED),
-    apply="convert",
-    effort="hours",
-    risk="the files take more room; where memory cannot hold them, the disk must be fast enough",
-    basis="bound",
-)
-
-
-@finding("input.preprocess", STORE, needs=(dataloader_loop,))
-def decompression_bound(diagnosis: Diagnosis) -> Finding | None:
-    """Fires when unpacking takes much of a batch's CPU and it holds the loop up."""
-    inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), hottest_place(diagnosis)
-    making = making_of(diagnosis.profile, diagnosis.loader)
-    if not held_up(diagnosis) or not inputs.cpu or making.unpack_cpu_s < LARGE_PART * inputs.cpu:
-        return None
-    share, size, source = making.unpack_cpu_s / inputs.cpu, making.unpacked_bytes, "hooks on unpackers"
-    evidence = [
-        Evidence("share of a batch's CPU that unpacking takes", "unpack_share", share, BOOKS),
-        Evidence("bytes per batch after unpacking", "unpacked_bytes", size, source),
-        *line_evidence(diagnosis),
-        *wait_evidence(diagnosis),
-    ]
-    spared = max(0.0, making.unpack_cpu_s - size * COPY_S_PER_BYTE)  # it becomes a copy of the bytes
-    change = Change(cpu=max(0.0, 1 - spared / inputs.fetching))
-    fits = fits_memory(diagnosis, size / max(inputs.samples, 1.0))
-    if fits and inputs.storage < TRIFLE * inputs.wall:  # the page cache holds the files
-        proposal = replace(STORE.at(place), change=change, basis="replay")
-    else:
-        proposal = priced(STORE.at(place), scenario, Change(), change, change)
-    return Finding("decompression-bound", "input.preprocess", evidence, [proposal], place)

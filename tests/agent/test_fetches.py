@@ -1,13 +1,6 @@
 """Fetches and what happens inside them: containers, decoders, samplers, transforms."""
 
-import bz2
-import gzip
-import io
-import lzma
-import sys
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import thread_time_ns
@@ -138,54 +131,6 @@ def test_some_samples_are_remembered_by_their_bytes(tmp_path: Path) -> None:
     samples = log(tmp_path).of(wire.SAMPLE)
     assert sorted(row.dataset_index for row in samples) == [0, 0, 4, 4]
     assert len({(row.dataset_index, row.checksum) for row in samples}) == 2, "equal bytes, equal checksums"
-
-
-DATA = bytes(range(256)) * 4000
-
-
-@pytest.fixture
-def unpackers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hooks on unpackers, taken off afterwards."""
-    streams = sys.modules.get("_compression") or sys.modules["compression._common._streams"]
-    for module in (zlib, bz2, lzma, gzip, zipfile, streams):
-        for name in input_ops.UNPACKERS[module.__name__]:
-            kind, _, attribute = name.rpartition(".")
-            owner = getattr(module, kind, None) if kind else module
-            if attribute in vars(owner or object):
-                monkeypatch.setattr(owner, attribute, vars(owner)[attribute])
-        input_ops.watchers()[1][module.__name__](module)
-
-
-def through(kind: Any, data: bytes) -> bytes:
-    with kind(io.BytesIO(data)) as file:
-        read: bytes = file.read()
-        return read
-
-
-def zipped() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a", DATA)
-    with zipfile.ZipFile(file) as archive:
-        return archive.read("a")
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda: zlib.decompress(zlib.compress(DATA)),
-        lambda: through(lambda file: gzip.GzipFile(fileobj=file), gzip.compress(DATA)),
-        lambda: through(lzma.LZMAFile, lzma.compress(DATA)),
-        zipped,
-    ],
-)
-def test_unpacking_is_timed_once_and_gives_what_it_gave(
-    read: Callable[[], bytes], tmp_path: Path, unpackers: None
-) -> None:
-    assert read() == DATA, "outside of a fetch nothing is timed"
-    assert fetched(fetcher(lambda index: read()), [0]) == [DATA]
-    (row,) = log(tmp_path).of(wire.UNPACK)
-    assert (row.cpu_ns > 0, row.bytes) == (True, len(DATA))
 
 
 class Compose:

@@ -96,12 +96,6 @@ def firstlings(*checksums: int) -> list[Row]:
     return [row(wire.FIRST_BATCH, place, 0, one, place) for place, one in enumerate(checksums, 1)]
 
 
-def test_unpacking_is_a_mean_over_all_fetches() -> None:
-    rows = [row(wire.FETCH, 10, 5), row(wire.FETCH, 20, 5), row(wire.UNPACK, 10, 0, 3 * MS, 4000)]
-    making = read(rows)
-    assert (making.batches, making.unpack_cpu_s, making.unpacked_bytes) == (2, pytest.approx(0.0015), 2000)
-
-
 def test_transforms_have_their_names_and_are_means_over_the_fetches_that_timed_them() -> None:
     rows = [row(wire.FETCH, t, 5) for t in (10, 20, 30, 40)]
     rows += [row(wire.TRANSFORM, t, 0, 2 * MS, 1) for t in (10, 40)]

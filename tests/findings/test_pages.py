@@ -16,7 +16,6 @@ QUOTED = {
     ],
     "small-files": [("least {} opens", shares.ALL_BUT_NOISE), ("least {} of the time", shares.LARGE_PART)],
     "container-format-misuse": [("take {} of the time", shares.NOTICED)],
-    "decompression-bound": [("at least {} of a batch's CPU", shares.LARGE_PART)],
     "decode-bound": [("at least {} of a batch's CPU", shares.LARGE_PART)],
     "augment-bound": [("at least {} of a batch's CPU", shares.LARGE_PART)],
     "collate-bound": [("more than {} of a fetch's CPU", shares.LARGE_PART)],

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, StepCost
-from bottleneck_doctor.model.loops import HotFiles, Making, Payload
-from bottleneck_doctor.model.run import Machine
+from bottleneck_doctor.model.loops import HotFiles, Payload
 from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 
 # storage-latency-bound
@@ -139,25 +138,4 @@ def container_format_misuse() -> tuple[Case, ...]:
         silent("opened for each sample, at no cost", _container_case(replace(REOPENED, container=0.001))),
         silent("opened once a batch", _container_case(replace(REOPENED, containers=1.0))),
         abstains("an older profile", _container_case(replace(REOPENED, containers=None))),
-    )
-
-
-# decompression-bound
-LOOP_COST = StepCost(0.0, 0.002)
-
-
-def _decompress_case(unpack_s: float, memory: int | None = 64 << 30, cost: StepCost = LOOP_COST) -> Diagnosis:
-    """Two workers, 20 ms of CPU a batch, of which ``unpack_s`` unpacks 2 MB."""
-    base = steady_run(BatchCost(0.02), cost, workers=2)
-    machine = Machine("", "", "", 2, 2.0, memory_bytes=memory)
-    makings = [Making("1:1", 400, unpack_s, 2e6)]
-    return replace(base, profile=replace(base.profile, makings=makings, machine=machine))
-
-
-def decompression_bound() -> tuple[Case, ...]:
-    return (
-        fires("gzip files in the page cache", _decompress_case(0.016), "reencode-offline"),
-        fires("no memory for them unpacked", _decompress_case(0.016, None), "reencode-offline"),
-        silent("another preparation dominates", _decompress_case(0.003)),
-        silent("the workers keep up", _decompress_case(0.016, cost=StepCost(0.0, 0.03))),
     )
