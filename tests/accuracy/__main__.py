@@ -4,7 +4,6 @@ import argparse
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.accuracy import page
 from tests.accuracy.settings import KEPT, SETTINGS, enter, placed, recorded
@@ -21,8 +20,6 @@ from tests.patients.expected import PATIENTS, Patient
 FAST = (
     "loader-in-main host-cpu-saturated per-sample-indexing sleeping-loader healthy-balanced too-short".split()
 )
-
-SICK = ""  # the run without a cure
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,21 +57,14 @@ def examine(patient: Patient, repeats: int, length: list[str], keep: Path | None
         if seen.report is None:
             tell(f"{patient.name}: bdoc gave no report; the run ended with {seen.status}\n{seen.stderr}")
             return None
-        told, cures = seen.report, patient.treatments or ((patient.twin,) if patient.twin else ())
-        cured = {SICK: [], **{cure: as_told(patient, told, cure) for cure in cures}}
-        runs = in_turn(
-            repeats if cures else 1, cured, lambda way: plain(patient, folder, length, cured=cured[way])
-        )
+        ways: dict[str, list[str]] = {"sick": []}
+        if patient.twin:
+            ways["cured"] = ["--cured", *workers_advised(patient.twin, seen.report)]
+        repeats = repeats if patient.twin else 1
+        runs = in_turn(repeats, ways, lambda way: plain(patient, folder, length, cured=ways[way]))
         taken_s = {way: [run.truth[f"{patient.scope}_mean_s"] for run in some] for way, some in runs.items()}
-        sick_s = taken_s.pop(SICK)
-        taken = Taken(
-            seen.truth,
-            sick_s,
-            taken_s.get(patient.twin or "", []),
-            limited(patient),
-            all((run.stdout, run.status) == (seen.stdout, seen.status) for run in runs[SICK]),
-            taken_s if patient.treatments else {},
-        )
+        same = all((run.stdout, run.status) == (seen.stdout, seen.status) for run in runs["sick"])
+        taken = Taken(seen.truth, taken_s["sick"], taken_s.get("cured", []), limited(patient), same)
         if keep is not None:
             put(keep, patient, folder / "profile.json", taken)
     return judge(patient, seen.report, taken)
@@ -87,11 +77,6 @@ def elsewhere() -> dict[str, list[Judgement]]:
         if patients := recorded(name):
             found[setting.title] = [one for patient in patients if (one := again(KEPT / name, patient))]
     return found
-
-
-def as_told(patient: Patient, report: dict[str, Any], cure: str) -> list[str]:
-    """The arguments that cure the patient; the number of workers is the one that the report advises."""
-    return ["--cured", *([cure] if patient.treatments else []), *workers_advised(cure, report)]
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -53,9 +53,8 @@ class Training:
 def read(name: str) -> Training:
     """The training of that name."""
     told = TRUTH[name]
-    tried = tuple(cure["remedy"] for cure in told["cures"].values() if cure["remedy"])
     bounds, causes, remedies = (frozenset(told[one]) for one in ("bounds", "causes", "remedies"))
-    patient = Patient(name, "others", bounds, causes, told["truth"], remedies=remedies, treatments=tried)
+    patient = Patient(name, "others", bounds, causes, told["truth"], remedies=remedies)
     return Training(name, patient, told["cures"])
 
 

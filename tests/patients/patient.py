@@ -18,7 +18,7 @@ class Patient:
 
     ``remedies`` are the acceptable first ones: empty means that none may promise more than 1.05, ``None``
     that the remedy is not judged. ``scope`` is what the twin makes faster: the training "step", or the "run".
-    ``twin`` is the remedy that ``--cured`` applies; of ``treatments`` it applies the one that follows it.
+    ``twin`` is the remedy that ``--cured`` applies.
     ``truth`` says how the illness is known without measuring it. ``never`` lists remedies that would not
     help.
     ``strangers`` spin on its cores; ``limit``, ``memory_bytes`` and ``quota_cores`` are what control groups
@@ -32,7 +32,6 @@ class Patient:
     truth: str
     remedies: frozenset[str] | None = None
     twin: str | None = None
-    treatments: tuple[str, ...] = ()
     never: frozenset[str] = frozenset()
     wait_tolerance: float | None = 0.02
     strangers: int = 0
