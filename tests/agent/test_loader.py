@@ -156,7 +156,8 @@ def test_an_epoch_is_one_whether_workers_persist_or_the_loader_is_built_anew(pro
     assert anew.epochs.batches == [4, 4]
     (loop,) = loops_over(profile, "Kept")
     assert loop.epochs.batches == [4, 4, 4]
-    assert loop.epochs.build_s[0] > max(loop.epochs.build_s[1:]), "the workers are started once"
+    key = loader_of(profile, "Kept").key
+    assert len([one for one in profile.processes if one.loader == key]) == 1, "the worker is started once"
 
 
 def test_the_board_says_how_much_was_trained_before_the_newest_epoch(log: ProcessLog) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import truediv
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -199,14 +201,15 @@ def test_the_next_batch_is_got_between_the_model_and_the_backward_pass(runs: Any
     late = [value for value in found.table.late_s if value is not None]
     assert len(late) >= len(found.table.t) - 2
     assert sum(late) > 0.9 * 0.002 * (sum(found.table.steps) - 2)
-    assert sum(gap or 0.0 for gap in found.table.gap_s) < 0.2 * sum(late)
+    assert median(gap or 0.0 for gap in found.table.gap_s) < 0.2 * median(late)
     assert said(runs("next batch ahead"))["hooks"] == 0, "hooks come and go with a call"
 
 
 def test_waiting_for_a_queue_is_timed_in_every_step(runs: Any) -> None:
     """The thread that feeds it takes 6 ms a batch, the step about one."""
     fed, alone = outside(runs("fed by a thread")).table, outside(runs("generator")).table
-    assert sum(fed.queued_s) > 0.6 * sum(fed.wall_s) > 0.5 * 0.006 * sum(fed.steps)
+    assert median(map(truediv, fed.queued_s, fed.wall_s)) > 0.6
+    assert sum(fed.wall_s) > 0.5 * 0.006 * sum(fed.steps)
     assert sum(alone.queued_s) == 0
     assert said(runs("fed by a thread"))["waited"] == "Condition.wait"
 
