@@ -49,6 +49,7 @@ from .remedies import (
     on_loader,
     priced,
     reserve_cores,
+    sharing_cores,
 )
 
 # loader-in-main
@@ -117,7 +118,10 @@ def loader_in_main(diagnosis: Diagnosis) -> Finding | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
-    proposals = [*reserve_cores(diagnosis), as_served(diagnosis, proposal)]
+    proposals = [
+        *reserve_cores(diagnosis),
+        as_served(diagnosis, sharing_cores(diagnosis, proposal, best.workers)),
+    ]
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, proposals, loader.location)
 
 
@@ -136,6 +140,7 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     best, one = best_setting(scenario), Change(workers=1, startup=0.0)
     moved = MOVE_TO_LOADER.at(place, UNBATCHED.format(best.workers))
     moved = in_framework(diagnosis, moved, best.workers)
+    moved = sharing_cores(diagnosis, moved, best.workers)
     workers = priced(moved, scenario, one, best.change, best.change)
     proposals = [workers, *reserve_cores(diagnosis), *_ahead(diagnosis, place), *_at_hand(diagnosis, place)]
     by = f" by {place.function}" if place is not None and place.function else ""

@@ -248,7 +248,8 @@ def evaluation_heavy(diagnosis: Diagnosis) -> Finding | str | None:
             factor = _in_run(whole, spread(own.scenario, *changes))
             most = with_faster_evaluation(whole, most)
             proposals.append(replace(UNRECORD.at(place), factor=factor, most=most))
-        if loader is not None and not loader.num_workers and waits(own):
+        training = diagnosis.subject != "evaluation"  # else another finding gives this loader workers
+        if training and loader is not None and not loader.num_workers and waits(own):
             best = best_setting(own.scenario)
             count, depth = best.workers, best.prefetch
             setting = {"num_workers": count, "prefetch_factor": depth, "persistent_workers": True}

@@ -18,7 +18,17 @@ from ..model.run import Treatment
 from .facts import HOOK, dearest, payload_of, place_of, readings, takes_turns, wait_evidence, waits
 from .lines import crowded
 from .registry import dataloader_loop, finding, given
-from .remedies import FEWER, NOTHING, RESERVE, WORKERS, more_workers, no_workers, on_loader, reserve_cores
+from .remedies import (
+    FEWER,
+    NOTHING,
+    RESERVE,
+    SLACK_CORES,
+    WORKERS,
+    more_workers,
+    no_workers,
+    on_loader,
+    reserve_cores,
+)
 
 # workers-too-few
 BUSY = 0.8  # of the workers' time in fetches (chosen)
@@ -50,7 +60,6 @@ def workers_too_few(diagnosis: Diagnosis) -> Finding | str | None:
 
 
 # workers-too-many
-SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (chosen)
 
 
 @finding("input.oversubscribed", FEWER, RESERVE, needs=(dataloader_loop,))

@@ -85,8 +85,8 @@ def requests_of(remedy: Remedy, profile: Profile) -> list[EditRequest]:
     names = {one.name for one in remedy.treatments}
     found: list[EditRequest] = []
     for treatment in remedy.treatments:
-        if treatment.name == ENVIRONMENT and "threads" in names:
-            continue  # variables of other libraries; the call in the script stands for them
+        if treatment.name == ENVIRONMENT and names != {ENVIRONMENT}:
+            continue  # the remedy's text says what to set before the start
         try:
             found += _requests(treatment, remedy, profile)
         except (KeyError, TypeError, ValueError):  # options that a treatment of another version has

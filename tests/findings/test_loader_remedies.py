@@ -1,12 +1,16 @@
 """Which loader a treatment means, and what more workers, or cores kept for the model, are promised."""
 
+from dataclasses import replace
+
 import pytest
 
-from bottleneck_doctor.findings.remedies import as_served, meant, reserve_cores
+from bottleneck_doctor.findings.remedies import as_served, meant, reserve_cores, sharing_cores
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
 from bottleneck_doctor.model.loops import Loader
+from bottleneck_doctor.model.profile import Computing, ScriptSettings
 from bottleneck_doctor.model.report import Fix
+from bottleneck_doctor.model.run import Treatment
 from tests.findings.builders import inputs_of, steady_run
 
 PLACE = Location("train.py", 12)
@@ -44,6 +48,35 @@ def test_far_more_workers_than_a_server_was_seen_to_serve_are_promised_a_bound(
     assert (told.change, told.basis) == (None, "bound")
     assert told.most is not None
     assert 2 < told.most < 12
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "environment", "is_set"),
+    [
+        (2.0, 2.0, {}, True),
+        (2.0, 4.5, {}, False),  # each worker has a core of its own
+        (1.0, 2.0, {}, False),  # a single thread waits for no other
+        (2.0, 2.0, {"OMP_WAIT_POLICY": "ACTIVE"}, False),  # the user chose
+    ],
+)
+def test_where_workers_and_the_models_threads_share_cores_the_threads_are_to_sleep_while_they_wait(
+    threads: float, cores: float, environment: dict[str, str], is_set: bool
+) -> None:
+    work, cost = BatchCost(0.03), StepCost(0.005)
+    base = steady_run(work, cost, scenario=Scenario((work,), (cost,), cores=cores, threads=threads))
+    known = Computing(switches=[ScriptSettings(1, environment=environment)])
+    sick = replace(base, profile=replace(base.profile, computing=known))
+    loader = Treatment("loader", {})
+    proposal = Proposal(
+        "workers-auto", "make batches in 2 workers", Fix("", "DataLoader()"), treatments=(loader,)
+    )
+    said = sharing_cores(sick, proposal, 2)
+    if not is_set:
+        assert said == proposal
+        return
+    assert said.treatments == (loader, Treatment("environment", {"OMP_WAIT_POLICY": "PASSIVE"}))
+    assert "OMP_WAIT_POLICY=PASSIVE" in said.title
+    assert "OMP_WAIT_POLICY=PASSIVE python train.py" in said.fix.snippet
 
 
 MAKING_S, MODEL_S = 0.030, 0.020
