@@ -23,6 +23,7 @@ from typing import Any
 from ..model.device import DeviceWindow
 from ..model.errors import UsageError
 from ..model.loops import Loop, RankSteps, SlowRank
+from ..model.picture import RankMap
 from ..model.profile import Profile
 from ..model.run import Gap
 from .host import measure_host
@@ -292,6 +293,48 @@ def without(sums: dict[str, list[float]], *names: str) -> list[float]:
     """A rank's time in each stretch, without these parts of it."""
     taken = [sum(each) for each in zip(*(sums[name] for name in names), strict=True)]
     return [max(0.0, wall - parts) for wall, parts in zip(sums["wall_s"], taken, strict=True)]
+
+
+COLUMNS_AT_MOST = 96
+DRAWN_AT_MOST = 32  # of more ranks, those furthest from the median one are drawn
+
+
+def rank_map(profile: Profile) -> RankMap | None:
+    """Each rank's time outside of exchanges against the median one's, over time: all ranks end a step at the
+    exchange, so the clock of one tells when all of them did.
+
+    None for one rank, where steps cannot be aligned, or where no loop slept in an exchange: on an
+    accelerator a kernel waits instead of the loop, and all ranks look alike.
+    """
+    ranks = all_ranks(profile)
+    edges, keep = aligned(ranks, COLUMNS_AT_MOST)
+    if not keep or not sleep_in_exchanges(ranks):
+        return None
+    every = list(range(len(edges) - 1))
+    owns = [without(sums_of(one, edges, every), "exchange_s") for one in ranks]
+    middle = [median_low(column) for column in zip(*owns, strict=True)]
+    ratios = [
+        [mine / usual if place in keep and usual > 0 else None
+         for place, (mine, usual) in enumerate(zip(own, middle, strict=True))]
+        for own in owns
+    ]  # fmt: skip
+    distances = [abs(fmean([one - 1 for one in row if one is not None] or [0.0])) for row in ratios]
+    far = sorted(range(len(ranks)), key=lambda place: -distances[place])[:DRAWN_AT_MOST]
+    shown = sorted(far, key=lambda place: ranks[place].rank or 0)
+    several = len({one.host for one in ranks}) > 1
+    names = [_name(ranks[place], several) for place in shown]
+    # A rank of this machine tells when those steps ended.
+    here = longest_loops(profile).values() if profile.elsewhere else exchanging(profile)  # as all_ranks
+    pids = {rank.pid for rank in ranks}
+    table = next(loop.table for loop in here if loop.pid in pids)
+    ends = dict(zip(accumulate(table.steps), table.t, strict=True))
+    ends_s, drawn = [ends[edge] for edge in edges], [ratios[place] for place in shown]
+    return RankMap(names, edges, ends_s, drawn, len(ranks) - len(shown))
+
+
+def _name(one: RankSteps, several_hosts: bool) -> str:
+    rank = f"rank {one.rank}" if one.rank is not None else f"process {one.pid}"
+    return f"{rank}, {one.host}" if several_hosts and one.host else rank
 
 
 ELSEWHERE = 2**22  # process numbers from here on are none of this machine's [proc_sys_kernel(5): pid_max]

@@ -1,5 +1,5 @@
 """What a page draws of a run: what happened when (phases, evaluation, checkpoints, windows of instruments),
-and call paths."""
+call paths, and ranks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..model.profile import Profile
 from ..source.files import is_ours, parse_frame
 from .hot_lines import role_of
 from .inputs import fetches_of
+from .ranks import rank_map
 from .steady import steps_of
 from .steps import mean_in, seconds_in, share_in, steps_in
 from .whole_run import evaluations_of
@@ -314,4 +315,5 @@ def call_paths(profile: Profile) -> list[CallPaths]:
 
 def picture_of(diagnosis: Diagnosis) -> Picture:
     """Total: any diagnosis has a picture, which may be empty."""
-    return Picture(course_of(diagnosis), call_paths(diagnosis.profile))
+    profile = diagnosis.profile
+    return Picture(course_of(diagnosis), call_paths(profile), rank_map(profile))

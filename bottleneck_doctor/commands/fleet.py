@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,12 +35,15 @@ def fleet_command(
     sql: Annotated[
         str | None, typer.Option(metavar="QUERY", help="Ask this instead, in DuckDB's SQL.")
     ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Slower since when; seven days before the latest run.")
+    ] = None,
     ignore: Annotated[
         list[str] | None,
         typer.Option(metavar="ARGUMENT", help="An argument that makes no other job. Repeatable."),
     ] = None,
 ) -> int:
-    """Answer questions over many runs: what is wasted, which remedy would save most.
+    """Answer questions over many runs: what is wasted, which remedy would save most, what got slower.
 
     `bdoc fleet runs/` reads every report and profile in the folder. A profile takes a third of a second: with
     --to-parquet FOLDER each is diagnosed once, and `bdoc fleet FOLDER` reads what is known.
@@ -47,6 +51,10 @@ def fleet_command(
     asked = format or ("json" if output and output.lower().endswith(".json") else "terminal")
     if asked not in FORMATS:
         raise UsageError(f"--format {asked!r}: no such format, there are {', '.join(FORMATS)}")
+    try:
+        began = date.fromisoformat(since).isoformat() if since is not None else None
+    except ValueError:
+        raise UsageError(f"--since {since!r}: no date, write it like 2026-11-20") from None
     try:
         from ..fleet.questions import answer, ask
     except ImportError as problem:
@@ -58,7 +66,7 @@ def fleet_command(
     store, reading = _read(files, to_parquet)
     shown = screen(sys.stdout) if not output else Screen(100, False, "utf-8")
     if sql is None:
-        fleet = answer(store, reading.refused, tuple(ignore or ()))
+        fleet = answer(store, reading.refused, began, tuple(ignore or ()))
         text = render_fleet(fleet, asked, width=shown.width, color=shown.color, encoding=shown.encoding)
     else:
         heads, rows = ask(store, sql)

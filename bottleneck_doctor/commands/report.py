@@ -17,11 +17,14 @@ from .options import EXPORT, FORMAT, OUTPUT, known_format, read_settings
 from .output import Screen, complain, say, screen, with_picture, write
 
 # What a file's name says about its format, where nothing else does; the first that fits.
-ENDINGS = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+ENDINGS = {
+    ".html": "html", ".htm": "html", ".md": "markdown",
+    ".speedscope.json": "speedscope", ".json": "json",
+}  # fmt: skip
 
 ANY_FORMAT = replace(
     FORMAT,
-    help="terminal (the default), markdown, json, prompt (for an assistant); to a file html.",
+    help="terminal (the default), markdown, json, prompt (for an assistant); to a file html, speedscope.",
     read=known_format,
 )  # fmt: skip
 # The variable is for runs: looking at a report again must not send it again.
@@ -36,7 +39,10 @@ def report_command(
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Write to this file; .html, .md, .json say the format."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write to this file; .html, .md, .json, .speedscope.json say the format.",
         ),
     ] = None,
     details: Annotated[bool, typer.Option("--details", help="On a terminal: everything, uncut.")] = False,
@@ -45,6 +51,7 @@ def report_command(
     """Show verdict, evidence and ranked remedies of a profile."""
     from ..launch.masking import mask
     from ..model.codec import read_profile
+    from ..render import DRAWN
     from ..render.ends import shown as shown_with
     from ..source.reader import lines_around
 
@@ -53,7 +60,7 @@ def report_command(
     by_name = format is None and named and settings.table.get(FORMAT.name, "terminal") == "terminal"
     asked, to = settings.of(ANY_FORMAT, named if by_name else format), settings.of(SENT_NOW, export)
     path = profile or settings.of(OUTPUT)
-    drawn = asked == "html"
+    drawn = asked in DRAWN
     if drawn and not output and sys.stdout.isatty():
         raise UsageError(f"--format {asked} is no text for a terminal: name a file with -o, or pipe it on")
     seen = read_profile(path)

@@ -1,4 +1,4 @@
-"""Data of a report's charts: the course of the run, and sampled Python stacks.
+"""Data of a report's charts: the course of the run, sampled Python stacks, ranks.
 
 Instants are seconds from the run's start. Everything is thinned to what a screen can show, so that a page
 about a million steps is no larger than one about a thousand.
@@ -65,8 +65,25 @@ class CallPaths:
 
 
 @dataclass(frozen=True)
+class RankMap:
+    """Ranks over time: what each took outside of exchanges, over what the median rank took.
+
+    ``edges`` are the steps between which the columns of ``ratio`` lie, one row for each of ``names``, and
+    ``ends_s`` when they ended, in seconds since the run began; None where steps were set aside. ``left_out``
+    ranks are nearer to the median one than all that are shown.
+    """
+
+    names: list[str]
+    edges: list[int]
+    ends_s: list[float]
+    ratio: list[list[float | None]]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
 class Picture:
     """Everything that can be drawn of a run; empty where nothing was measured."""
 
     timeline: Timeline
     stacks: list[CallPaths] = field(default_factory=list)
+    ranks: RankMap | None = None

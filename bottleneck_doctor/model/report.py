@@ -459,6 +459,21 @@ class Saving:
 
 
 @dataclass(frozen=True)
+class Slowed:
+    """A job whose mean step got slower on the same hardware: ``change`` = after / before - 1, ``low`` its
+    lower end, as wide as comparing so many jobs asks for."""
+
+    job: str
+    hardware: str
+    before_s: float
+    after_s: float
+    change: float
+    low: float
+    runs_before: int
+    runs_after: int
+
+
+@dataclass(frozen=True)
 class RefusedFile:
     """A file that was not read, and why."""
 
@@ -468,13 +483,17 @@ class RefusedFile:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Everything that `bdoc fleet` answers. ``refused`` names some of ``refused_files``."""
+    """Everything that `bdoc fleet` answers. ``since`` parts "before" from "after" (UTC); ``jobs_compared``
+    had enough runs to be judged. ``refused`` names some of ``refused_files``."""
 
     totals: Totals
     causes: list[Wasted] = field(default_factory=list)
     jobs: list[Wasted] = field(default_factory=list)
     remedies: list[Saving] = field(default_factory=list)
+    since: str | None = None
+    jobs_compared: int = 0
+    slowed: list[Slowed] = field(default_factory=list)
     refused_files: int = 0
     refused: list[RefusedFile] = field(default_factory=list)
     schema: str = "bottleneck-doctor/fleet"
-    schema_version: int = 3
+    schema_version: int = 2

@@ -11,8 +11,9 @@ if TYPE_CHECKING:  # importing only the names of the formats loads none of it
     from ..model.picture import Picture
     from ..model.report import Report
 
+DRAWN = ("html", "speedscope")  # formats with charts, written to files, not to a terminal
 PRINTED = ("terminal", "markdown", "json")  # at the end of a run
-FORMATS = (*PRINTED, "prompt", "html")
+FORMATS = (*PRINTED, "prompt", *DRAWN)
 
 
 def render(
@@ -28,7 +29,7 @@ def render(
     quote: Callable[[Location], FunctionSource | str] = lambda _: "no file was read",
 ) -> str:
     """The report in one of ``FORMATS``. JSON and pages are complete; a terminal shows the main results, and
-    everything with ``details``. ``picture`` is for the page; for the prompt are ``profile``,
+    everything with ``details``. ``picture`` is for the formats in ``DRAWN``; for the prompt are ``profile``,
     where that is, and ``quote``, which reads the lines around a place."""
     assert format in FORMATS, f"no format {format!r}"
     if format == "json":
@@ -44,11 +45,15 @@ def render(
     from .compose import compose
     from .document import WHOLE, Lengths
 
-    if format == "html":
+    if format in DRAWN:
         from ..model.picture import Picture, Timeline
+        from .figures.stacks import speedscope_file
         from .html import html_page
 
-        return html_page(compose(report, WHOLE), report, picture or Picture(Timeline(report.run.duration_s)))
+        drawn = picture or Picture(Timeline(report.run.duration_s))
+        if format == "speedscope":
+            return speedscope_file(report, drawn)
+        return html_page(compose(report, WHOLE), report, drawn)
     from .terminal import terminal
 
     return terminal(compose(report, WHOLE if details else Lengths()), width, color, encoding)

@@ -107,6 +107,14 @@ def _answers(fleet: Fleet) -> Iterator[tuple[str, str, Sequence[str], Sequence[S
         ("the one remedy that would save most", (*spent, "runs", "bounds", "remedy", "cures"), saved, 2),
     ):
         yield title, "" if rows else "nothing with a number", columns, rows, names
+    slowed = [
+        (words.change(one.change), words.change(one.low), words.seconds(one.before_s),
+         words.seconds(one.after_s), f"{one.runs_before} + {one.runs_after}", words.plain(one.job))
+        for one in fleet.slowed
+    ]  # fmt: skip
+    heads = ("step time", "at least", "before", "after", "runs", "job")
+    compared = f"{'' if slowed else 'none of '}{words.counted(fleet.jobs_compared, 'job')} compared"
+    yield f"slower since {_day(fleet.since)}", compared, heads, slowed, 1
     if fleet.refused_files:
         title = f"{words.counted(fleet.refused_files, 'file')} could not be read"
         refused = [(words.plain(one.why), words.plain(one.file)) for one in fleet.refused]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..model.picture import Mark, Picture, Timeline
+from ..model.picture import Mark, Picture, RankMap, Timeline
 from ..model.report import Report
 from . import words
 from .compose import ROLES
 from .document import Document
 from .figures import Figure
 from .figures.stacks import stacks_figure, stacks_table
-from .figures.timeline import curve_words, mark_words, plot_words, timeline_figure, unit_of
+from .figures.timeline import curve_words, mark_words, plot_words, ranks_figure, timeline_figure, unit_of
 from .head import bound_of, kinds_of
 from .page import page, templates
 
@@ -45,6 +45,8 @@ class PageContext:
     figures: dict[str, Figure] = field(default_factory=dict)
     timeline: Table | None = None
     marks: list[str] = field(default_factory=list)
+    ranks: Table | None = None
+    ranks_text: str = ""
     stacks: dict[str, tuple[str, Table]] = field(default_factory=dict)  # figure: title and table
     charts: bool = True
 
@@ -74,16 +76,19 @@ def show(report: Report, picture: Picture) -> PageContext:
     """The figures that there are, and their numbers as tables."""
     phases = {one.label: f"{one.label}: {bound_of(report, one.verdict)}" for one in report.phases}
     marks = [replace(one, label=phases.get(one.label, one.label)) for one in picture.timeline.marks]
-    time = replace(picture.timeline, marks=marks)
+    ranks, time = picture.ranks, replace(picture.timeline, marks=marks)
     roles = {f"stacks-{one.role}": one for one in picture.stacks if one.paths}
     drawn = {
         **{name: stacks_figure(one, report.run.cwd) for name, one in roles.items()},
         "timeline": timeline_figure(time),
+        "ranks": ranks_figure(ranks) if ranks else None,
     }
     return PageContext(
         {name: figure for name, figure in drawn.items() if figure is not None},
         timeline_table(time) if drawn["timeline"] else None,
         mark_lines(marks),
+        ranks_table(ranks) if ranks else None,
+        ranks_words(ranks) if ranks else "",
         {
             name: (
                 words.capital(ROLES.get(one.role, words.plain(one.role))),
@@ -120,3 +125,23 @@ def mark_lines(marks: list[Mark]) -> list[str]:
     text = [mark_words(mark) for mark in marks[:MOST_MARKS]]
     rest = len(marks) - len(text)
     return [*text, f"{words.counted(rest, 'more stretch', 'more stretches')}"] if rest else text
+
+
+def ranks_words(ranks: RankMap) -> str:
+    """What is drawn, and what is not."""
+    text = "Time outside of exchanges, over the median rank's in the same steps: all wait for who is late"
+    if any(one is None for row in ranks.ratio for one in row):
+        text += ". Gaps: steps that were set aside"
+    if ranks.left_out:
+        text += f". {words.counted(ranks.left_out, 'more rank')} nearer to the median"
+    return f"{text}."
+
+
+def ranks_table(ranks: RankMap) -> Table:
+    """The mean and the worst of each row."""
+    rows = []
+    for name, ratios in zip(ranks.names, ranks.ratio, strict=True):
+        known = [one for one in ratios if one is not None and words.drawn(one) is not None]
+        mean = sum(known) / len(known) if known else None
+        rows.append([words.plain(name), words.ratio(mean), words.ratio(max(known, default=None))])
+    return Table(["rank", "mean", "longest"], rows)

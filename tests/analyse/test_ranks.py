@@ -7,7 +7,7 @@ from itertools import accumulate
 import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
-from bottleneck_doctor.analyse.ranks import all_ranks, compare, merge, slow_ranks
+from bottleneck_doctor.analyse.ranks import COLUMNS_AT_MOST, all_ranks, compare, merge, rank_map, slow_ranks
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.errors import BadProfile, UsageError
@@ -204,3 +204,14 @@ def test_what_is_not_of_one_training_is_refused() -> None:
     empty = replace(files["profile.a.0.json"], loops=[])
     with pytest.raises(UsageError, match="no profile holds"):
         merged({"x.json": empty})
+
+
+def test_the_late_rank_stands_out_in_all_steps() -> None:
+    drawn = rank_map(merged(apart(ONE_LATE, "aabb")))
+    assert drawn is not None
+    assert drawn.names == ["rank 0, a", "rank 1, a", "rank 2, b", "rank 3, b"]
+    late = [one for one in drawn.ratio[3] if one is not None]
+    others = [one for row in drawn.ratio[:3] for one in row if one is not None]
+    assert min(late) > max(others)
+    assert sum(late) / len(late) == pytest.approx(0.035 / 0.02, rel=0.1)
+    assert len(drawn.edges) - 1 == len(late) <= COLUMNS_AT_MOST

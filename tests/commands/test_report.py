@@ -56,7 +56,13 @@ def test_an_ascii_terminal_gets_ascii(store: Store, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("name", "begins"), [("r.html", "<!doctype html>"), ("r.md", "## CPU-bound"), ("r.json", "{")]
+    ("name", "begins"),
+    [
+        ("r.html", "<!doctype html>"),
+        ("r.md", "## CPU-bound"),
+        ("r.json", "{"),
+        ("r.speedscope.json", '{"$schema":"https://www.speedscope'),
+    ],
 )
 def test_the_ending_of_a_file_says_its_format(
     name: str, begins: str, store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch

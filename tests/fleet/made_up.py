@@ -21,18 +21,24 @@ KINDS = (
     " healthy-balanced too-short"
 ).split()
 ENDED = datetime(2026, 11, 26, tzinfo=timezone.utc)
-DAYS = 35
+DAYS, LAST_DAYS = 35, 7
+NOISE = 0.02  # between runs of a job, as the gate believes
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A fleet: how many runs, jobs and nodes."""
+    """A fleet: how many runs, jobs and nodes; one job that got slower by a share."""
 
     runs: int
     jobs: int
     nodes: int
     seed: int = 0
+    slowed_job: float = 0.0
+    noise: float = NOISE
     kinds: tuple[str, ...] = tuple(KINDS)
+
+
+SLOWED_JOB = 2
 
 
 @cache
@@ -40,6 +46,11 @@ def recorded(kind: str) -> bytes:
     """The report of one recorded run, as `bdoc report --format json` prints it."""
     profile = read(RECORDED, f"{kind}.profile.json")
     return encode_report(write_up(decode_profile(profile)))
+
+
+def job_name(number: int) -> str:
+    """As the table has it."""
+    return f"train_{number}.py --lr 0.1"
 
 
 def texts(plan: Plan) -> Iterator[str]:
@@ -50,8 +61,11 @@ def texts(plan: Plan) -> Iterator[str]:
         number = draw.randrange(plan.jobs)
         sheet, step = sheets[number]
         node = draw.randrange(plan.nodes)
-        factor = math.exp(draw.gauss(0, 0.02))
-        began = ENDED - timedelta(days=draw.random() * DAYS)
+        days = draw.random() * DAYS
+        factor = math.exp(draw.gauss(0, plan.noise))
+        if number == SLOWED_JOB and days < LAST_DAYS:
+            factor *= 1 + plan.slowed_job
+        began = ENDED - timedelta(days=days)
         yield (
             sheet.replace("@HOST@", f"node{node:03}")
             .replace("@AT@", began.isoformat(timespec="seconds"))

@@ -8,7 +8,7 @@ import pytest
 
 from bottleneck_doctor.model.report import Fleet
 from tests.fleet.conftest import asked, taken
-from tests.fleet.made_up import Plan, put, reports
+from tests.fleet.made_up import SLOWED_JOB, Plan, job_name, put, reports
 
 PLAN = Plan(120, 8, 12)
 
@@ -43,6 +43,21 @@ def test_a_run_wastes_what_its_best_remedy_saves_of_its_training_steps(tmp_path:
     assert fleet.remedies[0].saved.core == pytest.approx(cause.wasted.core)
 
 
+def test_a_job_that_got_slower_is_found_and_no_other(tmp_path: Path) -> None:
+    (job,) = answered(tmp_path, Plan(1000, 8, 12, slowed_job=0.15)).slowed
+    assert job.job == job_name(SLOWED_JOB)
+    assert 0 < job.low < 0.15
+    assert job.change == pytest.approx(0.15, abs=0.03)
+    assert job.before_s < job.after_s
+
+
+@pytest.mark.parametrize(("seed", "noise"), [(0, 0.005), (1, 0.1)])
+def test_a_healthy_fleet_is_accused_of_nothing(tmp_path: Path, seed: int, noise: float) -> None:
+    fleet = answered(tmp_path, Plan(600, 8, 12, seed, noise=noise))
+    assert fleet.slowed == []
+    assert fleet.jobs_compared >= 5
+
+
 def test_arguments_can_be_ignored(tmp_path: Path) -> None:
     some = reports(Plan(60, 2, 3))
     for place, one in enumerate(some):
@@ -50,6 +65,15 @@ def test_arguments_can_be_ignored(tmp_path: Path) -> None:
         (tmp_path / f"{place}.json").write_text(json.dumps(one))
     assert asked(tmp_path).totals.jobs == 60
     assert asked(tmp_path, ignored=("--seed", "out")).totals.jobs == 2
+
+
+def test_since_parts_before_from_after(tmp_path: Path) -> None:
+    fleet = answered(tmp_path, Plan(600, 8, 12, slowed_job=0.3), since="2026-11-19")
+    assert fleet.since == "2026-11-19 00:00:00"
+    assert [one.job for one in fleet.slowed] == [job_name(SLOWED_JOB)]
+    (later,) = asked(tmp_path, since="2026-11-23").slowed
+    assert later.runs_after < fleet.slowed[0].runs_after
+    assert later.before_s > fleet.slowed[0].before_s, "slow days belong to what was before"
 
 
 def test_without_a_ledger_what_a_remedy_saves_is_not_known(tmp_path: Path) -> None:

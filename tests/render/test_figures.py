@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottleneck_doctor.model.picture import CallPath, CallPaths, Curve, Timeline
+from bottleneck_doctor.model.picture import CallPath, CallPaths, Curve, RankMap, Timeline
 from bottleneck_doctor.render.figures import Figure
 from bottleneck_doctor.render.figures.stacks import (
     MOST_BOXES,
@@ -13,8 +13,8 @@ from bottleneck_doctor.render.figures.stacks import (
     stacks_figure,
     stacks_table,
 )
-from bottleneck_doctor.render.figures.timeline import timeline_figure
-from bottleneck_doctor.render.html import PARTS, mark_lines, show, timeline_table
+from bottleneck_doctor.render.figures.timeline import ranks_figure, timeline_figure
+from bottleneck_doctor.render.html import PARTS, mark_lines, ranks_table, ranks_words, show, timeline_table
 from bottleneck_doctor.render.page import HERE
 from tests.render.drawn import require_golden
 from tests.render.hostile import attacked
@@ -41,13 +41,13 @@ def words_of(figure: Figure) -> list[str]:
 
 
 def test_all_figures_and_their_tables_say_what_was_accepted() -> None:
-    picture = replace(PICTURE, stacks=STACKS)
+    picture = replace(PICTURE, stacks=STACKS, ranks=LATE)
     figures = show(WATCHED, picture).figures
     said = [f"{name}: {line}" for name, figure in figures.items() for line in words_of(figure)]
-    table = timeline_table(picture.timeline)
-    said += [str(row) for row in (table.heads, *table.rows)]
+    tables = timeline_table(picture.timeline), ranks_table(LATE)
+    said += [str(row) for table in tables for row in (table.heads, *table.rows)]
     said += [str(row) for paths in STACKS for row in stacks_table(paths, WATCHED.run.cwd)]
-    said += mark_lines(picture.timeline.marks)
+    said += [ranks_words(LATE), *mark_lines(picture.timeline.marks)]
     require_golden("figures.txt", "\n".join(said) + "\n")
 
 
@@ -59,6 +59,7 @@ def test_nothing_is_drawn_of_too_little() -> None:
     assert timeline_figure(Timeline(10.0, [replace(STEADY, value=[0.0] * 8)])) is None
     assert timeline_figure(Timeline(10.0, [replace(STEADY, value=[*[0.02] * 7, None])])) is None, "too few"
     assert timeline_figure(Timeline(0.0, [STEADY])) is None
+    assert ranks_figure(RankMap(["rank 0"], [1, 2], [0.1, 0.2], [[None]])) is None
 
 
 def test_one_outlier_does_not_flatten_the_plot_and_is_said() -> None:
@@ -79,9 +80,9 @@ def test_gaps_stay_gaps_and_numbers_that_are_none_become_gaps() -> None:
 
 def test_names_and_labels_cannot_be_markup() -> None:
     hostile = "<a href='javascript:x'>b</a>&"
-    picture = attacked(replace(PICTURE, stacks=STACKS), hostile)
+    picture = attacked(replace(PICTURE, stacks=STACKS, ranks=LATE), hostile)
     figures = show(attacked(WATCHED, hostile), picture).figures
-    assert len(figures) == 2, "of stacks and time"
+    assert len(figures) == 3, "of stacks, time and ranks"
     assert [name for name, one in figures.items() if "<a" in str(one.data) + str(one.layout)] == []
 
 
@@ -89,6 +90,11 @@ def test_every_part_of_a_step_has_a_colour_in_light_and_dark() -> None:
     style = (HERE / "page.css").read_text("utf-8")
     for kind in {*PARTS.values()}:
         assert style.count(f"--{kind}: #") == 3, kind  # light, the system's dark, chosen dark
+
+
+LATE = RankMap(
+    ["rank 0", "rank 1, <b>"], [10, 20, 30], [0.5, 1.0, 2.5], [[1.0, None], [2.0, 1.5]], left_out=3
+)
 
 
 def test_boxes_and_levels_are_bounded_and_each_lies_within_its_caller() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bottleneck_doctor.model.report import Fleet, Hours, RefusedFile, Saving, Totals, Wasted
+from bottleneck_doctor.model.report import Fleet, Hours, RefusedFile, Saving, Slowed, Totals, Wasted
 from bottleneck_doctor.render.fleet import render_fleet, render_rows
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
@@ -13,6 +13,8 @@ FLEET = Fleet(
     [Wasted("input.preprocess", 500, Hours(3000, 500), Hours(1000, 180))],
     [Wasted("input.preprocess", 60, Hours(900, 0), Hours(300, 0), "train.py --lr 0.1")],
     [Saving("workers-auto", "workers-too-few", 400, Hours(900, 150), 20)],
+    "2026-11-19 07:00:00", 30,
+    [Slowed("train.py --lr 0.1", "EPYC · 8 cores", 0.1, 0.115, 0.15, 0.08, 12, 5)],
     2,
     [RefusedFile("runs/a.json", "not readable as JSON")],
 )  # fmt: skip
@@ -25,6 +27,7 @@ def test_all_answers_stand_on_one_screen() -> None:
 def test_without_gpus_nothing_is_said_of_them() -> None:
     drawn = render_fleet(Fleet(Totals(taken=Hours(3, 0))), "terminal")
     assert "GPU" not in drawn
+    assert "slower since ?  none of 0 jobs compared" in drawn
 
 
 @pytest.mark.parametrize("format", ["terminal", "json"])

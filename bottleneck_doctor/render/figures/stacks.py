@@ -1,15 +1,17 @@
-"""Sampled call paths: their tree, and an icicle chart.
+"""Sampled call paths: their tree, the file for speedscope, and an icicle chart.
 
-Each function is below its callers, as wide as its share of the samples.
+In the chart each function is below its callers, as wide as its share of the samples.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...model.code import Location
-from ...model.picture import CallPaths
+from ...model.picture import CallPaths, Picture
+from ...model.report import Report
 from .. import words
 from ..compose import ROLES, place
 from . import HOVER, Figure
@@ -74,6 +76,50 @@ def on_cpu_share(node: Node, fewest: int) -> float | None:
     """None if not sampled, or with fewer than ``fewest`` samples. ``running`` comes from separate samples and
     may exceed ``count``, hence at most 1."""
     return min(1.0, node.running / node.count) if node.known and node.count >= max(1, fewest) else None
+
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+Value = dict[str, object]
+
+
+def speedscope_file(report: Report, picture: Picture) -> str:
+    """JSON of speedscope's own format, valid even without samples. Its unit is samples, not time: they are
+    few, and their spacing is not exact."""
+    frames: dict[str, int] = {}
+    profiles = [profile for paths in picture.stacks for profile in _profiles(paths, frames)]
+    name = words.plain(report.run.script or " ".join(report.run.command[:1]) or "bdoc")
+    whole = {
+        "$schema": SCHEMA,
+        "name": name,
+        "exporter": "bdoc",
+        "activeProfileIndex": 0,
+        "shared": {"frames": [_frame(text, report.run.cwd) for text in frames]},
+        "profiles": profiles,
+    }
+    return json.dumps(whole, separators=(",", ":")) + "\n"
+
+
+def _profiles(paths: CallPaths, frames: dict[str, int]) -> list[Value]:
+    """All samples of a role; and those that were running or runnable, if the state was sampled."""
+    role = ROLES.get(paths.role, words.plain(paths.role))
+    named = {role: [(path.frames, path.count) for path in paths.paths]}
+    if any(path.running for path in paths.paths):
+        named[f"{role}, on CPU alone"] = [(path.frames, path.running or 0) for path in paths.paths]
+    found: list[Value] = []
+    for name, weighed in named.items():
+        some = [(path, weight) for path, weight in weighed if weight > 0]
+        found.append({
+            "type": "sampled", "name": name, "unit": "none", "startValue": 0,
+            "endValue": sum(weight for _, weight in some),
+            "samples": [[frames.setdefault(text, len(frames)) for text in path] for path, _ in some],
+            "weights": [weight for _, weight in some],
+        })  # fmt: skip
+    return found
+
+
+def _frame(text: str, cwd: str) -> Value:
+    frame = read_frame(text, cwd)
+    return {"name": frame.function, **({"file": frame.file, "line": frame.line} if frame.file else {})}
 
 
 NARROWEST = 1 / 400  # of the samples: a box of less is two pixels wide

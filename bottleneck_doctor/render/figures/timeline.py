@@ -3,9 +3,10 @@ map of its ranks over time: the darker, the later than the median rank."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
-from ...model.picture import Curve, Mark, Timeline
+from ...model.picture import Curve, Mark, RankMap, Timeline
 from .. import words
 from . import HOVER, TICKS, Figure, TimeAxis, clock, heading, time_axis, value_axis
 
@@ -229,3 +230,52 @@ def _top(plot: Plot, curves: list[Curve]) -> tuple[float, str]:
 
 def _axis(letter: str, row: int) -> str:
     return letter if row == 0 else f"{letter}{row + 1}"
+
+
+ROW, AROUND = 18, 96  # pixels
+LEAST = 1.5  # times the median rank, the least that the darkest colour stands for
+LONGEST_RANK = 40
+
+
+def ranks_figure(ranks: RankMap) -> Figure | None:
+    """One row a rank, the first on top; None where nothing is comparable."""
+    known = [value for row in ranks.ratio for value in row if words.drawn(value) is not None and value]
+    if not known:
+        return None
+    names = [words.in_chart(words.short(name, LONGEST_RANK)) for name in ranks.names]
+    darkest = max(LEAST, *known)
+    axis = clock(ranks.ends_s[-1])
+    cells = [
+        (row, place, value)
+        for row, ratios in enumerate(ranks.ratio)
+        for place, value in enumerate(map(words.drawn, ratios))
+        if value is not None
+    ]
+    ends = [end * axis.scale for end in ranks.ends_s]
+    steps = list(pairwise(ranks.edges))
+    data: dict[str, Any] = {
+        "type": "bar", "orientation": "h", "width": 0.94, "y": [row for row, _, _ in cells],
+        "base": [ends[place] for _, place, _ in cells],
+        "x": [ends[place + 1] - ends[place] for _, place, _ in cells],
+        "hovertext": [
+            f"{names[row]}<br>steps {steps[place][0]} to {steps[place][1]}: {words.ratio(value)} the median"
+            for row, place, value in cells
+        ],
+        "hoverinfo": "text",
+        "marker": {
+            "color": [value for _, _, value in cells], "cmin": 1, "cmax": darkest, "showscale": True,
+            "colorscale": [[0, "var(--grid)"], [1, "var(--exchange)"]], "line": {"width": 0},
+            "colorbar": {"tickvals": [1, darkest], "ticktext": ["the median", words.ratio(darkest)],
+                         "thickness": 10, "outlinewidth": 0, "tickfont": TICKS["tickfont"]},
+        },
+    }  # fmt: skip
+    since = {"text": f"{axis.unit} since the run began", "font": {"size": 12, "color": "var(--soft)"}}
+    still = {"fixedrange": True, "showgrid": False, "zeroline": False, **TICKS}
+    layout: dict[str, Any] = {
+        "xaxis": {"title": since, "range": [ends[0], ends[-1]], **still},
+        "yaxis": {"tickvals": list(range(len(names))), "ticktext": names, "automargin": True,
+                  "range": [len(names) - 0.5, -0.5], **still},
+        "margin": {"l": 66, "r": 10, "t": 12, "b": 44}, "hovermode": "closest", "hoverlabel": HOVER,
+        "barmode": "overlay", "dragmode": False,
+    }  # fmt: skip
+    return Figure([data], layout, AROUND + ROW * len(names), "Ranks: how much longer than the median rank")
