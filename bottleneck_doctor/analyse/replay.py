@@ -27,7 +27,7 @@ from typing import TypeVar
 from ..model.diagnosis import BatchCost, Change, EpochStart, Scenario, StepCost, Transport
 
 Part = TypeVar("Part", BatchCost, StepCost)
-SETTINGS = ("workers", "prefetch", "in_order", "cores", "strangers", "threads", "streams", "ahead")
+SETTINGS = ("workers", "prefetch", "cores", "strangers", "threads", "streams", "ahead")
 WORK_PARTS = tuple(one.name for one in fields(BatchCost))
 TRANSPORT_PARTS = tuple(one.name for one in fields(Transport))
 STEP_COST_PARTS = tuple(one.name for one in fields(StepCost))

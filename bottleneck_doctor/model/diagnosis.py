@@ -212,7 +212,6 @@ class Change:
 
     workers: int | None = None
     prefetch: int | None = None
-    in_order: bool | None = None
     cores: float | None = None
     strangers: float | None = None
     threads: float | None = None
