@@ -93,18 +93,14 @@ def _offer(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> Offer:
     if proposal.most is not None:
         told = replace(told, high=max(likely, min(told.high, proposal.most)))
     if proposal.basis == "bound":
-        told = Speedup(1.0, None, _most(diagnosis, finding, proposal), proposal.basis)
+        told = Speedup(1.0, None, _most(diagnosis, proposal), proposal.basis)
     return Offer(finding, proposal, low, likely, told, (proposal.factor or (1.0,))[0])
 
 
-def _most(diagnosis: Diagnosis, finding: Finding, proposal: Proposal) -> float:
+def _most(diagnosis: Diagnosis, proposal: Proposal) -> float:
     """The upper bound: what the proposal says or, of a cure for the input, no data wait at all."""
-    most = proposal.most
-    if most is None:
-        most = side_gains(diagnosis.scenario)["input"] if diagnosis.scenario is not None else 1.0
-        if finding.cause == "input.network":  # whose batches cost the same CPU from anywhere else
-            most = diagnosis.causes.get(finding.cause, most)
-    return max(1.0, most)
+    sides = side_gains(diagnosis.scenario) if diagnosis.scenario is not None else {}
+    return max(1.0, proposal.most or sides.get("input", 1.0))
 
 
 def in_order(diagnosis: Diagnosis, some: list[Offer]) -> list[Offer]:

@@ -14,6 +14,7 @@ from ..analyse.inputs import (
     judge_reads,
     streams_of,
 )
+from ..analyse.predict import CORES_FREE
 from ..analyse.shares import ALL_BUT_NOISE, LARGE_PART, MOST, NOTICED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Fix
@@ -31,6 +32,7 @@ from .facts import (
     wait_evidence,
     waits,
 )
+from .lines import lines_of
 from .registry import finding, given, snippet, timed_fetches
 from .remedies import MOSTLY, STAGE, WORKERS, each, left_of, more_workers, priced
 
@@ -203,14 +205,16 @@ def remote_storage_latency(diagnosis: Diagnosis) -> Finding | str | None:
     evidence.append(Evidence("wait for the network per sample", "network_wait_s", each_s, "wait channels"))
     for kind in sorted(hot.mounts) if hot is not None else []:
         evidence.append(Evidence(f"the data set's files lie on {kind}", "", None, "mountinfo"))
-    proposals = more_workers(diagnosis)
-    if inputs.samples > 1:
-        fewer = each(network=[1 / min(count, inputs.samples) for count in SAMPLES_PER_REQUEST])
-        proposals.append(priced(LARGER.at(place), scenario, *fewer))
+    ways = [(LARGER, [1 / min(count, inputs.samples) for count in SAMPLES_PER_REQUEST])]
     if each_s >= 2 * LOCAL_READ_S[1]:
-        local = each(network=[min(1.0, read_s / each_s) for read_s in LOCAL_READ_S])
-        proposals.append(priced(MIRROR.at(place), scenario, *local))
-        proposals.append(priced(STREAM.at(place), scenario, *each(network=MOSTLY)))
+        ways += [(MIRROR, [min(1.0, read_s / each_s) for read_s in LOCAL_READ_S]), (STREAM, [*MOSTLY])]
+    line = lines_of(diagnosis).hottest  # it asks: its CPU goes with the requests
+    asking = 1.0 if line is None or line.cpu_share is None else line.cpu_share
+    most = Change(cpu=1 - asking, network=0, wait=0, ipc=0, startup=0, cores=CORES_FREE)
+    proposals = more_workers(diagnosis)
+    for remedy, left in ways[inputs.samples <= 1 :]:
+        changes = each(network=left, cpu=left_of(asking, left))
+        proposals.append(priced(remedy.at(place), scenario, *changes, most=most))
     return Finding("remote-storage-latency", "input.network", evidence, proposals, place)
 
 

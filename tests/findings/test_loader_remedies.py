@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from bottleneck_doctor.findings.remedies import as_served, meant, reserve_cores, sharing_cores
+from bottleneck_doctor.findings.storage import remote_storage_latency
 from bottleneck_doctor.model.code import Location
 from bottleneck_doctor.model.diagnosis import BatchCost, Change, Diagnosis, Proposal, Scenario, StepCost
 from bottleneck_doctor.model.loops import Loader
 from bottleneck_doctor.model.profile import Computing, ScriptSettings
 from bottleneck_doctor.model.report import Fix
 from bottleneck_doctor.model.run import Treatment
+from tests.analyse.test_stack_lines import FETCH, worker
 from tests.findings.builders import inputs_of, steady_run
 
 PLACE = Location("train.py", 12)
@@ -48,6 +50,17 @@ def test_far_more_workers_than_a_server_was_seen_to_serve_are_promised_a_bound(
     assert (told.change, told.basis) == (None, "bound")
     assert told.most is not None
     assert 2 < told.most < 12
+
+
+@pytest.mark.parametrize(("asking", "most"), [(100, 20.0), (20, 7.5)])
+def test_a_copy_spares_the_cpu_of_the_line_that_asks_and_of_no_other(asking: int, most: float) -> None:
+    work = BatchCost(0.02, network=0.1)
+    sick = steady_run(work, StepCost(0.0, 0.003), workers=2, inputs=inputs_of(work, 2, 0.06))
+    seen = ((20, 90, asking), (22, 10, 100 - asking))
+    stacks = [worker([FETCH, f"get (/data/train.py:{line})"], count, awake) for line, count, awake in seen]
+    found = remote_storage_latency.examine(replace(sick, profile=replace(sick.profile, stacks=stacks)))
+    told = {one.id: one.most for one in getattr(found, "proposals", ())}
+    assert told["local-mirror"] == told["bigger-requests"] == pytest.approx(most, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, In
 from bottleneck_doctor.model.loops import HotFiles, Payload
 from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 
+DIRECT, ONE_FILE = HotFiles("1:1", 1, 0, direct=True), HotFiles("1:1", 1, 0)
+NFS = HotFiles("1:1", 9, 0, mounts={"nfs4": 9})
+
 # storage-latency-bound
 LATENCY_WORK = BatchCost(0.002, storage=0.02)
 LATENCY_SMALL = inputs_of(LATENCY_WORK, 1, 0.022, storage_bytes=2e6, read_bytes=2e6, reads=512.0)
@@ -21,15 +24,15 @@ def _latency_case(inputs: Inputs, host: HostLoad = QUIET) -> Diagnosis:
     return replace(steady_run(LATENCY_WORK, StepCost(0.0, 0.002), workers=1, inputs=inputs), host=host)
 
 
-def _direct() -> Diagnosis:
-    base = _latency_case(LATENCY_SMALL)
-    return replace(base, profile=replace(base.profile, hot_files=[HotFiles("1:1", 1, 0, direct=True)]))
+def _of(hot: HotFiles, sick: Diagnosis) -> Diagnosis:
+    """The same of data in other files."""
+    return replace(sick, profile=replace(sick.profile, hot_files=[hot]))
 
 
 def storage_latency_bound() -> tuple[Case, ...]:
     return (
         fires("small reads one after the other", _latency_case(LATENCY_SMALL), "workers-auto"),
-        fires("past the page cache", _direct(), "workers-auto -readahead-hints"),
+        fires("O_DIRECT", _of(DIRECT, _latency_case(LATENCY_SMALL)), "workers-auto -readahead-hints"),
         fires("a memory map at random", _latency_case(MAPPED), "readahead-hints"),
         fires("readahead around rows", _latency_case(replace(MAPPED, storage_bytes=1e9)), "readahead-hints"),
         fires("uncounted", _latency_case(LATENCY_SMALL, replace(QUIET, disk_busy=None)), "workers-auto"),
@@ -76,10 +79,6 @@ def _remote_case(inputs: Inputs, work: BatchCost = REMOTE_WORK) -> Diagnosis:
     return steady_run(work, StepCost(0.0, 0.003), workers=2, inputs=inputs)
 
 
-def _on_nfs(sick: Diagnosis) -> Diagnosis:
-    return replace(sick, profile=replace(sick.profile, hot_files=[HotFiles("1:1", 9, 0, mounts={"nfs4": 9})]))
-
-
 OBJECTS = inputs_of(REMOTE_WORK, 2, 0.0155)
 ASLEEP = BatchCost(0.001, wait=0.03)
 
@@ -87,7 +86,7 @@ ASLEEP = BatchCost(0.001, wait=0.03)
 def remote_storage_latency() -> tuple[Case, ...]:
     return (
         fires("objects one by one", _remote_case(OBJECTS), "workers-auto"),
-        fires("a mount across the network", _on_nfs(_remote_case(OBJECTS)), "local-mirror"),
+        fires("a mount across the network", _of(NFS, _remote_case(OBJECTS)), "local-mirror"),
         silent("sleeping between requests", _remote_case(inputs_of(ASLEEP, 2, 0.0155), ASLEEP)),
         abstains("no sampled waits", _remote_case(inputs_of(ASLEEP, 2, 0.0155, blocked_samples=0), ASLEEP)),
     )
@@ -105,17 +104,13 @@ def _files_case(work: BatchCost, inputs: Inputs) -> Diagnosis:
     return steady_run(work, StepCost(0.0, 0.002), workers=1, inputs=inputs)
 
 
-def _one_file(sick: Diagnosis) -> Diagnosis:
-    return replace(sick, profile=replace(sick.profile, hot_files=[HotFiles("1:1", 1, 0)]))
-
-
 def small_files() -> tuple[Case, ...]:
     return (
         fires("cold small files", _files_case(COLD, COLD_FILES), "pack-shards"),
         fires("warm small files", _files_case(WARM, WARM_FILES), "pack-shards"),
         silent("warm files, decoded", _files_case(WARM, replace(WARM_FILES, system=0.002))),
         silent("large files", _files_case(COLD, replace(COLD_FILES, read_bytes=64e6))),
-        silent("one file, opened per sample", _one_file(_files_case(COLD, COLD_FILES))),
+        silent("one file, opened per sample", _of(ONE_FILE, _files_case(COLD, COLD_FILES))),
         abstains("opens were not counted", _files_case(COLD, replace(COLD_FILES, opens=None))),
     )
 
