@@ -78,6 +78,15 @@ class SetStatement:
 EditRequest = Arguments | SetStatement
 
 
+def _before_start(remedies: Sequence[Remedy]) -> str:
+    """What precedes a diff, which ``patch`` and ``git apply`` skip: variables to set before the start."""
+    found = dict[str, object]()
+    for remedy in remedies:
+        if all(one.name != "threads" for one in remedy.treatments):
+            found |= next((one.options for one in remedy.treatments if one.name == ENVIRONMENT), {})
+    return "".join(f"Start the script with {name}={value}\n" for name, value in found.items())
+
+
 def requests_of(remedy: Remedy, profile: Profile) -> list[EditRequest]:
     """What the remedy wants; raises ``Unsafe`` where a part of it is not to be had by rewriting a script."""
     if not remedy.treatments:
@@ -86,7 +95,7 @@ def requests_of(remedy: Remedy, profile: Profile) -> list[EditRequest]:
     found: list[EditRequest] = []
     for treatment in remedy.treatments:
         if treatment.name == ENVIRONMENT and names != {ENVIRONMENT}:
-            continue  # the remedy's text says what to set before the start
+            continue  # ``_before_start`` says it, or the call in the script stands for it
         try:
             found += _requests(treatment, remedy, profile)
         except (KeyError, TypeError, ValueError):  # options that a treatment of another version has
@@ -350,7 +359,7 @@ def patch_of(remedies: Sequence[Remedy], profile: Profile, read: Read = read_sou
         # A script goes by several names: as typed, and as Python has made it whole.
         requests = [replace(one, file=os.path.normpath(os.path.join(cwd, one.file))) for one in requests]
         files = dict.fromkeys(one.file for one in requests)
-        return Patch("".join(_diff(file, requests, cwd, read) for file in files))
+        return Patch(_before_start(remedies) + "".join(_diff(file, requests, cwd, read) for file in files))
     except Unsafe as reason:
         return Patch("", str(reason))
 

@@ -209,9 +209,9 @@ def test_a_file_is_named_as_seen_from_where_the_training_was_started(name: str, 
     profile = profile_of(text, cwd=str(tmp_path))
     profile = replace(profile, loaders=[replace(profile.loaders[0], location=place)])
     where = {"file": str(path), "line": 2}
-    found = patch_of(
-        [remedy(Treatment("loader", {"where": where, "arguments": {"in_order": False}}))], profile
-    )
+    loader = Treatment("loader", {"where": where, "arguments": {"in_order": False}})
+    found = patch_of([remedy(loader, Treatment(ENVIRONMENT, {"OMP_WAIT_POLICY": "PASSIVE"}))], profile)
+    assert found.diff.startswith("Start the script with OMP_WAIT_POLICY=PASSIVE\n---")
     (tmp_path / "made.patch").write_text(found.diff)
     if shutil.which("patch"):
         subprocess.run(["patch", "-p1", "--dry-run", "-i", "made.patch"], cwd=tmp_path, check=True)
