@@ -209,7 +209,7 @@ def remote_storage_latency(diagnosis: Diagnosis) -> Finding | str | None:
     if each_s >= 2 * LOCAL_READ_S[1]:
         ways += [(MIRROR, [min(1.0, read_s / each_s) for read_s in LOCAL_READ_S]), (STREAM, [*MOSTLY])]
     line = lines_of(diagnosis).hottest  # it asks: its CPU goes with the requests
-    asking = 1.0 if line is None or line.cpu_share is None else line.cpu_share
+    asking = 1.0 if line is None or line.share < MOST or line.cpu_share is None else line.cpu_share
     most = Change(cpu=1 - asking, network=0, wait=0, ipc=0, startup=0, cores=CORES_FREE)
     proposals = more_workers(diagnosis)
     for remedy, left in ways[inputs.samples <= 1 :]:
