@@ -224,7 +224,7 @@ def find_gaps(view: DeviceView | None) -> list[Gap]:
 
 
 def view_driver(series: Series, prefix: str, begin: float, end: float) -> DriverView:
-    """NVML's readings of one device between two instants, while it was busy: idle ones clock down."""
+    """The driver's readings of one device between two instants, while it was busy: idle ones clock down."""
     readings = _readings(series, prefix, begin, end)
     busy = [one for one in readings if one.get("busy_share", 1.0) >= LARGE_PART]
     busy = [one for one in busy if not one.get("clocks_idle")]

@@ -99,7 +99,7 @@ def measure(
         "cpu_busy_fraction": cpu_busy(main.host),
         "iowait_fraction": Metric(main.host.iowait, "share", source="/proc/stat; corroborates only"),
         "gpu_busy_fraction": gpu_busy(device),
-        "gpu_memory_fraction": gpu_memory(main.profile, device),
+        "gpu_memory_fraction": gpu_memory(device),
         **({"mfu": utilisation(device), "cores_per_gpu": cores_needed(main)} if device is not None else {}),
         "worker_busy_fraction": Metric(inputs.busy, "share", n=inputs.batches, source="time inside fetches"),
         "startup_s": _startup(main),
@@ -221,7 +221,7 @@ def operations(one: Product | Convolution) -> float:
     return (2 if one.backward else 1) * once * one.calls
 
 
-WINDOW, NVML = "torch.profiler window", "NVML, while busy"
+WINDOW, COUNTERS = "torch.profiler window", "GPU counters, while busy"
 HELD = {
     "power_cap": "a power limit below the card's own", "hw_slowdown": "a hardware slowdown",
     "sw_thermal": "heat (driver)", "hw_thermal": "heat (board)", "power_brake": "the power supply's brake",
@@ -285,7 +285,7 @@ def _evidence(view: DeviceView, metrics: dict[str, Metric]) -> Iterator[Evidence
     )
     for text, name, value in shown:
         if value is not None:
-            yield Evidence(text, name, value, NVML)
+            yield Evidence(text, name, value, COUNTERS)
 
 
 def _by_rank(diagnosis: Diagnosis) -> Iterator[Evidence]:
@@ -299,7 +299,7 @@ def _by_rank(diagnosis: Diagnosis) -> Iterator[Evidence]:
         text = ", ".join(f"{rank}: {1e3 * taken:.3g} ms" for rank, taken in slowest)
         yield Evidence("own time a step by rank", "rank_s", None, text)
     for one in slow_devices(profile, diagnosis.steps):
-        yield Evidence(one.text, "slow_clock_share", one.clock, NVML)
+        yield Evidence(one.text, "slow_clock_share", one.clock, COUNTERS)
 
 
 class SlowDevice(NamedTuple):
@@ -367,7 +367,7 @@ def exposed_wait(device: DeviceView) -> Metric:
 
 
 def gpu_busy(device: DeviceView | None) -> Metric:
-    """Some kernel was running: by the accelerator's clock and a profiler's window, else by NVML."""
+    """Some kernel was running: by the accelerator's clock and a profiler's window, else by the driver."""
     if device is None:
         return Metric(None, "share", source=UNUSED)
     if device.beat is not None and device.beat.wall_s > 0:
@@ -375,25 +375,17 @@ def gpu_busy(device: DeviceView | None) -> Metric:
         share = min(1.0, device.beat.busy_s / device.beat.wall_s)
         return Metric(share, "share", n=device.beat.steps, source=source)
     if device.driver.kernel_share is not None:
-        source = "NVML: time in which some kernel was resident, however small"
+        source = "GPU counters: time in which some kernel was resident, however small"
         return Metric(device.driver.kernel_share, "share", source=source)
-    driver = ", or NVML" if device.facts.kind in ("cuda", "") else ""
+    driver = ", or GPU counters" if device.facts.kind in ("cuda", "") else ""
     return Metric(None, "share", source=f"needs a profiler's window{driver}")
 
 
-def gpu_memory(profile: Profile, device: DeviceView | None) -> Metric:
-    """The peak of memory in use, of all processes by NVML, else of torch's allocator."""
+def gpu_memory(device: DeviceView | None) -> Metric:
+    """The peak of memory that torch's allocator held."""
     if device is None:
         return Metric(None, "share", source=UNUSED)
-    facts = device.facts
-    used, whole = (
-        max((one for one in profile.series.values.get(name, []) if one is not None), default=None)
-        for name in (f"gpu{facts.driver}_memory_used_bytes", f"gpu{facts.driver}_memory_bytes")
-    )
-    if used is not None and whole:
-        return Metric(used / whole, "share", source="NVML")
-    if facts.allocator is not None and facts.memory_bytes:
-        return Metric(
-            facts.allocator.reserved_bytes / facts.memory_bytes, "share", source="torch's allocator"
-        )
-    return Metric(None, "share", source="neither NVML nor torch's allocator was read")
+    held, whole = device.facts.allocator, device.facts.memory_bytes
+    if held is not None and whole:
+        return Metric(held.reserved_bytes / whole, "share", source="torch's allocator")
+    return Metric(None, "share", source="torch's allocator was not read")

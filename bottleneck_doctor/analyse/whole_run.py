@@ -55,10 +55,9 @@ def _host_memory(profile: Profile) -> dict[str, float]:
 
 def _device_memory(profile: Profile) -> dict[str, float]:
     """Of the first device, by the driver and torch's allocator."""
-    facts, held = profile.device or DeviceFacts(), dict[str, float]()
-    for name in ("memory_used_bytes", "foreign_memory_bytes"):
-        column = [one or 0.0 for one in profile.series.values.get(f"gpu{facts.driver}_{name}", [])]
-        held |= {name: max(column)} if any(column) else {}
+    facts = profile.device or DeviceFacts()
+    column = profile.series.values.get(f"gpu{facts.driver}_foreign_memory_bytes", [])
+    held = {"foreign_memory_bytes": max(one or 0.0 for one in column)} if any(column) else {}
     if (known := facts.allocator) is not None and known.peak_bytes:
         held |= {
             "peak_bytes": known.peak_bytes,

@@ -238,8 +238,8 @@ def _site(log: ProcessLog, site: int) -> SiteFact:
 KIND = re.compile(r"^(?:(?:gpu|mig)-)+")
 HIDDEN = Gap(
     "which gpu is which",
-    "CUDA_VISIBLE_DEVICES hides the training's GPU from bdoc: its utilisation, power and clocks are unknown",
-    "start bdoc with the CUDA_VISIBLE_DEVICES of the training",
+    "the training's GPU is none of those that bdoc was shown: its utilisation, power and clocks are unknown",
+    "start bdoc with the CUDA_VISIBLE_DEVICES of the training (ROCm: HIP_VISIBLE_DEVICES)",
 )
 SERIES = re.compile(r"gpu(\d+)_(whole_)?uuid")
 
@@ -252,8 +252,8 @@ class Drivers:
     several_ranks: bool
 
     def find(self, kind: str, uuid: str, index: int) -> int | None:
-        """A device's number in NVML; torch's index where no UUID is known and only one process has a GPU."""
-        if kind != "cuda":
+        """The driver's number of a device; torch's where no UUID is known and only one process has a GPU."""
+        if kind != "cuda":  # torch's name of ROCm, too
             return None
         if plain(uuid) in self.by_uuid:
             return self.by_uuid[plain(uuid)]
@@ -262,13 +262,13 @@ class Drivers:
 
 
 def plain(uuid: str) -> str:
-    """A device's UUID without dashes and the prefix that NVML adds and torch does not."""
+    """A device's UUID without dashes and the prefix that drivers add and torch does not."""
     return KIND.sub("", uuid.lower()).replace("-", "")
 
 
 def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
-    """From the UUIDs that NVML reports once, at the start. A MIG slice goes by its own UUID and, where it is
-    the only one of its GPU, by the GPU's as well: torch may report either."""
+    """From the UUIDs that the driver reports once, at the start. A slice of a GPU goes by its own UUID and,
+    where it is the only one, by the GPU's as well: torch may report either."""
     static = [pair for sample in samples if sample.sensor == "gpu_static" for pair in sample.values.items()]
     found = [(SERIES.fullmatch(name), plain(str(uuid))) for name, uuid in static]
     named = [(match[2] is not None, uuid, int(match[1])) for match, uuid in found if match is not None]
@@ -280,7 +280,7 @@ def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
 
 
 def find_hidden(drivers: Drivers, devices: list[DeviceFacts]) -> list[Gap]:
-    """``HIDDEN`` where NVML reported no series for a GPU that the training uses."""
+    """``HIDDEN`` where no series were read for a GPU that the training uses."""
     hidden = drivers.by_uuid and any(one.uuid and one.driver is None for one in devices)
     return [HIDDEN] if hidden else []
 
@@ -346,7 +346,7 @@ def _facts(
         switches=_switches(log, trace),
         kind=fact.kind,
         uuid=fact.uuid,
-        driver=drivers.find("hip" if fact.hip else fact.kind, fact.uuid, fact.index),
+        driver=drivers.find(fact.kind, fact.uuid, fact.index),
         pid=log.pid,
         loader=key,
         least_pair_s=max(0, min((look.row.wait_ns for look in looks), default=0)) * S,

@@ -343,7 +343,7 @@ def gpu_hw_degraded(diagnosis: Diagnosis) -> Finding | str | None:
     view, scenario = given(diagnosis.device), diagnosis.scenario
     driver = view.driver
     if scenario is None or driver.readings < FEW_SAMPLES or driver.clock_share is None:
-        return f"{FEW_SAMPLES} readings of NVML's clocks while the device was busy"
+        return f"{FEW_SAMPLES} readings of the GPU's clocks while the device was busy"
     clock, link = clock_loss(view), driver.link_share
     evidence, proposals = [], []
     slow = clock is not None and clock < NEARLY_ALL
@@ -375,7 +375,7 @@ def gpu_hw_degraded(diagnosis: Diagnosis) -> Finding | str | None:
 ALONE = Proposal(
     id="exclusive-gpu",
     title="train on a device of its own",
-    fix=Fix("choose a free device", "CUDA_VISIBLE_DEVICES=3 python train.py  # see nvidia-smi"),
+    fix=Fix("choose a free device", "CUDA_VISIBLE_DEVICES=3 python train.py  # see nvidia-smi, amd-smi"),
     apply="admin",
     risk="the others may be yours, and needed",
 )

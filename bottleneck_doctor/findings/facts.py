@@ -315,7 +315,7 @@ def built_at(optimizer: Optimizer) -> Location | None:
 
 
 CLOCK = "the accelerator's own clock"
-DRIVER = "NVML, while busy"
+DRIVER = "GPU counters, while busy"
 CALLS = "hooks on copies and waits, in sampled steps"
 ACTIVE = "torch.profiler window, or NVML's performance monitors"
 ALLOCATOR = "torch.cuda.memory_stats"

@@ -34,7 +34,7 @@ class Reach:
 
 
 EVERYWHERE = Reach(DEVICES)
-NVIDIA = Reach(("CUDA",), "it is about a GPU, and only NVIDIA's driver is asked (NVML)")
+READ = Reach(("CUDA", "ROCm"), "it is about a GPU, and only drivers of NVIDIA and AMD are asked")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Entry:
         """Where it can speak: by what it declares of itself, or by what it needs."""
         on_cpu = [Reach(("CPU",), one.why) for one in self.needs if isinstance(one, OnCpu)]
         found = on_cpu + [REACHES[one] for one in self.needs if one in REACHES]
-        return self.narrower or next(iter(found), NVIDIA if self.device else EVERYWHERE)
+        return self.narrower or next(iter(found), READ if self.device else EVERYWHERE)
 
     @property
     def id(self) -> str:

@@ -251,11 +251,11 @@ class DeviceClockStep:
 
 @dataclass(frozen=True)
 class DriverView:
-    """What the driver (NVML) reported in the steady window: means over readings of a busy device.
+    """What the driver (NVML, amdsmi) reported in the steady window: means over readings of a busy device.
 
-    ``kernel_share`` is NVML's utilisation: time in which some kernel was resident, however small. ``slowed``
+    ``kernel_share`` is its utilisation: time in which some kernel was resident, however small. ``slowed``
     maps a clock event reason to the share of busy readings that showed it. ``our_share`` is this job's part
-    of what all processes kept busy, ``None`` if NVML names no process of the job (another pid namespace).
+    of what all processes kept busy, ``None`` if it names no process of the job (another pid namespace).
     ``sm_active_share`` is that of multiprocessors with work, ``tensor_active_share`` that of tensor cores,
     ``dram_active_share`` that of the memory's bandwidth, all over all the time and not only while busy.
     """

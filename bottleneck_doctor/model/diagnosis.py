@@ -294,7 +294,7 @@ class Inputs:
 class HostLoad:
     """The machine during the steady window; cores and shares, ``None`` when not measured.
 
-    ``accelerated`` says that the training process uses a device; ``device_busy`` is NVML's share of time
+    ``accelerated`` says that the training process uses a device; ``device_busy`` is the share of time
     in which some kernel ran. ``trainers`` are the processes of the job that train at the same time, and so
     share ``cores``. ``helped`` is the CPU of the processes below them over that of their main threads alone,
     1 where other threads take little of it or the main ones seldom wait for a core.

@@ -409,7 +409,7 @@ def crash_of(run: RunSummary, before: str) -> str:
 HELD = {
     "job_rss_bytes": "resident at the peak", "job_largest_rss_bytes": "in the largest process",
     "memory_limit_bytes": "allowed", "oom_kills": "OOM kill{s} by the kernel",
-    "memory_used_bytes": "in use at the peak", "foreign_memory_bytes": "of other processes",
+    "foreign_memory_bytes": "of other processes",
     "peak_bytes": "in tensors at their peak", "cached_bytes": "more kept by torch's allocator",
     "memory_bytes": "on the device",
 }  # fmt: skip

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..model.instruments import Capability
 from ..model.run import Gap, Machine
 from .files import read_pairs, read_text, tracer, what_allows, why_refused
+from .gpus import list_gpu_names
 from .host import (
     affinity_cores,
     find_cgroups,
@@ -23,7 +24,7 @@ from .host import (
     shm_free_bytes,
     throttling,
 )
-from .nvml import NO_NVML, list_gpu_names
+from .nvml import NO_NVML
 from .pyspy import INSTALL, REPAIR, WHAT, find_py_spy
 from .wait_sampler import Thread, call_numbers
 
@@ -175,9 +176,8 @@ def describe_machine(root: Path = Path("/")) -> tuple[Machine, list[Gap]]:
 def _physical_cores(root: Path) -> int | None:
     """Cores of this process's mask, hardware threads of one core counted once; None where that is unknown."""
     folder = root / "sys/devices/system/cpu"
-    siblings = {
-        read_text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in os.sched_getaffinity(0)
-    }
+    cpus = os.sched_getaffinity(0)
+    siblings = {read_text(folder / f"cpu{cpu}/topology/thread_siblings_list") for cpu in cpus}
     return None if None in siblings else len(siblings)
 
 

@@ -1,8 +1,8 @@
 """Reads the job's GPUs: utilisation, clocks, power, PCIe link, and other processes on them.
 
-NVML asks the kernel, which may wait for a device: seconds to wake one, for ever when it has fallen off the
-bus. Each reading is a short thread of its own; the supervisor's loop never waits for it, and collects its
-result later. A thread that the kernel never returns to is abandoned.
+NVML and amdsmi ask the kernel, which may wait for a device: seconds to wake one, for ever when it has fallen
+off the bus. Each reading is a short thread of its own; the supervisor's loop never waits for it, and collects
+its result later. A thread that the kernel never returns to is abandoned.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from ..model.instruments import Sample
 from ..model.run import Gap
-from .nvml import NO_ANSWER, STARTS_WITHIN_S, WHAT, Gpu, Nvml, load_nvml, missed, text_of, visible_gpus
+from .amd import AmdDevice, load_amdsmi, visible_amd
+from .nvml import STARTS_WITHIN_S, WHAT, Gpu, Library, Values, load_nvml, present, visible_gpus
 from .schedule import Track
 
-Values = dict[str, float | str]
+NO_ANSWER = Gap(WHAT, "the driver does not answer", "see `nvidia-smi` or `amd-smi`, and `dmesg`")
+Visible = Callable[[Library], tuple[list[Gpu], list[Gap]]]
 
 SLOW_EVERY = 10  # readings: limits change seldom, and the monitors' means should span some seconds
 MOST_FAILURES = 5  # readings in a row that brought nothing, after which a GPU, or all of them, is given up
@@ -45,7 +48,7 @@ MONITORS = {"sm_active_share": 2, "tensor_active_share": 5, "dram_active_share":
 class Device:
     """One visible GPU, and what is remembered of it between readings."""
 
-    def __init__(self, nvml: Nvml, gpu: Gpu) -> None:
+    def __init__(self, nvml: Library, gpu: Gpu) -> None:
         self.failures = 0
         self.gpu = gpu
         self._nvml = nvml
@@ -61,17 +64,15 @@ class Device:
         ask, handle, part = self._nvml.ask, self.gpu.handle, self.gpu.part
         memory = ask("nvmlDeviceGetMemoryInfo", part or handle)
         default_w = ask("nvmlDeviceGetPowerManagementDefaultLimit", handle, expected=True)
-        return _present(
-            {
-                "uuid": _text(ask("nvmlDeviceGetUUID", part or handle)),
-                "whole_uuid": part and _text(ask("nvmlDeviceGetUUID", handle)),
-                "memory_bytes": getattr(memory, "total", None),
-                "power_default_w": _scaled(default_w, 1 / 1000),  # refused by laptops and slices
-                "pcie_gen_max": ask("nvmlDeviceGetMaxPcieLinkGeneration", handle),
-                "pcie_width_max": ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
-                "sm_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, SM_CLOCK),
-            }
-        )
+        return present({
+            "uuid": ask("nvmlDeviceGetUUID", part or handle),
+            "whole_uuid": part and ask("nvmlDeviceGetUUID", handle),
+            "memory_bytes": getattr(memory, "total", None),
+            "power_default_w": _scaled(default_w, 1 / 1000),  # refused by laptops and slices
+            "pcie_gen_max": ask("nvmlDeviceGetMaxPcieLinkGeneration", handle),
+            "pcie_width_max": ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
+            "sm_clock_max_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, SM_CLOCK),
+        })  # fmt: skip
 
     def read(self, job: frozenset[int], slow: bool) -> Values:
         """One reading; ``slow``: also of what is asked rarely. Empty where nothing answers."""
@@ -80,20 +81,18 @@ class Device:
         busy = ask("nvmlDeviceGetUtilizationRates", handle, expected=self.gpu.part is not None)
         reasons = ask(REASONS, handle, older=REASONS_BEFORE_2023)
         named = CLOCK_REASONS if isinstance(reasons, int) else {}
-        values = _present(
-            {
-                "busy_share": _scaled(getattr(busy, "gpu", None), 1 / 100),
-                "power_w": _scaled(ask("nvmlDeviceGetPowerUsage", handle), 1 / 1000),
-                "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", handle, SM_CLOCK),
-                "pcie_gen": ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
-                "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
-                **{f"clocks_{name}": int(bool(reasons & bit)) for name, bit in named.items()},
-            }
-        )
+        values = present({
+            "busy_share": _scaled(getattr(busy, "gpu", None), 1 / 100),
+            "power_w": _scaled(ask("nvmlDeviceGetPowerUsage", handle), 1 / 1000),
+            "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", handle, SM_CLOCK),
+            "pcie_gen": ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
+            "pcie_width": ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
+            **{f"clocks_{name}": int(bool(reasons & bit)) for name, bit in named.items()},
+        })  # fmt: skip
         if not values or not slow:
             return values
         limit = {"power_limit_w": _scaled(ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1 / 1000)}
-        return {**values, **_present(limit), **self._shared(job), **self._active()}
+        return {**values, **present(limit), **self._shared(job), **self._active()}
 
     def close(self) -> None:
         """Gives the monitors' samples back."""
@@ -165,13 +164,55 @@ class Device:
         return ask("nvmlGpmMigSampleGet", self.gpu.handle, instance, into, expected=True) is not None
 
 
+def load(root: Path = Path("/")) -> Library | list[Gap]:
+    """NVML, else amdsmi where AMD's driver is, else the gaps: none on a machine without an accelerator."""
+    nvml = load_nvml()
+    if not isinstance(nvml, Gap):
+        return nvml
+    if any((root / path).exists() for path in ("dev/nvidiactl", "dev/dxg")):
+        return [nvml]
+    if not (root / "dev/kfd").exists():  # the compute driver's: a container has it only if it was given
+        return []
+    amd = load_amdsmi()
+    return [amd] if isinstance(amd, Gap) else amd
+
+
+def list_gpu_names(root: Path = Path("/")) -> tuple[list[str], list[Gap]]:
+    """Names of the visible GPUs, and what is missed. A driver that hangs is left after 3 s."""
+    found: list[tuple[list[str], list[Gap]]] = []
+
+    def ask() -> None:
+        with suppress(Exception):
+            library = load(root)
+            if isinstance(library, list):
+                found.append(([], library))
+            else:
+                gpus, gaps = VENDORS[library.name][0](library)
+                found.append(([gpu.name for gpu in gpus], gaps + library.gaps()))
+
+    try:
+        thread = _start(ask)
+    except RuntimeError as error:  # no more threads are allowed
+        return [], [Gap(WHAT, str(error), "raise `ulimit -u`, or the container's limit of pids")]
+    thread.join(STARTS_WITHIN_S)
+    return found[0] if found else ([], [NO_ANSWER])
+
+
+# By the library: which GPUs the job may use, how one is read, how the library is let go.
+VENDORS: dict[str, tuple[Visible, type[Device] | type[AmdDevice], str]] = {
+    "NVML": (visible_gpus, Device, "nvmlShutdown"),
+    "amdsmi": (visible_amd, AmdDevice, "amdsmi_shut_down"),
+}
+
+
 class Gpus:
     """The visible GPUs. Nothing here raises."""
 
-    def __init__(self, binding: Any) -> None:
-        self._nvml = Nvml(binding)
-        gpus, self._gaps = visible_gpus(binding)
-        self._devices = [Device(self._nvml, gpu) for gpu in gpus]
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        visible, kind, self._end = VENDORS[library.name]
+        gpus, self._gaps = visible(library)
+        self._devices = [kind(library, gpu) for gpu in gpus]
         self._readings = 0
 
     def static(self) -> Values:
@@ -187,32 +228,25 @@ class Gpus:
             rows.append({} if one.failures >= MOST_FAILURES else one.read(job, slow))
             one.failures = 0 if rows[-1] else one.failures + 1
             if one.failures == MOST_FAILURES:
-                why = f"{one.gpu.name} (cuda:{place}) stopped answering NVML"
-                self._gaps = [*self._gaps, Gap(WHAT, why, "see `nvidia-smi` and `dmesg` for a lost GPU")]
+                why = f"{one.gpu.name} (cuda:{place}) stopped answering {self._library.name}"
+                self._gaps = [*self._gaps, Gap(WHAT, why, f"{self._library.look} for a lost GPU")]
         return _numbered(rows)
 
     def gaps(self) -> list[Gap]:
         """Calls and GPUs that did not answer."""
-        return [*self._gaps, *self._nvml.gaps()]
+        return [*self._gaps, *self._library.gaps()]
 
     def close(self) -> None:
-        """Lets NVML go."""
+        """Lets the library go."""
         for one in self._devices:
-            one.close()
+            if isinstance(one, Device):  # AMD's holds nothing
+                one.close()
         with suppress(Exception):
-            self._nvml.binding.nvmlShutdown()
+            getattr(self._library.binding, self._end)()
 
 
 def _numbered(rows: list[Values]) -> Values:
     return {f"gpu{place}_{name}": value for place, row in enumerate(rows) for name, value in row.items()}
-
-
-def _present(found: Mapping[str, Any]) -> Values:
-    return {name: value for name, value in found.items() if isinstance(value, (int, float, str))}
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else text_of(value)
 
 
 def _scaled(value: Any, factor: float) -> float | None:
@@ -268,7 +302,7 @@ class GpuReader:
         return [*self._gaps, *(self._gpus.gaps() if self._gpus is not None else []), *hangs]
 
     def close(self) -> None:
-        """Takes the last reading and lets NVML go, unless it hangs."""
+        """Takes the last reading and lets the library go, unless it hangs."""
         hangs = NO_ANSWER in self.gaps()
         if self._thread is not None and not hangs:
             self._thread.join(PATIENCE_S)
@@ -303,9 +337,9 @@ class GpuReader:
         self._gaps += [gap] if gap not in self._gaps else []
 
     def _open(self) -> None:
-        loaded = load_nvml()
-        if isinstance(loaded, Gap):
-            self._gaps += missed(loaded)
+        loaded = load()
+        if isinstance(loaded, list):
+            self._gaps += loaded
             return
         gpus = Gpus(loaded)
         static = gpus.static()

@@ -1,16 +1,15 @@
-"""Loads NVML and makes each call by itself: a call that a driver lacks loses only its own value."""
+"""Loads NVML, and makes each call of a driver's library by itself: one that it lacks loses only its value."""
 
 from __future__ import annotations
 
 import importlib
 import os
-import threading
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 from ..model.run import Gap
@@ -20,13 +19,10 @@ NO_NVML = "install the NVIDIA driver, and pass it into the container (`--gpus al
 # "order of 1-3 second" to initialise a GPU without a persistent driver [NVIDIA, Driver Persistence, Overview]
 SLOW_CALL_S = 1.0  # a call that takes as long is not made again; NVML's slowest averages over 20 ms
 STARTS_WITHIN_S = 3.0
-AMD = (
-    "NVML knows NVIDIA devices only: of the AMD GPU no utilisation, power or clocks are read; "
-    "its own clock is read through torch"
-)
-NO_ANSWER = Gap(WHAT, "NVML does not answer", "see `nvidia-smi` and `dmesg`")
+Values = dict[str, float | str]
 
 FUNCTION_NOT_FOUND = 13
+PREFIX = re.compile("^nvml(DeviceGet)?|^amdsmi_get_(gpu_)?")
 
 # What to do about NVML's return codes, by value: the names differ between bindings.
 REMEDIES = {
@@ -39,8 +35,8 @@ REMEDIES = {
 }
 
 
-def load_nvml() -> Any | Gap:
-    """The initialised NVML binding, or why there is none. Imported here: most machines have no GPU."""
+def load_nvml() -> Library | Gap:
+    """The initialised NVML, or why there is none. Imported here: most machines have no GPU."""
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError as error:
@@ -49,14 +45,15 @@ def load_nvml() -> Any | Gap:
         nvml.nvmlInit()
     except Exception as error:  # the binding's own errors and, without a driver, others
         return Gap(WHAT, f"NVML does not start: {error}", _remedy(error, NO_NVML))
-    return nvml
+    return Library(nvml, "NVML", "nvidia-smi", "update the NVIDIA driver")
 
 
-class Nvml:
-    """Asks the binding and remembers the calls that were refused."""
+class Library:
+    """Asks a vendor's binding and remembers the calls that were refused; ``remedy`` is for most of them."""
 
-    def __init__(self, binding: Any) -> None:
-        self.binding = binding
+    def __init__(self, binding: Any, name: str, tool: str, remedy: str) -> None:
+        self.binding, self.name, self._remedy = binding, name, remedy
+        self.look = f"see `{tool}` and `dmesg`"
         self._refused: dict[str, tuple[str, str]] = {}
         self._slow: set[str] = set()
 
@@ -69,20 +66,21 @@ class Nvml:
             if older and _is_unknown(error):
                 return self.ask(older, *arguments, expected=expected)
             if not expected:
-                self._refused.setdefault(name, (str(error), _remedy(error, "update the NVIDIA driver")))
+                why = " ".join(str(error).split())
+                self._refused.setdefault(name, (why, _remedy(error, self._remedy)))
             return None
 
     def gaps(self) -> list[Gap]:
         """One for each reason why calls were refused: it names them."""
         reasons: dict[tuple[str, str], list[str]] = {}
         for name, reason in list(self._refused.items()):  # a copy: another thread may add to it
-            reasons.setdefault(reason, []).append(name.removeprefix("nvml").removeprefix("DeviceGet"))
+            reasons.setdefault(reason, []).append(PREFIX.sub("", name))
         return [Gap(WHAT, f"{why}: {', '.join(names)}", do) for (why, do), names in reasons.items()]
 
     def _call(self, name: str, *arguments: Any) -> Any:
         call: Callable[..., Any] | None = getattr(self.binding, name, None)
         if call is None:
-            raise LookupError("this NVML binding does not know the call")
+            raise LookupError(f"this binding of {self.name} does not know the call")
         if name in self._slow:
             raise TimeoutError("it answered too slowly to be asked again")
         began_s = time.monotonic()
@@ -92,7 +90,7 @@ class Nvml:
             if (took_s := time.monotonic() - began_s) > SLOW_CALL_S:
                 self._slow.add(name)
                 why = f"took {took_s:.1f} s to answer, and is not asked again"
-                self._refused[name] = why, "see `nvidia-smi` and `dmesg`"
+                self._refused[name] = why, self.look
 
 
 def _is_unknown(error: Exception) -> bool:
@@ -110,12 +108,18 @@ def text_of(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
+def present(found: Mapping[str, Any]) -> Values:
+    """What was answered. Old bindings return bytes."""
+    texts = {name: text_of(value) for name, value in found.items() if isinstance(value, bytes)}
+    return {name: value for name, value in found.items() if isinstance(value, (int, float, str))} | texts
+
+
 MOST_GPUS = 64
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A visible GPU: NVML index and handle. ``part`` is the handle of a MIG slice, None for a whole GPU."""
+    """A visible GPU: its library's index and handle. ``part`` is the handle of a MIG slice, else None."""
 
     index: int
     handle: Any
@@ -123,43 +127,13 @@ class Gpu:
     part: Any = None
 
 
-def list_gpu_names(root: Path = Path("/")) -> tuple[list[str], list[Gap]]:
-    """Names of the visible GPUs, and what is missed. A driver that hangs is left after 3 s."""
-    found: list[tuple[list[str], list[Gap]]] = []
-
-    def ask() -> None:
-        with suppress(Exception):
-            nvml = load_nvml()
-            if isinstance(nvml, Gap):
-                found.append(([], missed(nvml, root)))
-            else:
-                gpus, gaps = visible_gpus(nvml)
-                found.append(([gpu.name for gpu in gpus], gaps))
-
-    thread = threading.Thread(target=ask, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:  # no more threads are allowed
-        return [], missed(Gap(WHAT, str(error), "raise `ulimit -u`, or the container's limit of pids"), root)
-    thread.join(STARTS_WITHIN_S)
-    return found[0] if found else ([], [NO_ANSWER])
-
-
-def missed(gap: Gap, root: Path = Path("/")) -> list[Gap]:
-    """The gaps where NVML does not start: none on a machine without an accelerator."""
-    if any((root / path).exists() for path in ("dev/nvidiactl", "dev/dxg")):
-        return [gap]
-    # The compute driver's device: a container has it only if it was given.
-    return [Gap(gap.what, AMD)] if (root / "dev/kfd").exists() else []
-
-
-def visible_gpus(nvml: Any) -> tuple[list[Gpu], list[Gap]]:
+def visible_gpus(library: Library) -> tuple[list[Gpu], list[Gap]]:
     """The GPUs in the order of CUDA_VISIBLE_DEVICES; like CUDA, stops at the first entry that names none.
 
     CUDA numbers unlike GPUs by speed and NVML by slot: without an order in common all are returned, and a
     device is found by its UUID.
     """
-    every, gaps = _all_gpus(nvml)
+    every, gaps = _all_gpus(nvml := library.binding)
     words = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
     in_order = os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.name for gpu in every}) < 2
     if "CUDA_VISIBLE_DEVICES" not in os.environ or (words[0].isdigit() and not in_order):

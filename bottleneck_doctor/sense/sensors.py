@@ -72,7 +72,7 @@ class Sensors:
         self._gpus = GpuReader(now_ns)
         self._sensors = [
             _Sensor("blocked", self._read_waits, None, now_ns),
-            _Sensor("system", self._read_host, Track(now_ns), now_ns),
+            _Sensor("system", lambda t: [Sample(t, "system", self._host.read())], Track(now_ns), now_ns),
             _Sensor("job", self._read_job, Track(now_ns), now_ns),
             _Sensor("holdings", self._read_holdings, Track(now_ns), now_ns),
         ]
@@ -110,7 +110,7 @@ class Sensors:
         return list(dict.fromkeys(gaps))
 
     def close(self, failed: bool = False) -> None:
-        """Releases descriptors and NVML; the samples stay. After a run that ``failed`` the machine is read
+        """Releases descriptors and GPUs; the samples stay. After a run that ``failed`` the machine is read
         again: the kernel may have killed it."""
         if failed:
             self._read(self._sensors[1], time.monotonic_ns())
@@ -136,9 +136,6 @@ class Sensors:
     def _read_waits(self, now_ns: int) -> Sequence[Sample]:
         self._waits.read(now_ns)
         return ()  # it keeps its own
-
-    def _read_host(self, now_ns: int) -> Sequence[Sample]:
-        return [Sample(now_ns, "system", self._host.read())]
 
     def _read_job(self, now_ns: int) -> Sequence[Sample]:
         used = self._tree.read(now_ns)

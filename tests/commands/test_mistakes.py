@@ -71,7 +71,7 @@ def test_a_mistake_is_named_and_what_to_do(name: str, width: int, folder: Path) 
 G = float(1 << 30)
 FULL = DeviceFacts(memory_bytes=80 << 30, driver=0, allocator=Allocator(0, 0, 0, 0, 60 << 30, 70 << 30))
 HELD = Series([0.0, 1.0], {
-    "gpu0_memory_used_bytes": [1.0, 75 * G], "job_rss_bytes": [9 * G, G], "oom_kills": [4.0, 5.0],
+    "gpu0_foreign_memory_bytes": [1.0, 7 * G], "job_rss_bytes": [9 * G, G], "oom_kills": [4.0, 5.0],
     "job_largest_rss_bytes": [6 * G, G],
 })  # fmt: skip
 
@@ -81,7 +81,7 @@ HELD = Series([0.0, 1.0], {
     [
         (
             replace(RUN, exit_status=1, crash=Crash(10, "OutOfMemoryError", memory="device")),
-            "75 GiB in use at the peak, 60 GiB in tensors at their peak, 10 GiB more kept by torch's "
+            "7 GiB of other processes, 60 GiB in tensors at their peak, 10 GiB more kept by torch's "
             "allocator, 80 GiB on the device",
         ),
         (

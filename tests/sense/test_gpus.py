@@ -12,8 +12,8 @@ import pytest
 
 from bottleneck_doctor.model.run import Gap
 from bottleneck_doctor.sense import gpus
-from bottleneck_doctor.sense.gpus import HANGS_NS, MOST_FAILURES, GpuReader
-from bottleneck_doctor.sense.nvml import NO_ANSWER, list_gpu_names, missed
+from bottleneck_doctor.sense.amd import INSTALL
+from bottleneck_doctor.sense.gpus import HANGS_NS, MOST_FAILURES, NO_ANSWER, GpuReader, list_gpu_names, load
 from tests.sense.conftest import Plant
 
 NO_LIBRARY = Gap("gpu counters", "NVML does not start: no library", "install the NVIDIA driver")
@@ -23,13 +23,17 @@ NO_LIBRARY = Gap("gpu counters", "NVML does not start: no library", "install the
     ("files", "why", "do"),
     [
         ({"dev/nvidiactl": "", "dev/kfd": ""}, NO_LIBRARY.why, NO_LIBRARY.do),
-        ({"dev/kfd": ""}, "of the AMD GPU no utilisation", ""),
+        ({"dev/kfd": ""}, "of the AMD GPU only its own clock", INSTALL),
     ],
 )
 def test_a_run_on_an_accelerator_says_what_it_lacks(
-    plant: Plant, files: dict[str, str], why: str, do: str
+    plant: Plant, files: dict[str, str], why: str, do: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (gap,) = missed(NO_LIBRARY, plant(files))
+    monkeypatch.setattr(gpus, "load_nvml", lambda: NO_LIBRARY)
+    monkeypatch.setitem(sys.modules, "amdsmi", None)
+    found = load(plant(files))
+    assert isinstance(found, list)
+    (gap,) = found
     assert why in gap.why
     assert gap.do == do
 

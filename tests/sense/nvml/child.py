@@ -13,8 +13,8 @@ from typing import Any
 
 from bottleneck_doctor.model.run import Gap
 from bottleneck_doctor.sense import capabilities, sensors
-from bottleneck_doctor.sense.gpus import Gpus
-from bottleneck_doctor.sense.nvml import list_gpu_names, load_nvml
+from bottleneck_doctor.sense.gpus import Gpus, list_gpu_names
+from bottleneck_doctor.sense.nvml import load_nvml
 
 
 def gpus(readings: int = 1, pause_s: float = 0.0, own: bool = True) -> dict[str, Any]:
