@@ -36,7 +36,7 @@ LAWS = {
     "source": _law("model"),
     "model": _law("", "msgspec", not_stdlib=WORLD),
     "launch": _law("model agent.wire"),
-    "sense": _law("model", "psutil pynvml"),
+    "sense": _law("model", "psutil pynvml amdsmi"),
     "assemble": _law("model source agent.wire"),
     "analyse": _law("model source", not_stdlib=WORLD),
     "findings": _law("model source analyse", not_stdlib=WORLD),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,13 +12,12 @@ import pytest
 
 from bottleneck_doctor.assemble.device import read_drivers
 from bottleneck_doctor.findings.report import write_up
-from bottleneck_doctor.model.device import DeviceFacts
 from bottleneck_doctor.model.instruments import Sample
 from bottleneck_doctor.model.run import Gap
 from bottleneck_doctor.sense import gpus
 from bottleneck_doctor.sense.gpus import MOST_FAILURES, Gpus, list_gpu_names, load
 from bottleneck_doctor.sense.nvml import Library
-from tests.analyse.devices import device_run
+from tests.assemble.device_rows import SECOND, profile_of, train
 from tests.sense.conftest import Plant
 
 SERIAL, OTHER = "0x00A1B2C3D4E5F607", "0x1111111111111111"
@@ -175,18 +175,18 @@ def test_amdsmi_is_not_touched_without_its_driver_and_a_start_that_fails_is_a_ga
     assert gap.do == "see `amd-smi` and `dmesg`"
 
 
-def test_a_report_of_a_run_on_rocm_names_the_counters() -> None:
-    once = {name: value for name, value in Gpus(library(MI300X)).static().items() if "uuid" not in name}
-    read = {name: value for name, value in FIRST.items() if "limit" not in name}
-    series = {name.removeprefix("gpu0_"): float(value) for name, value in {**once, **read}.items()}
-    facts = DeviceFacts(name="AMD Instinct MI300X", uuid=TORCH)
-    report = write_up(device_run(facts, {**series, "power_limit_w": 600.0}, window=False))
+def test_a_report_of_a_run_on_rocm_names_the_counters(tmp_path: Path) -> None:
+    second = MI300X | {"gpu_enumeration_info": {"hip_id": 2}}  # which torch was given as its only one
+    watched, job = Gpus(library(MI210, second)), frozenset({7})
+    train(tmp_path, steps=600, name="AMD Instinct MI300X", uuid=TORCH, hip="6.2")
+    samples = [Sample(SECOND, "gpu_static", watched.static())]
+    samples += [Sample(SECOND * (2 + part) // 2, "gpu", watched.read(job)) for part in range(12)]
+    report = write_up(profile_of(tmp_path, samples))
     busy = report.metrics["gpu_busy_fraction"]
     assert busy.value == pytest.approx(0.87)
     assert busy.source.startswith("GPU counters: ")
     assert report.device is not None
-    told = {one.metric: one for one in report.device.told}
-    assert told["clock_share"].value == pytest.approx(1200 / 2100)
-    assert told["clock_share"].source == "GPU counters, while busy"
-    assert "gpu-hw-degraded" in {one.id for one in report.findings}  # its power is capped below the card's
+    clock = next(one for one in report.device.told if one.metric == "clock_share")
+    assert (clock.value, clock.source) == (pytest.approx(1200 / 2100), "GPU counters, while busy")
+    assert "gpu-hw-degraded" in {one.id for one in report.findings}  # capped at 600 of its 750 W
     assert "NVML" not in str(report)
