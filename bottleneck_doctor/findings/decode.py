@@ -51,13 +51,8 @@ CHANNELS = 3  # elements of a finished pixel
 STORED = "stored pixels over those of a finished sample, estimated"
 CACHE = snippet("decode", "CACHE")
 CONVERT = snippet("decode", "CONVERT")
-RESIZE = """\
-IMAGE.thumbnail((2 * SIZE, 2 * SIZE))  # once per file
-IMAGE.save(TARGET, quality=95)"""
-DRAFT = """\
-from PIL import Image
-image = Image.open(PATH)
-image.draft("RGB", (2 * SIZE, 2 * SIZE))"""
+RESIZE = snippet("decode", "RESIZE")
+DRAFT = snippet("decode", "DRAFT")
 DALI = snippet("decode", "DALI")
 ON_GPU = (("device_id=None", "device_id=0"), ('device="cpu")  # "mixed": on a GPU', 'device="mixed")'))
 NVJPEG = "; it takes time of the GPU"

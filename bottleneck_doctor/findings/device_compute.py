@@ -34,7 +34,7 @@ from .facts import (
     place,
     switches,
 )
-from .registry import device_step, finding, given
+from .registry import device_step, finding, given, snippet
 from .remedies import COOL, LARGER, PARTLY, each, left_of, loader_call, priced
 
 # launch-bound
@@ -267,14 +267,7 @@ INHERENT = ("grad_scaler.py",)  # files of torch whose one readback per step the
 DEFER = Proposal(
     id="defer-readback",
     title="keep values on the device and read them back rarely",
-    fix=Fix(
-        "accumulate on the device; read every n steps",
-        "running = torch.zeros((), device=DEVICE)  # before the loop\n"
-        "running += LOSS.detach()  # in it: stays on the device\n"
-        "if STEP % 50 == 0:  # one wait in fifty steps\n"
-        "    print(running.item() / 50)\n"
-        "    running.zero_()",
-    ),
+    fix=Fix("accumulate on the device; read every n steps", snippet("device_compute", "SUMMED")),
     effort="hours",
     risk="progress bars and early stopping see values later",
 )

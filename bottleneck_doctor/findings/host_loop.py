@@ -46,12 +46,8 @@ from .remedies import MOSTLY, PARTLY, WHOLLY, Factor, capped, each, left_of, pri
 
 # host-python-hot
 ENDS = "hooks on the loader"
-COUNTED = """\
-right = (LOGITS.argmax(1) == TARGET).sum()  # no .tolist(), no loop
-total += right  # a tensor: read it with .item() once per epoch"""
-ARRAYS = """\
-state = torch.stack(STATES)  # once: side by side in one tensor
-state = state + RATE * CHANGE(state)  # for all of them at once"""
+COUNTED = snippet("host_loop", "COUNTED")
+ARRAYS = snippet("host_loop", "ARRAYS")
 EVERY_TENTH = "STEP % 10 == 0"
 METRIC = "MEASURE(OUTPUT, TARGET)"
 VECTORISE = Proposal(
@@ -292,9 +288,7 @@ def gil_contention(diagnosis: Diagnosis) -> Finding | str | None:
 TRACEBACK_S = 3e-5  # for each gradient that is checked (measured: 27 and 33 µs)
 CHECKS = ("any", "ne", "isnan", "_is_any_true", "item")
 DROPPED = ("anomaly", "tracer")  # what a trial can do without
-NOT_SETTLED = """\
-torch.use_deterministic_algorithms(False)
-torch.backends.cudnn.deterministic = False"""
+NOT_SETTLED = snippet("host_loop", "NOT_SETTLED")
 BLOCKING = ("CUDA_LAUNCH_BLOCKING", "HIP_LAUNCH_BLOCKING")
 SLOWED = ("host.sync", "host.launch", "device.compute", "device.underfilled")  # on an accelerator
 PROFILED = (1.0, 1.06, 1.14)  # a profiler (measured: 6 %, with stacks and shapes 14 %), or a trace function
@@ -413,10 +407,7 @@ def _without_checks(diagnosis: Diagnosis, scenario: Scenario, checks: float) -> 
 # recompile-churn
 FRAMES = 3  # compiled in the steady window (chosen)
 COUNTERS = "torch._dynamo counters"
-ONE_CODE = """\
-MODEL.compile(dynamic=True)  # or torch._dynamo.mark_dynamic(X, 0)
-loader = DataLoader(..., drop_last=True)  # no ragged last batch
-# TORCH_LOGS=recompiles python train.py: says what changed"""
+ONE_CODE = snippet("host_loop", "ONE_CODE")
 DYNAMIC = Proposal(
     id="compile-dynamic",
     title="compile once for all shapes",

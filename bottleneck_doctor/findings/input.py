@@ -70,14 +70,7 @@ MOVE_TO_LOADER = Proposal(
 MORE_FEEDERS = Proposal(
     id="workers-auto",
     title="fill the queue from several threads: what they sleep in passes side by side",
-    fix=Fix(
-        "two to four threads that share the samples' order and fill one queue",
-        "import itertools, threading\n"
-        "order = itertools.count()  # next(order) is safe between threads\n"
-        "def fill():\n"
-        "    while True: READY.put(MAKE_BATCH(next(order)))\n"
-        "for _ in range(4): threading.Thread(target=fill, daemon=True).start()",
-    ),
+    fix=Fix("two to four threads that share the samples' order and fill one queue", snippet("input", "FILL")),
     effort="hours",
     risk="batches arrive in another order; what a server or a lock allows one at a time gains nothing",
 )
@@ -202,13 +195,7 @@ def _ahead(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
 ASK_AHEAD = Proposal(
     id="ask-ahead",
     title="ask in a thread, and let the step go on",
-    fix=Fix(
-        "start it early, take its result where it is needed",
-        "import concurrent.futures\n"
-        "pool = concurrent.futures.ThreadPoolExecutor(1)  # once\n"
-        "answer = pool.submit(ASK, QUESTION)  # as early as it is known\n"
-        "USE(answer.result())  # after the step, where it is needed",
-    ),
+    fix=Fix("start it early, take its result where it is needed", snippet("input", "ASKED")),
     effort="hours",
     risk="the request must not depend on what the same step computes",
     basis="bound",
@@ -280,13 +267,7 @@ RETURN_TENSORS = Proposal(
 PACK = Proposal(
     id="pack-tensors",
     title="send one packed tensor instead of many",
-    fix=Fix(
-        "pack in the collate function, split in the loop",
-        "def collate(batch):\n"
-        "    return torch.cat(batch), [len(part) for part in batch]\n"
-        "for packed, lengths in LOADER:\n"
-        "    parts = packed.split(lengths)  # views: nothing is copied",
-    ),
+    fix=Fix("pack in the collate function, split in the loop", snippet("input", "PACKED")),
     risk="tensors of one type and width pack easily; a dictionary needs one pack per key",
 )
 SHARE_BY_NAME = Proposal(

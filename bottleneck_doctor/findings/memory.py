@@ -25,7 +25,7 @@ from .facts import (
     readings,
     switches,
 )
-from .registry import device_step, finding, given, steady_steps
+from .registry import device_step, finding, given, snippet, steady_steps
 from .remedies import MORE_MEMORY, NOTHING, PARTLY, WHOLLY, each, left_of, memory_left, priced
 
 # memory-pressure
@@ -34,13 +34,8 @@ READINGS_AT_LEAST = 6  # of private memory in the steady window: three for each 
 STRAIGHT = 12  # times as far as readings stray from a line, or a heap has only settled (chosen)
 DAY_S = 86_400.0  # growth that fills the memory later than in a day is not worth an alarm (chosen)
 COUNTERS = "vmstat, task stat"
-PRESSURE_DROP = """\
-del RAW, TABLE  # large temporaries, before the loop
-LOSSES.append(LOSS.item())  # a number, not a tensor with its graph"""
-KEPT = """\
-LOSSES.append(LOSS.item())  # a number, not a tensor with its graph
-# an array: counting references copies a list into each worker
-import numpy; self.paths = numpy.array(PATHS, dtype="S")"""
+PRESSURE_DROP = snippet("memory", "PRESSURE_DROP")
+KEPT = snippet("memory", "KEPT")
 LET_GO = Proposal(
     id="release-references",
     title="let go of memory that the training does not need",

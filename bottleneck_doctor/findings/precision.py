@@ -33,9 +33,7 @@ from .registry import OnCpu, Reach, clocked_loop, device_step, finding, given, p
 from .remedies import MOSTLY, PARTLY, each, left_of, priced
 
 # cpu-bf16-unused
-CASTING = """\
-with torch.autocast("cpu", dtype=torch.bfloat16):  # backward follows
-    loss = LOSS_FN(MODEL(X), Y)"""
+CASTING = snippet("precision", "CASTING")
 CAST = Proposal(
     id="cpu-bf16",
     title="compute in bfloat16 where that is safe",
@@ -134,9 +132,7 @@ def float64_weights(diagnosis: Diagnosis) -> Finding | None:
 # conv-layout
 # times as fast, channels last (measured: 1.01 to 1.08, once 1.35; PyTorch's blog: 1.76)
 LAST = (0.9, 1.15, 1.76)
-SNIPPET = """\
-MODEL = MODEL.to(memory_format=torch.channels_last)  # in place
-IMAGES = IMAGES.to(memory_format=torch.channels_last)  # each batch"""
+SNIPPET = snippet("precision", "SNIPPET")
 CHANNELS_LAST = Proposal(
     id="channels-last",
     title="lay the channels of a pixel side by side in memory",
@@ -206,10 +202,7 @@ TF32 = Proposal(
     risk="products keep about three decimal digits; sums stay in float32",
     treatments=(Treatment("precision", {"matmul": "high", "convolutions": True}),),
 )
-AUTOCAST = """\
-with torch.autocast("cuda", dtype=torch.bfloat16):  # needs no scaler
-    loss = LOSS_FN(MODEL(X), Y)
-loss.backward()"""
+AUTOCAST = snippet("precision", "AUTOCAST")
 MIXED = Proposal(
     id="amp",
     title="compute in 16 bits where that is safe (mixed precision)",

@@ -58,9 +58,7 @@ BALANCE = Proposal(
     effort="hours",
     risk="a rank on a slower machine needs fewer samples, not as many",
 )
-PARTED = """\
-part = {call}(SAMPLES[RANK::WORLD_SIZE])  # each rank its part
-torch.distributed.all_reduce(part)  # a few numbers; or do it less often"""
+PARTED = snippet("ranks", "PARTED")
 ALIKE = snippet("ranks", "ALIKE")
 BUCKET = Proposal(
     id="bucket-by-cost",
@@ -200,9 +198,7 @@ PACKED = (1.0, 0.5, 0.5)  # of the exchange, with gradients of half the width (m
 ACCUMULATE = snippet("ranks", "ACCUMULATE")
 BATCH = "DataLoader(..., batch_size=2 * BATCH_SIZE)"
 MICRO_BATCH = 'CONFIG["train_micro_batch_size_per_gpu"] *= 2  # of DeepSpeed'
-HOOK = """\
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-MODEL.register_comm_hook(None, default_hooks.{})"""
+HOOK = snippet("ranks", "HOOK")
 SELDOM = Proposal(
     id="bigger-batch",
     title="exchange gradients half as often: a batch twice as large, or two batches per exchange",

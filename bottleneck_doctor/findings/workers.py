@@ -17,7 +17,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from .facts import HOOK, dearest, payload_of, place_of, readings, takes_turns, wait_evidence, waits
 from .lines import crowded
-from .registry import dataloader_loop, finding, given
+from .registry import dataloader_loop, finding, given, snippet
 from .remedies import (
     FEWER,
     NOTHING,
@@ -288,14 +288,7 @@ COMPARED_AT_LEAST = 4  # pairs of batches (chosen)
 SHARD = Proposal(
     id="shard-by-worker",
     title="give each worker its own part",
-    fix=Fix(
-        "let the data set ask which worker it is in",
-        "import itertools\n"
-        "def __iter__(self):\n"
-        "    info = torch.utils.data.get_worker_info()\n"
-        "    first, each = (info.id, info.num_workers) if info else (0, 1)\n"
-        "    return itertools.islice(self.samples(), first, None, each)",
-    ),
+    fix=Fix("let the data set ask which worker it is in", snippet("workers", "SHARDED")),
     risk="losses change, since each sample comes once; steps themselves are as long as before",
     basis="bound",
 )
