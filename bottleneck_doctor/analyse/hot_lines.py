@@ -12,7 +12,7 @@ from ..model.instruments import Stack
 from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.report import HotFunction, HotOperator
-from ..source.files import is_ours, is_queued, is_users, parse_frame
+from ..source.files import is_ours, is_queued, is_users, parse_frame, users_path
 from .loop_without_loader import gap_stacks
 from .shares import LARGE_PART, MOST, NOTICED
 from .steps import SAMPLES_AT_LEAST
@@ -201,12 +201,14 @@ class HotLines:
     """The lines of threads that were making batches, waiting included, largest share first.
 
     ``hottest`` is the deepest line that holds half of them, else the one that holds most; ``library`` is
-    what that line was mostly inside of, "" for the line itself.
+    what that line was mostly inside of, "" for the line itself; ``function`` the deepest of the user's below
+    it that holds half of them, by one of its lines.
     """
 
     lines: list[LineShare] = field(default_factory=list)
     hottest: LineShare | None = None
     library: str = ""
+    function: LineShare | None = None
 
 
 def hot_lines(profile: Profile, loader: Loader | None, loop: Loop | None = None) -> HotLines:
@@ -267,7 +269,20 @@ def _judge(stacks: list[Stack]) -> HotLines:
         match = next(filter(None, found), None)
         inside[(match[1] or match[2]).removesuffix(".py") if match is not None else ""] += stack.count
     library = inside.most_common(1)[0][0]
-    return HotLines(ranked, lines[chosen], KNOWN_AS.get(library, library))
+    return HotLines(ranked, lines[chosen], KNOWN_AS.get(library, library), _below(seen[chosen], total))
+
+
+def _below(paths: list[tuple[int, Stack]], total: int) -> LineShare | None:
+    """The deepest of the user's named functions below a line that holds half of all samples."""
+    counts = Counter[tuple[str, str]]()
+    lines: dict[tuple[str, str], Location] = {}
+    for place, stack in paths:
+        below = [one for one in users_path(stack.frames[place + 1 :]) if not one.function.endswith(">")]
+        lines |= {(one.file, one.function): one for one in below}
+        counts.update(dict.fromkeys(((one.file, one.function) for one in below), stack.count))
+    most = [key for key in counts if counts[key] >= MOST * total]
+    deepest = min(reversed(most), key=counts.__getitem__, default=None)
+    return LineShare(lines[deepest], counts[deepest] / total) if deepest is not None else None
 
 
 def users_line(stack: Stack) -> Location | None:

@@ -34,14 +34,12 @@ from .facts import (
     updates_singly,
     updates_slowly,
 )
+from .lines import STACKS
 from .registry import RECORDED, OnCpu, clocked_loop, finding, given, profiled_step, snippet
 from .remedies import LARGER, MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, loader_call, priced
 
 # dispatch-bound
-MERGED = """\
-y = torch.bmm(X, WEIGHTS)  # all heads or experts at once, not a loop
-h, _ = torch.nn.LSTM(...)(X)  # the layer, not a cell per time step
-y = torch.nn.functional.gelu(X)  # the function, not its formula"""
+MERGED = snippet("cpu_compute", "MERGED")
 DISPATCH_FUSE = Proposal(
     id="fuse-operators",
     title="replace many small operators by one on larger tensors",
@@ -74,7 +72,11 @@ def dispatch_bound(diagnosis: Diagnosis) -> Finding | None:
     loader, larger, body = diagnosis.loader, TWICE, given(diagnosis.loop).body
     users = (one for one in hot_functions(diagnosis.profile) if one.users and one.role == "trainer")
     called = (one for one in users if body is None or one.location.function != body.function)
-    place = next((one.location for one in called if one.own_share >= NOTICED), None)
+    where = next((one for one in called if one.own_share >= NOTICED), None)
+    place = where.location if where is not None else None
+    if where is not None and where.own_share >= MOST:
+        text = f"share of the loop's samples in {where.function}"
+        evidence.append(Evidence(text, "called_share", where.own_share, STACKS))
     if loader is not None and loader.batch_size:
         larger = TWICE.at(loader.location, loader_call(loader, batch_size=TIMES[0] * loader.batch_size))
     proposals = [
@@ -190,16 +192,7 @@ PACKED = re.compile("_pack_padded_sequence|varlen|_nested_|_jagged_")  # operato
 BUCKET = Proposal(
     id="bucket-by-cost",
     title="draw batches of sequences of like lengths",
-    fix=Fix(
-        "where batches are put together",
-        "import random\n"
-        "cost = [length + random.uniform(-8, 8) for length in LENGTHS]\n"
-        "order = sorted(range(len(cost)), key=cost.__getitem__)\n"
-        "batches = [order[i : i + B] for i in range(0, len(order), B)]\n"
-        "random.shuffle(batches)\n"
-        "loader = DataLoader(\n"
-        "    DATASET, batch_sampler=batches, collate_fn=PAD_TO_LONGEST)",
-    ),
+    fix=Fix("where batches are put together", snippet("cpu_compute", "BY_LENGTH")),
     effort="hours",
     risk="batches are drawn in another order; a compiled model may want fixed shapes",
     basis="bound",
@@ -208,14 +201,7 @@ BUCKET = Proposal(
 LONGEST = Proposal(
     id="pad-to-longest",
     title="pad each batch to its longest row, not to a fixed length",
-    fix=Fix(
-        "where batches are put together",
-        "# rows of their own lengths, in the collate function\n"
-        "rows = torch.nn.utils.rnn.pad_sequence(ROWS, batch_first=True)\n"
-        "# or, and no padding='max_length' before\n"
-        "from transformers import DataCollatorWithPadding\n"
-        "DataLoader(..., collate_fn=DataCollatorWithPadding(TOKENIZER))",
-    ),
+    fix=Fix("where batches are put together", snippet("cpu_compute", "PADDED")),
     effort="hours",
     risk="shapes change from batch to batch: a compiled model may compile again",
     basis="bound",

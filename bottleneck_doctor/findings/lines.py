@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
-from ..analyse.hot_lines import HotLines, hot_lines
+from ..analyse.hot_lines import HotLines, LineShare, hot_lines
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import helper_threads, too_many_feeders
 from ..model.code import FunctionSource, Location
@@ -18,12 +19,14 @@ STACKS = "stack samples"
 LONGEST_QUOTE = 68  # letters of a statement in a snippet, four columns in
 PARSING_CALLS = frozenset("loads strptime fromisoformat read_csv read_json fromstring literal_eval".split())
 DATABASE_CALLS = frozenset("execute executemany executescript fetchall fetchone".split())
-PARSERS = ("json", "csv", "xml", "pandas", "yaml", "ast", "orjson", "simplejson", "pyarrow", "datetime")
-PARSES, LOOPS, QUERIES = "parses", "loops", "queries"
+PARSERS = ("json", "csv", "xml", "yaml", "ast", "orjson", "simplejson", "datetime")
+FRAMES = ("pandas", "pyarrow")  # they parse only where the line calls it so
+PARSES, LOOPS, QUERIES, PICKS = "parses", "loops", "queries", "picks"
 SEEN = {
     PARSES: "it parses text",
     LOOPS: "it runs in a loop, for one element after the other",
     QUERIES: "it asks a database",
+    PICKS: "it reads a data frame",
 }
 # They draw random numbers only if the user's source asks for it.
 PLAIN = ("numpy", "torch", "scipy", "zlib", "PIL", "cv2", "skimage", "librosa", "soundfile")
@@ -64,20 +67,30 @@ def what_it_does(diagnosis: Diagnosis, place: Location, library: str) -> str:
     if library in PARSERS:
         return PARSES
     found = statement_of(diagnosis, place)
-    if found is None:
-        return ""
-    source, called = found[0], called_in(found[1])
+    called = called_in(found[1]) if found is not None else set()
     if called & DATABASE_CALLS:
         return QUERIES
     if called & PARSING_CALLS:
         return PARSES
-    return LOOPS if code.is_repeated(source, place.line) else ""
+    if library in FRAMES:
+        return PICKS
+    return LOOPS if found is not None and code.is_repeated(found[0], place.line) else ""
+
+
+def computes(diagnosis: Diagnosis, lines: HotLines) -> bool:
+    """Whether the hottest line, or one of those below it, calculates with numbers or looks them up."""
+    hottest = lines.hottest
+    if hottest is None:
+        return False
+    below = [one for one in lines.lines if ALSO * hottest.share <= one.share < hottest.share]
+    known = [statement_of(diagnosis, one.location) for one in (hottest, *below)]
+    return any(code.calculates(one[1]) for one in known if one is not None)
 
 
 def is_fixed(diagnosis: Diagnosis, lines: HotLines) -> bool:
     """Whether the sources of the hottest line and of those below are known and use nothing random."""
     hottest = lines.hottest
-    if hottest is None or lines.library not in ("", *PLAIN, *PARSERS, *TEXTS):
+    if hottest is None or lines.library not in ("", *PLAIN, *PARSERS, *FRAMES, *TEXTS):
         return False
     collate = diagnosis.loader.collate if diagnosis.loader is not None else ""
     below = [one.location for one in lines.lines if ALSO * hottest.share <= one.share < hottest.share]
@@ -109,19 +122,30 @@ def named(place: Location) -> str:
 
 def line_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """The user's hottest line with its share of the making of batches; nothing where none was seen."""
-    lines = lines_of(diagnosis)
+    lines, sources = lines_of(diagnosis), diagnosis.profile.sources
     line = lines.hottest
     if line is None or line.share < NAMED_FROM:
         return []
-    inside = f", mostly inside {lines.library}" if lines.library else ""
-    runs = f"{named(line.location)} {code.in_short(diagnosis.profile.sources, line.location)}".rstrip()
+    inside, below = f", mostly inside {lines.library}" if lines.library else "", function_below(diagnosis)
+    runs = f"{named(line.location)} {code.in_short(sources, line.location)}".rstrip()
+    if below is not None:
+        line, runs = below, f"{named(below.location)} {below.location.function.rpartition('<locals>.')[2]}"
     text = f"share of data-loading samples in {runs}{inside}"
     return [Evidence(text, "line_share", line.share, STACKS)]
 
 
+def function_below(diagnosis: Diagnosis) -> LineShare | None:
+    """The function below the hottest line that holds most of the samples, by the line that defines it."""
+    found = lines_of(diagnosis).function
+    source = code.source_at(diagnosis.profile.sources, found.location) if found is not None else None
+    if found is None or source is None:
+        return None
+    return replace(found, location=replace(found.location, line=source.first))
+
+
 def hottest_place(diagnosis: Diagnosis) -> Location | None:
-    """The user's hottest line where one is worth naming; else where the data set is defined."""
-    line = lines_of(diagnosis).hottest
+    """The user's hottest function or line where one is worth naming; else where the data set is defined."""
+    line = function_below(diagnosis) or lines_of(diagnosis).hottest
     return line.location if line is not None and line.share >= NAMED_FROM else place_of(diagnosis)
 
 

@@ -361,7 +361,7 @@ FEWER = Proposal(
 )
 RESERVE = Proposal(
     id="reserve-cores",
-    title="keep cores for the model: fewer workers, and fewer threads of torch",
+    title="use fewer workers and fewer threads of torch, which leaves cores for the model",
     fix=Fix(
         "let workers and threads together be no more than the cores",
         "torch.set_num_threads(1)\nDataLoader(..., num_workers=1, persistent_workers=True)",
@@ -404,7 +404,7 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
         return []
     said = f"torch.set_num_threads({threads})"
     many = ["s" if count > 1 else "" for count in (best, threads)]
-    title = f"{best} worker{many[0]} and {threads} thread{many[1]} of torch"
+    title = f"use {best} worker{many[0]} and {threads} thread{many[1]} of torch"
     treatments: tuple[Treatment, ...] = ()
     if loader is not None and loader.kind == "dataloader":
         treatments = loader_with(loader, num_workers=best), Treatment("threads", {"count": threads})
@@ -415,7 +415,7 @@ def reserve_cores(diagnosis: Diagnosis) -> list[Proposal]:
         said += f"\n# or change neither: let threads that wait sleep\n{WITH_PASSIVE}"
     proposal = replace(
         RESERVE.at(loader.location if loader is not None else diagnosis.source, said),
-        title=f"keep cores for the model: {title}",
+        title=f"{title}, which leaves cores for the model",
         treatments=treatments,
     )
     # the time with one thread is estimated, so that the worst case orders this remedy

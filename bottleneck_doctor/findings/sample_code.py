@@ -19,10 +19,12 @@ from .facts import BOOKS, comes_again, held_up, payload_of, place_of, repeats_of
 from .lines import (
     LOOPS,
     PARSES,
+    PICKS,
     QUERIES,
     SEEN,
     STACKS,
     asks_or_parses,
+    computes,
     crowd_evidence,
     crowded,
     hottest_place,
@@ -51,16 +53,9 @@ from .remedies import (
 
 # python-sample-code-hot
 ROWS = snippet("sample_code", "ROWS")
-PARSED = """\
-self.x = FRAME["x"].to_numpy()  # in __init__: parse and convert once
-def __getitem__(self, i): return torch.as_tensor(self.x[i])  # one row"""
-WHOLE = """\
-values = torch.as_tensor(ROWS)  # not: [WORK(row) for row in ROWS]
-done = WORK(values)  # by operators of torch or NumPy, on all at once"""
-PREPARED = """\
-samples = [DATASET[i] for i in range(len(DATASET))]  # once
-torch.save(samples, "prepared.pt")
-self.samples = torch.load("prepared.pt", mmap=True)  # in __init__"""
+PARSED = snippet("sample_code", "PARSED")
+WHOLE = snippet("sample_code", "WHOLE")
+PREPARED = snippet("sample_code", "PREPARED")
 
 
 def _way(id: str, title: str, snippet: str, risk: str, text: str = "", apply: str = "manual") -> Proposal:
@@ -70,6 +65,7 @@ def _way(id: str, title: str, snippet: str, risk: str, text: str = "", apply: st
 
 STAYS = "random work stays in the loop"
 COLUMNS = _way("columnar-numpy", "parse once and keep arrays", PARSED, STAYS)
+CELLS = replace(COLUMNS, title="take columns out of the data frame once and keep arrays")
 ARRAYS = _way("columnar-numpy", "work on whole arrays instead of element by element", WHOLE, STAYS)
 PREPARE = _way("precompute-deterministic", "prepare the samples once, before training", PREPARED,
                "prepare them anew whenever the preparation changes",
@@ -82,11 +78,11 @@ SHRINK = _way("aug-reorder", "make samples smaller before this line, not after i
               "a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
               "crop and resize first, then do what this line does")  # fmt: skip
 LESS = _way("cheaper-preprocess", "spend less CPU in this line, or keep what it computes",
-            "# fewer pixels or tokens; a faster library; once for all epochs; or\n"
-            "# only what the last step has changed: sums for means, a sum tree",
+            "# fewer pixels or tokens; a faster library, one call for the batch;\n"
+            "# once for all epochs; or only what the last step has changed",
             STAYS, "spare this line work")  # fmt: skip
-WAYS = (COLUMNS, ARRAYS, QUERY, PREPARE, SHRINK, LESS)
-ANEW = {PARSES: COLUMNS, LOOPS: ARRAYS, QUERIES: QUERY}  # by what the line does
+WAYS = (COLUMNS, CELLS, ARRAYS, QUERY, PREPARE, SHRINK, LESS)
+ANEW = {PARSES: COLUMNS, PICKS: CELLS, LOOPS: ARRAYS, QUERIES: QUERY}  # by what the line does
 
 
 @finding("input.preprocess", *WAYS, needs=(steady_steps,))
@@ -117,7 +113,7 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | str | None:
     evidence += [Evidence(SEEN[does])] if does else []
     ways = _ways(diagnosis, lines, does)
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
-        ways = [SHRINK, *(one for one in ways if one is not ARRAYS)]
+        ways = [SHRINK, *(one for one in ways if one not in (ARRAYS, LESS))]
     shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
     proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways or [LESS]]
     return Finding("python-sample-code-hot", "input.preprocess", evidence, proposals, line.location)
@@ -167,14 +163,14 @@ def _ways(diagnosis: Diagnosis, lines: HotLines, does: str) -> list[Proposal]:
     untold = repeats is None or not repeats.compared or is_drawn_later(diagnosis, lines)
     fixed = comes_again(diagnosis) or (repeats is None and not diagnosis.inputs.batches)
     once = [PREPARE] if fixed or (untold and is_fixed(diagnosis, lines)) else []
-    anew = [ANEW[does]] if does else []
+    anew = [ANEW[does] if does != LOOPS or computes(diagnosis, lines) else LESS] if does else []
     return anew if does == QUERIES else anew + once
 
 
 def _proposal(remedy: Proposal, scenario: Scenario, line: LineShare, share: float, does: str) -> Proposal:
     """The remedy with its speedups. Where the line is half of the batch, all of the batch is written anew, as
-    the rest then changes too; what a parser of text finds can be kept, always."""
-    lefts = PARTLY if remedy in (SHRINK, LESS) else WHOLLY if does == PARSES else MOSTLY
+    the rest then changes too; what a parser or a data frame returns can be kept, always."""
+    lefts = PARTLY if remedy in (SHRINK, LESS) else WHOLLY if does in (PARSES, PICKS) else MOSTLY
     part = 1.0 if lefts is MOSTLY and share >= MOST else share
     remedy = replace(remedy.at(line.location), basis="replay" if lefts is WHOLLY else "bound")
     return priced(remedy, scenario, *each(cpu=left_of(part, lefts)), most=Change(cpu=1 - min(1.0, part)))

@@ -89,6 +89,7 @@ REASONS = (
     "{place} copies {pageable_bytes} a step from pageable memory, in {blocking_copies_s}",
     "{pageable_bytes} a step are copied from pageable memory, in {blocking_copies_s}",
     "threads of torch: {torch_threads}; cores of the job: {cores}",
+    "{place} {function}: {called_share} of samples; {operators_per_step} operators a step, {launch_s} each",
     "operators in a step: {operators_per_step}, {launch_s} to call each",
 )
 # Causes that remedies of another kind may cure; each cause of the host stands alone.
@@ -241,6 +242,8 @@ def culprits(report: Report) -> set[str]:
     pause, _ = WAITS.get(verdict.cause, WAITS.get(verdict.cause.partition(".")[0], ("", "")))
     limits = {_limiting(verdict, _shares(report, [])), pause} - ({"operators"} if _clocked(report) else set())
     limits |= {"model"} if "device busy" in limits and _clocked(report) else set()
+    if "operators" in limits and "code" in kinds_of(max(report.budget, key=lambda one: one.share).part):
+        limits = {"code"}  # the model's operators take less, so that most are called there
     known = [one for one in report.budget if limits & kinds_of(one.part)]
     found = {one.part for one in known if one.share >= min(NOTABLE, known[0].share)}
     return found | {"evaluation"} if verdict.cause == "host.evaluation" else found

@@ -83,13 +83,13 @@ LONGEST_NAME = 40
 FIRST_COLUMNS = 22  # two numbers and the blanks about them
 
 
-def _table(sheet: Sheet, title: str, hottest: Hottest, heads: tuple[str, str]) -> None:
+def _table(sheet: Sheet, title: str, hottest: Hottest, heads: tuple[str, str, str]) -> None:
     if not hottest.rows:
         return
     sheet.heading((title, "bold"), (f"  {hottest.taken}", "dim"))
     room = max(0, sheet.width - FIRST_COLUMNS - 4)
     longest = min(LONGEST_NAME, room, max(cell_len(sheet.fit(row.name)) for row in hottest.rows))
-    sheet.line((f"{heads[0]:>6} {heads[1]:>9}", "dim"), indent=2)
+    sheet.line((f"{heads[0]:>6} {heads[1]:>9}{heads[2]}", "dim"), indent=2)
     for row in hottest.rows:
         name = sheet.fit(row.name)
         name = set_cell_size(name, longest) if cell_len(name) < longest else name
@@ -106,6 +106,7 @@ def _pairs(sheet: Sheet, title: str, pairs: list[tuple[str, str]]) -> None:
         sheet.line(value, indent=2, lead=f"{sheet.fit(name):<{longest}}  ", lead_style="dim")
 
 
+WHOSE = "  of the function; its line seen most"
 SETTINGS, BOUNDS = "settings worth a try", "not predicted, only bounded"
 DOUBTS = "predicted, but may gain nothing"
 LONGEST_BAR, LONGEST_PART = 30, 48
@@ -132,9 +133,9 @@ def terminal(document: Document, width: int | None, color: bool, encoding: str) 
         sheet.line(("where the run goes: ", "bold"), parts)
     _why(sheet, document.findings, document.more_findings)
     _remedies(sheet, document)
-    _table(sheet, "where Python was seen", document.functions, ("own", "total"))
-    _table(sheet, "where in libraries", document.libraries, ("own", "total"))
-    _table(sheet, "operators", document.operators, ("own", "time"))
+    _table(sheet, "where Python was seen", document.functions, ("own", "total", WHOSE))
+    _table(sheet, "where in libraries", document.libraries, ("own", "total", WHOSE))
+    _table(sheet, "operators", document.operators, ("own", "time", ""))
     _pairs(sheet, "environment", document.environment)
     _pairs(sheet, "metrics", [(row.name, words.within(row.value, row.interval)) for row in document.metrics])
     gaps, rest = "; ".join(document.gaps), (_rest(document.more_gaps, "bdoc env"), "dim")

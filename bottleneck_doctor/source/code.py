@@ -32,6 +32,11 @@ GRADIENTS_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|\.eval\(") 
 HARMLESS = frozenset({"flush", "eval", "train"})  # methods that change no value that is trained
 COMMON = frozenset({"train", "update", "step", "run", "fit"})  # methods of that name do many things
 MATHS = frozenset({"torch", "np", "numpy", "math", "F", "functional", "jnp"})
+# Of these what only moves, makes or stores arrays.
+MOVES = frozenset(
+    "array asarray as_tensor cat concatenate empty from_numpy frombuffer fromfile full load manual_seed "
+    "memmap ones save savez stack tensor zeros".split()
+)
 
 SHORT = 28  # letters of what runs at a line, as a row's name
 
@@ -164,6 +169,8 @@ def in_short(sources: Sequence[FunctionSource], place: Location) -> str:
     while text != longer:  # from the innermost brackets
         longer, text = text, re.sub(r"\([^()]*\)", "\0", text)
     text = text.replace("\0", "(...)")
+    if text == "(...)":
+        return ""  # a tuple has no name
     cut = text.rfind("(...)", 0, SHORT) + len("(...)") if len(text) > SHORT else SHORT
     whole = cut >= len("(...)") and text.count("[", 0, cut) == text.count("]", 0, cut)
     return text[:cut] if whole else f"{text[: SHORT - 4].rstrip()} ..."
@@ -333,6 +340,32 @@ def is_repeated(source: FunctionSource, line: int, within: ast.stmt | None = Non
     return any(
         isinstance(node, ELEMENTWISE) and node.lineno <= line <= (node.end_lineno or line) for node in inner
     )
+
+
+def calculates(node: ast.AST) -> bool:
+    """Whether a statement itself calculates with numbers, or looks each up by an index: what could be done on
+    a whole array. Text that is put together, ranges of indices and what only moves arrays do not count."""
+    if isinstance(node, ast.BinOp | ast.AugAssign):
+        parts = [one for child in ast.iter_child_nodes(node) for one in ast.walk(child)]
+        if not any(isinstance(one, ast.JoinedStr) or _is_text(one) for one in parts):
+            return True
+    elif isinstance(node, ast.Call):
+        if called(node) == "range":
+            return False
+        converts = called(node) in ("float", "int") and any(
+            isinstance(one, ast.Subscript) for one in node.args
+        )
+        if converts or (names_read(node.func) & MATHS and called(node) not in MOVES):
+            return True
+    elif isinstance(node, ast.ListComp | ast.GeneratorExp) and isinstance(node.elt, ast.Subscript):
+        return not (_is_text(node.elt.slice) or isinstance(node.elt.slice, ast.Slice))
+    elif isinstance(node, ast.Subscript):
+        return calculates(node.value)
+    return any(map(calculates, header(node) if isinstance(node, ast.stmt) else ast.iter_child_nodes(node)))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
 
 
 def is_seldom(source: FunctionSource, statement: ast.stmt, within: ast.stmt) -> bool:

@@ -64,6 +64,17 @@ def test_the_deepest_line_that_holds_half_is_named_with_what_it_calls() -> None:
     assert [line.location.line for line in found.lines] == [20, 7, 22]
 
 
+def test_a_function_that_holds_half_over_several_lines_is_known() -> None:
+    frames = ["all (/data/a.py:2)", "<genexpr> (/data/a.py:2)", "one (/data/a.py:9)"]
+    lines = (["save (/data/a.py:20)"], 35), (["save (/data/a.py:22)"], 35), ([], 30)
+    found = hot_lines(profile(*(worker([FETCH, *frames, *below], count) for below, count in lines)), LOADER)
+    assert found.hottest is not None
+    assert found.hottest.location.line == 9
+    assert found.function is not None
+    assert (found.function.location.function, found.function.share) == ("save", 0.7)
+    assert hot_lines(profile(worker([FETCH, *frames], 99)), LOADER).function is None
+
+
 @pytest.mark.parametrize(
     "stack",
     [

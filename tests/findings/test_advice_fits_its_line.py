@@ -9,6 +9,7 @@ from textwrap import indent
 import pytest
 
 from bottleneck_doctor.findings.facts import BREAKS, GUARDS, Instead, advised, place_of
+from bottleneck_doctor.findings.lines import line_evidence
 from bottleneck_doctor.findings.registry import entries
 from bottleneck_doctor.findings.remedies import LINE
 from bottleneck_doctor.model.code import FunctionSource, Location
@@ -65,6 +66,21 @@ def test_a_place_is_the_users_own_where_it_is_known() -> None:
     loader = replace(sick.loader, dataset_location=library)
     assert place_of(replace(sick, loader=loader)) == sick.loader.location
     assert place_of(replace(sick, loader=replace(loader, location=None))) == library
+
+
+def test_a_function_is_named_by_its_own_line_and_work_by_what_it_is() -> None:
+    name = "a row of a data frame"
+    texts = [one.text for one in found("python-sample-code-hot", name).evidence]
+    assert "it reads a data frame" in texts
+    profile = diagnosis_of("python-sample-code-hot", name).profile
+    first = profile.stacks[0]
+    below = [replace(first, frames=[*first.frames[:3], f"save (/data/train.py:{n})"]) for n in (41, 42, 43)]
+    sources = [*profile.sources, FunctionSource("/data/train.py", "save", 40, "def save():\n  a\n  b\n  c")]
+    sick = replace(
+        diagnosis_of("python-sample-code-hot", name), profile=replace(profile, stacks=below, sources=sources)
+    )
+    (line,) = line_evidence(sick)
+    assert (line.text, line.value) == ("share of data-loading samples in train.py:40 save", 1.0)
 
 
 KNOWN = {*vars(builtins), "self", "torch", "DataLoader", "DistributedDataParallel", "fully_shard"}

@@ -38,6 +38,8 @@ def judged(cause: str, *evidence: Evidence, line: int | None = 36, **parts: floa
     return replace(TYPICAL, verdict=verdict, findings=[finding], budget=budget, ledger=[], remedies=remedies)
 
 
+CALLS = [Evidence("", "called_share", 0.74), Evidence("", "operators_per_step", 47786.0),
+         Evidence("", "launch_s", 0.8e-6)]  # fmt: skip
 RUNS = [LedgerPart("starting workers", 0.5, 5.0), LedgerPart("stopping workers", 0.2, 2.0),
         LedgerPart("evaluation", 0.64, 6.4), LedgerPart("training steps", 0.06, 0.6)]  # fmt: skip
 MODEL = judged("model.compute", line=None, backward=0.63, forward=0.32)
@@ -74,6 +76,9 @@ STARTING = judged(
          "evaluation takes 64 % of the run; 87 % of it waits for batches",
          "data.py:88 (mostly inside json) is 86 % of making batches"),
         (INCONCLUSIVE, INCONCLUSIVE.verdict.summary, ""),
+        (judged("host.launch", *CALLS, **{"a.py:81 triplet(...)": 0.76, "backward": 0.14}),
+         "computing in small operators takes 14 % of each step",
+         "train.py:36 (main): 74 % of samples; 47 786 operators a step, 0.8 µs each"),
     ],
 )  # fmt: skip
 def test_what_was_found_is_named_with_its_number(report: Report, claim: str, why: str) -> None:
@@ -86,6 +91,9 @@ def test_the_parts_that_the_verdict_is_about_are_named() -> None:
     assert culprits(judged("model", forward=0.2, backward=0.6, loss=0.05)) == {"forward", "backward"}
     run = replace(STARTING, ledger=RUNS, budget_of="run")
     assert culprits(run) == {"starting workers", "stopping workers"}
+    launching = judged("host.launch", **{"a.py:81 triplet(...)": 0.76, "backward": 0.14})
+    assert culprits(launching) == {"a.py:81 triplet(...)"}
+    assert culprits(judged("host.launch", **{"a.py:81 f(...)": 0.2, "forward": 0.7})) == {"forward"}
     assert culprits(judged("host.evaluation", data_wait=0.5)) == {"evaluation"}
     assert culprits(judged("host.checkpoint", **{"idle: saving, logging": 0.3})) == {"idle: saving, logging"}
     assert culprits(HEALTHY) == culprits(INCONCLUSIVE) == set()
@@ -109,6 +117,8 @@ def remedy(title: str, speedup: Speedup, id: str = "workers-auto", finding: str 
          "do first: save a checkpoint ten times less often", ", ×2.3 (1 h becomes 26 min)"),
         ([remedy(TITLE, CEILING)],
          "do first: ask the database once for a whole batch", "; not predicted (at most ×7.8)"),
+        ([remedy("use 2 workers and 1 thread of torch, which leaves cores for the model", CEILING)],
+         "do first: use 2 workers and 1 thread of torch", "; not predicted (at most ×7.8)"),
         ([remedy("a title of " + "words " * 20, CEILING)],
          "do first: a title of words words words words words words word ...", "; not predicted"),
         ([remedy("do little", Speedup(1.0, 1.04, 1.1, "replay")), remedy("do more", CEILING)],

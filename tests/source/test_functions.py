@@ -10,6 +10,7 @@ import pytest
 from bottleneck_doctor.launch.masking import mask
 from bottleneck_doctor.model.code import FunctionSource, Location, SourceCall
 from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.source import code
 from bottleneck_doctor.source.code import in_short, tree_of
 from bottleneck_doctor.source.files import LARGEST_SOURCE
 from bottleneck_doctor.source.reader import (
@@ -23,27 +24,7 @@ from bottleneck_doctor.source.reader import (
 )
 from tests.model.profiles import PROFILE, RUN
 
-SCRIPT = '''\
-import torch
-
-class Pole:
-    @property
-    def state(self):
-        """What nobody else need read."""
-        token = "hf_abcdefghijklmnopqrst"  # of my own account
-        return [
-            self.x for _ in range(3)  # three
-        ]
-
-def main():
-    password = "swordfish"
-    login(api_key="hunter2", name="me")
-    for step in range(10):
-        model.fit(step)
-
-if __name__ == "__main__":
-    main()
-'''
+SCRIPT = Path(__file__).with_name("script.txt").read_text("utf-8")
 
 
 def seen(file: str, *frames: tuple[str, int], count: int = 10) -> Stack:
@@ -65,8 +46,31 @@ def test_a_line_is_quoted_without_its_arguments() -> None:
         ("im = im.filter(Median(3)).resize((w, h)).convert('RGB')", "im.filter(...).resize(...)"),
         ("rows += [one[i] * 2 for i in chosen if i not in left]", "[one[i] * 2 for i in cho ..."),
         ("for x, y in loader(8):\n    pass", "for x, y in loader(...):"),
+        ("yield stack([f(i) for i in rows])[0], y[rows]", ""),
     ):
         assert in_short([FunctionSource("t.py", "f", 7, line)], Location("t.py", 7, "f")) == short
+
+
+@pytest.mark.parametrize(
+    ("line", "calculates"),
+    [
+        ("idx = idx * 4 + CODE[c]", True),
+        ("x -= mean", True),
+        ("total += row", True),
+        ("x = np.log1p(x)", True),
+        ("values.append(float(row[3]))", True),
+        ("x = torch.stack([self.x[n] for n in ids])", True),
+        ("for k in range(len(rows) - 1):\n    x = x * 2", False),
+        ("ids = tokenizer.encode(text[start + 1:].lower()).ids[:N]", False),
+        ("word = '<' + stem(w) + '>'", False),
+        ("path = f'{i:06d}' + ending", False),
+        ("x = torch.from_numpy(np.stack([features(i) for i in idx]))", False),
+        ("labels = torch.tensor([one['label'] for one in batch])", False),
+        ("parts = [series[i:j] for i in starts]", False),
+    ],
+)
+def test_work_on_numbers_is_told_from_work_on_texts_and_files(line: str, calculates: bool) -> None:
+    assert code.calculates(ast.parse(line).body[0]) is calculates
 
 
 def test_functions_are_kept_with_their_lines(script: str) -> None:

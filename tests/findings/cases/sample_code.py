@@ -22,6 +22,9 @@ def smooth(text):
     for place in range(1, len(text)):
         text[place] = 0.5 * (text[place] + text[place - 1])
 """
+TEXTS = "def __getitem__(self, batch):\n    for one in batch:\n        yield encode(one.lower(), random())\n"
+CELLS = "def __getitem__(self, i):\n    row = self.df.iloc[i]\n    return np.log1p(row[NAMES].to_numpy())\n"
+FRAME = "take (/x/site-packages/pandas/core/frame.py:9)"
 FLIPS = "def __getitem__(self, i):\n    x = {}(i)\n    x = cells(x)\n    return {}(x)\n"
 WORK = BatchCost(0.02)
 
@@ -68,6 +71,8 @@ def python_sample_code_hot() -> tuple[Case, ...]:
         fires("every sample is parsed from JSON", _code_case((90, 88)), "columnar-numpy"),
         fires("the same, running threads not known", _code_case((90, None)), "columnar-numpy"),
         fires("a loop over elements", _code_case((90, 88), path=looping), "columnar-numpy"),
+        fires("a loop over texts", _written(TEXTS), "cheaper-preprocess -columnar-numpy"),
+        fires("a row of a data frame", _written(CELLS, [*TAKING, FRAME]), "columnar-numpy"),
         fires("cells, flipped at random", _flipped("load", "random_flip"), "precompute-deterministic"),
         fires("cells of what was drawn", _flipped("thin_randomly", "flip"), "cheaper-preprocess"),
         fires("rows of a database, one by one", _written(ASKS), "batched-query"),
