@@ -7,6 +7,7 @@ No training is started: profiles, the scripts' own clocks and the times with eac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from math import fsum
 from statistics import median
 from typing import Any
@@ -19,7 +20,7 @@ from bottleneck_doctor.analyse.whole_run import UNEXPLAINED, ledger_of
 from bottleneck_doctor.model.diagnosis import Diagnosis
 from tests.lab.golden import GOLDEN, names
 from tests.lab.judge import Judgement, judge
-from tests.lab.kept import TAKEN, report_and_diagnosis, taken_of
+from tests.lab.kept import TAKEN, report_and_diagnosis, report_of, taken_of
 from tests.others.__main__ import KEPT, NAMES, judged, read, trained_of
 from tests.patients.expected import PATIENTS
 
@@ -223,3 +224,18 @@ def test_every_run_sums_to_one_with_little_left() -> None:
     for name, (whole, unexplained) in ledgers.items():
         assert whole == pytest.approx(1.0), name
         assert unexplained <= 0.05, name
+
+
+@pytest.mark.parametrize(
+    ("name", "reading"),  # whether phases are I/O-bound, in order
+    [
+        ("cold-first-epoch", [True, False]),
+        ("periodic-evaluation", [False]),  # evaluation is no part of a step
+        ("bimodal-batches", [False]),
+        ("single-stall", [False]),
+    ],
+)
+def test_a_recorded_run_has_the_phases_that_were_put_there(name: str, reading: list[bool]) -> None:
+    report = report_of(RECORDED, name)
+    bound_by_io = [phase["verdict"]["bound"] == "io" for phase in report["phases"]]
+    assert [bound for bound, _ in groupby(bound_by_io)] == reading

@@ -70,8 +70,7 @@ def test_a_place_is_the_users_own_where_it_is_known() -> None:
 
 def test_a_function_is_named_by_its_own_line_and_work_by_what_it_is() -> None:
     name = "a row of a data frame"
-    texts = [one.text for one in found("python-sample-code-hot", name).evidence]
-    assert "it reads a data frame" in texts
+    assert "it reads a data frame" in [one.text for one in found("python-sample-code-hot", name).evidence]
     profile = diagnosis_of("python-sample-code-hot", name).profile
     first = profile.stacks[0]
     below = [replace(first, frames=[*first.frames[:3], f"save (/data/train.py:{n})"]) for n in (41, 42, 43)]
