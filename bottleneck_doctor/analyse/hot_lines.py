@@ -13,6 +13,7 @@ from ..model.loops import Loader, Loop
 from ..model.profile import Profile
 from ..model.report import HotFunction, HotOperator
 from ..source.files import is_ours, is_queued, is_users, parse_frame, users_path
+from ..source.purpose import forced_at
 from .loop_without_loader import gap_stacks
 from .shares import LARGE_PART, MOST, NOTICED
 from .steps import SAMPLES_AT_LEAST
@@ -219,6 +220,12 @@ def hot_lines(profile: Profile, loader: Loader | None, loop: Loop | None = None)
     if loop is None or loop.loader:
         return HotLines()
     return _judge(list(find_feeders(profile, loop.pid).stacks) or gap_stacks(profile, loop))
+
+
+def forced_lines(profile: Profile, loader: Loader | None, loop: Loop | None) -> list[LineShare]:
+    """Those that wait until a disk has what they write, largest share first."""
+    lines = hot_lines(profile, loader, loop).lines
+    return [one for one in lines if forced_at(profile.sources, one.location)]
 
 
 def least_cpu_share(line: LineShare, inputs: Inputs) -> float:

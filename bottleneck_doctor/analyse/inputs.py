@@ -14,9 +14,10 @@ from statistics import fmean, median
 from ..model.diagnosis import BatchCost, HostLoad, Inputs, Step
 from ..model.loops import FetchTable, Loader, Loop, Making, Payload
 from ..model.profile import Profile
+from .hot_lines import LineShare, forced_lines
 from .loop_cpu import background
 from .memory import READ_S_PER_BYTE, paging_s
-from .shares import NEARLY_ALL
+from .shares import MOST, NEARLY_ALL, NOTICED
 from .steps import SAMPLES_AT_LEAST, seconds_in, spaced, span_of, steps_in
 
 
@@ -32,7 +33,7 @@ def epoch_draws_s(making: Making, loop: Loop | None) -> float:
     return sum(making.first_draws_s) / epochs if epochs else 0.0
 
 
-STORAGE = ("storage", "fault")
+STORAGE = ("storage", "fault", "written")
 NETWORK = ("network", "remote")
 WAITS = ("sleep", "lock", "pipe", "poll", "other")
 MADE = "made"  # a wait for a thread of the same process that computes the batch
@@ -44,13 +45,15 @@ NOISE_S = 2e-5  # blocked time per batch that clock reading alone can leave
 @dataclass(frozen=True)
 class BlockedSplit:
     """How blocked time divides, by ``samples`` taken from outside; 0 = judged by bytes alone. ``made`` is
-    waiting for a thread of the same process that computes the batch, None where that one was not sampled."""
+    waiting for a thread of the same process that computes the batch, None where that one was not sampled;
+    ``written`` is the part of ``storage`` that waits for writes, 0 unless that is most of it."""
 
     storage: float
     network: float
     waits: dict[str, float]
     samples: int
     made: float | None = None
+    written: float = 0.0
 
 
 UNSEEN = BlockedSplit(0.0, 0.0, {"other": 1.0}, 0)
@@ -93,7 +96,9 @@ def split_blocked(
     profile: Profile, table: FetchTable, rows: list[int], begin: float, end: float
 ) -> BlockedSplit:
     """Shares of blocked time by class: from samples of sleeping threads, else from byte counts."""
-    known = shares_of(looks_at(profile, table.loader, 0, begin - BUCKET_S, end))
+    loader = next((one for one in profile.loaders if one.key == table.loader), None)
+    seen = looks_at(profile, table.loader, 0, begin - BUCKET_S, end)
+    known = shares_of(seen, forced_lines(profile, loader, None))
     if known is not None:
         return known
     stored = fmean([table.storage_bytes[place] or 0 for place in rows])
@@ -103,15 +108,19 @@ def split_blocked(
     return UNSEEN
 
 
-def shares_of(seen: Mapping[str, int]) -> BlockedSplit | None:
-    """Shares of what threads were seen to sleep in; None of too few samples."""
+def shares_of(seen: Mapping[str, int], forced: Sequence[LineShare] = ()) -> BlockedSplit | None:
+    """Shares of what threads were seen to sleep in; None of too few samples. The share of ``forced`` lines
+    waits for writes, too; where these are not most of storage, or not noticed, they count as reads."""
     total = sum(seen.get(name, 0) for name in (*STORAGE, *NETWORK, *WAITS, MADE))
     if total < 5:
         return None
     waits = {name: seen[name] / total for name in WAITS if seen.get(name)}
     storage, network = (sum(seen.get(name, 0) for name in names) for names in (STORAGE, NETWORK))
     made = seen[MADE] / total if MADE in seen else None
-    return BlockedSplit(storage / total, network / total, waits, total, made)
+    written = max(seen.get("written", 0), min(1.0, sum(one.share for one in forced)) * storage)
+    if written < max(MOST * storage, NOTICED * (total + seen.get("running", 0))):
+        written = 0
+    return BlockedSplit(storage / total, network / total, waits, total, made, written / total)
 
 
 def measure_inputs(
@@ -143,10 +152,11 @@ def measure_inputs(
         other_cpu=mean(table.other_cpu_s),
         system=mean(table.system_s),
         queue=fmean([table.runq_s[place] or 0.0 for place in rows]),
-        reading=fmean([_reading(table, place) for place in rows]),
+        reading=fmean([_reading(table, place, split) for place in rows]),
         collate=mean(table.collate_cpu_s),
         decode=mean(table.decode_s),
         storage=blocked * split.storage,
+        written=blocked * split.written,
         network=blocked * split.network,
         wait=blocked * sum(split.waits.values()),
         waits={name: blocked * share for name, share in split.waits.items()},
@@ -176,10 +186,10 @@ def _off_core(table: FetchTable, place: int) -> float:
     return max(0.0, table.wall_s[place] - table.cpu_s[place] - (table.runq_s[place] or 0.0))
 
 
-def _reading(table: FetchTable, place: int) -> float:
-    """The kernel's CPU for reads from storage: all of its CPU except for mapping pages and for copying out of
-    the page cache, which remain when the data is in memory."""
-    if (table.storage_bytes[place] or 0) < READ_MARK_BYTES:
+def _reading(table: FetchTable, place: int, split: BlockedSplit) -> float:
+    """The kernel's CPU for reads from storage, or for writes: all of its CPU except for mapping pages and for
+    copying out of the page cache, which remain when the data is in memory."""
+    if (table.storage_bytes[place] or 0) < READ_MARK_BYTES and not split.written:
         return 0.0
     system, faults = table.system_s[place], table.minor_faults[place] if table.minor_faults else None
     copied = READ_S_PER_BYTE * (table.read_bytes[place] or 0.0)
@@ -202,7 +212,7 @@ def works_of(table: FetchTable, split: BlockedSplit, rows: list[int]) -> tuple[B
     for place in rows:
         blocked = _blocked(table, place, split)
         collate = min(table.collate_cpu_s[place], table.cpu_s[place])
-        fetching, reading = table.cpu_s[place] - collate, _reading(table, place)
+        fetching, reading = table.cpu_s[place] - collate, _reading(table, place, split)
         cpu = max(0.0, fetching - reading) + _pooled(table, place, split)
         works.append(_cost(cpu, blocked, split, collate, min(fetching, reading)))
     return tuple(works)
@@ -221,7 +231,7 @@ KERNEL_S_PER_BYTE = 1.5e-9  # CPU of the kernel for what storage sends, at most 
 def split_waits(profile: Profile, loop: Loop, begin: float, end: float) -> BlockedSplit:
     """How the blocked time of a loop's thread divides, by samples from outside."""
     seen = looks_at(profile, "", loop.pid, begin - BUCKET_S, end)
-    return shares_of(seen) or UNSEEN
+    return shares_of(seen, forced_lines(profile, None, loop)) or UNSEEN
 
 
 def disagreement(profile: Profile, loop: Loop | None, steps: list[Step]) -> float:
@@ -262,7 +272,8 @@ def _work(step: Step, split: BlockedSplit, read_bytes_per_s: float) -> BatchCost
     blocked = max(0.0, step.wait - cpu - step.wait_queue)
     making = cpu + blocked * (split.made or 0.0)
     kernel = max(0.0, (step.system or 0.0) - paging_s(step.system, step.faults))
-    reading = min(making, kernel, KERNEL_S_PER_BYTE * read_bytes_per_s * step.wall)
+    read = kernel if split.written else KERNEL_S_PER_BYTE * read_bytes_per_s * step.wall
+    reading = min(making, kernel, read)
     return _cost(making - reading, blocked, split, reading=reading)
 
 
@@ -279,6 +290,7 @@ def own_inputs(steps: list[Step], split: BlockedSplit, read_bytes_per_s: float) 
         reading=fmean([one.reading for one in works]),
         queue=fmean([step.wait_queue for step in steps]),
         storage=fmean([one.storage for one in works]),
+        written=blocked * split.written,
         network=fmean([one.network for one in works]),
         wait=fmean([one.wait for one in works]),
         waits={name: blocked * share for name, share in split.waits.items()},
@@ -326,13 +338,13 @@ LARGE_QUEUE = 2.0  # large requests in flight beyond which the wire is kept full
 SMALL_QUEUE = 32.0  # small requests in flight beyond which they queue [Serial ATA: 32 commands at once]
 FAULTS_PER_BATCH = 20  # major faults from which a data set is read through a memory map (chosen)
 OVERREAD_BYTES = 4 * LARGE_READ_BYTES  # per fault: four usual windows around a row that needs a page
-UNSURE = ("unsure", "unseen")
+UNSURE = ("unsure", "unseen", "writes")
 
 
 @dataclass(frozen=True)
 class Reads:
     """How the data set's reads are served. ``pace``: limit (a control group's), device (the disk gives all it
-    can), latency (each read's own), unsure (large reads, no more requested), unseen (no counters).
+    can), latency (each read's own), unsure (large reads, no more requested), unseen (no counters), writes.
     ``readers`` is the mean number of reads under way at once; ``each_*`` are per read from a disk."""
 
     pace: str
@@ -342,9 +354,10 @@ class Reads:
 
 
 def judge_reads(
-    profile: Profile, key: str, workers: int, inputs: Inputs, host: HostLoad, step_s: float
+    profile: Profile, loader: Loader | None, inputs: Inputs, host: HostLoad, step_s: float
 ) -> Reads:
-    """How storage serves the loader ``key``."""
+    """How storage serves a loader, or a loop without one."""
+    key, workers = (loader.key, loader.num_workers) if loader is not None else ("", 0)
     making_s = max(inputs.cpu + inputs.storage + inputs.network + inputs.wait, 1e-12)
     readers = max(1, workers) * inputs.storage / making_s  # their makers being busy
     # Reads per batch that memory did not answer; a page fault is a read that no call shows.
@@ -355,7 +368,9 @@ def judge_reads(
     calls_per_s = count / step_s if step_s else 0.0
     machine, bytes_per_s = profile.machine, host.job_read_bytes_per_s or 0.0
     limits = ((bytes_per_s, machine.read_limit_bytes_per_s), (calls_per_s, machine.read_limit_iops))
-    if any(limit and value >= NEARLY_ALL * limit for value, limit in limits):
+    if inputs.written:
+        pace = "writes"
+    elif any(limit and value >= NEARLY_ALL * limit for value, limit in limits):
         pace = "limit"
     else:
         spins = any(hot.rotational is True for hot in profile.hot_files if hot.loader == key)

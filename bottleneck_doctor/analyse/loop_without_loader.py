@@ -7,13 +7,15 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from math import sqrt
+from operator import add
 
 from ..model.code import Location
 from ..model.instruments import Stack
 from ..model.loops import Loop, LoopBody, StepTable
 from ..model.profile import Profile
 from ..source import code
-from ..source.files import is_queued, parse_frame, users_path
+from ..source.files import is_queued, last_name, parse_frame, users_path
+from ..source.purpose import forced_at
 from .attribution import attribute
 from .loop_parts import FEWEST, OWN, LoopSample, samples_in, training_samples
 from .shares import FEW_SAMPLES, LITTLE, MOST, NEARLY_ALL, NOTICED
@@ -182,10 +184,12 @@ def body_of(profile: Profile, loop: Loop) -> LoopBody | None:
 def with_waits(profile: Profile, loop: Loop, gap: InputGap) -> Loop:
     """The loop with the columns of one that waited for a loader."""
     table = loop.table
-    waits = [min(wall, wait) for wall, wait in zip(table.wall_s, _waits(profile, loop, gap), strict=True)]
+    share, busy = _written(profile, loop)
+    more = [share * one for one in table.logging_s]
+    waits = [*map(min, table.wall_s, map(add, _waits(profile, loop, gap), more))]
     cpu, queue = ([one or 0.0 for one in column] for column in (table.cpu_s, table.runq_s))
-    got_cpu = map(min, waits, _got(table, cpu, table.gap_cpu_s, gap))
-    wait_cpu, wait_queue = [*got_cpu], _got(table, queue, table.gap_runq_s, gap)
+    got_cpu = map(add, _got(table, cpu, table.gap_cpu_s, gap), [busy * one for one in more])
+    wait_cpu, wait_queue = [*map(min, waits, got_cpu)], _got(table, queue, table.gap_runq_s, gap)
     table = replace(
         table,
         wait_s=waits,
@@ -193,8 +197,23 @@ def with_waits(profile: Profile, loop: Loop, gap: InputGap) -> Loop:
         cpu_s=[max(0.0, whole - got) for whole, got in zip(cpu, wait_cpu, strict=True)],
         wait_runq_s=[*wait_queue],
         runq_s=[*map(max, wait_queue, queue)],
+        logging_s=[(1 - share) * one for one in table.logging_s],
     )
     return replace(loop, table=table, wait_s=sum(waits))
+
+
+def _written(profile: Profile, loop: Loop) -> tuple[float, float]:
+    """The share of hooked logging that gets the batch, as a cache forced to the disk; its part on the CPU."""
+    paths = [users_path(stack.frames[1:]) for stack in gap_stacks(profile, loop)]
+    making = {(one.file, last_name(one.function)) for path in paths for one in path}
+    whole = taken = cpu = 0.0
+    for one in profile.operations:
+        place = one.location
+        if place is not None and (one.kind, one.pid, one.thread) == ("logging", loop.pid, loop.thread):
+            whole += one.total_s
+            if (place.file, last_name(place.function)) in making and forced_at(profile.sources, place):
+                taken, cpu = taken + one.total_s, cpu + one.cpu_s
+    return (taken / whole, cpu / taken) if taken > 0 else (0.0, 0.0)
 
 
 def _got(table: StepTable, whole: list[float], inside: list[float | None], gap: InputGap) -> list[float]:

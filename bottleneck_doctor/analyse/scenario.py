@@ -25,7 +25,7 @@ from ..model.run import Machine
 from .device import is_always_ahead, runs_ahead, without_room
 from .host import crowding, strangers
 from .hot_lines import NO_FEEDERS, Feeders
-from .inputs import UNSEEN, epoch_draws_s, judge_reads, making_of, moving_of, own_works
+from .inputs import UNSEEN, epoch_draws_s, judge_reads, making_of, moving_of, own_works, streams_of
 from .loop_cpu import NOTHING, LoopCpuSplit, held_by_lock, host_cpu_s, logged, split_of
 from .memory import loop_stall_s, measure_shortage, paging_s, with_stalls, without_making
 from .ranks import exchange_shares
@@ -217,6 +217,7 @@ WAKE_S = 1e-3  # until a thread that wakes gets a core where all are busy: a thi
 # In an exchange, of its own threads one after the other (chosen: on two oversubscribed cores they waited
 # 3.6 ms a step for a core instead of 1.9)
 EXCHANGE_WAKES = 2
+COUNTED = ("limit", "device", "writes")  # served side by side: no more than that
 DELAY_S = 2e-4  # from a finished batch to a woken loop (chosen)
 THREADS_MARK = 1.3  # process CPU over thread CPU from which the loop computes on several cores
 
@@ -255,9 +256,8 @@ def build_scenario(
     costs = costs_of(steps if workers else without_making(steps, inputs), known)
     making, step_s = making_of(profile, loader), mean_in(steps)
     stall_s = loop_stall_s(measure_shortage(profile, inputs, *span_of(steps), step_s), step_s)
-    reads = None
-    if loader is not None and inputs.storage > 0:
-        reads = judge_reads(profile, loader.key, loader.num_workers, inputs, host, step_s)
+    judged = inputs.written or (loader is not None and inputs.storage > 0)
+    reads = judge_reads(profile, loader, inputs, host, step_s) if judged else None
     exchanging = _exchanging(profile, steps, inputs, workers, costs)
     crowd = crowding(inputs, workers, send)
     base = Scenario(
@@ -287,7 +287,7 @@ def build_scenario(
             asleep=0.0 if host.accelerated else asleep_share(profile, loop),
             resting=0.0 if host.accelerated else resting_share(profile, loop),
         ),
-        streams=max(1.0, reads.readers) if reads is not None and reads.pace in ("limit", "device") else 0.0,
+        streams=max(1.0, streams_of(reads) or 0.0) if reads and reads.pace in COUNTED else 0.0,
         feeders=FeederLoad(feeders.count, sending=feeders.sending),
         ahead=runs_ahead(device, fmean([step.wait for step in steps])) if device is not None else 0.0,
         undivided=device is not None and device.clock is not None and device.beat is None,

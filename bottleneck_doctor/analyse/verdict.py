@@ -165,6 +165,7 @@ def decide(
     if cause == "model.threads" and sure == "high":
         sure = "medium"  # what another number of threads gains is a range, not a measurement
     words = RESTS if rests else SENTENCES[cause]
+    words = words.replace("storage reads", "writes that wait for a disk") if inputs.written else words
     if close > NEARLY_ALL and side_of(second) != side_of(cause):
         words += f"; {second} takes about as much"
     if not clocked:

@@ -112,10 +112,11 @@ def data_wait_evidence(diagnosis: Diagnosis) -> Evidence:
 def wait_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     """How long the loop waits, and what a batch's time is spent on."""
     inputs = diagnosis.inputs
+    stored = "writes to storage" if inputs.written else "reads from storage"
     parts = (
         ("CPU time to make a batch", "fetch_cpu_s", inputs.cpu, BOOKS),
         ("time per batch waiting for a core", "fetch_queue_s", inputs.queue, "schedstat"),
-        ("time per batch asleep in reads from storage", "fetch_storage_s", inputs.storage, "wait channels"),
+        (f"time per batch asleep in {stored}", "fetch_storage_s", inputs.storage, "wait channels"),
         ("time per batch waiting for the network", "fetch_network_s", inputs.network, "wait channels"),
         ("time per batch asleep on something else", "fetch_wait_s", inputs.wait, "wait channels"),
     )

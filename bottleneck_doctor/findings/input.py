@@ -29,7 +29,7 @@ from .facts import (
     wait_evidence,
     waits,
 )
-from .lines import STACKS, hottest_place, line_evidence
+from .lines import STACKS, WRITE_LESS, hottest_place, line_evidence, write_less
 from .registry import dataloader_loop, finding, given, snippet, steady_steps, timed_fetches
 from .remedies import (
     FEWER,
@@ -86,7 +86,7 @@ PREFETCH = Proposal(
 )
 
 
-WAYS = (GIVE_WORKERS, MOVE_TO_LOADER, MORE_FEEDERS, RESERVE, PREFETCH, IN_MEMORY, STAGE)
+WAYS = (WRITE_LESS, GIVE_WORKERS, MOVE_TO_LOADER, MORE_FEEDERS, RESERVE, PREFETCH, IN_MEMORY, STAGE)
 
 
 @finding("input.preprocess", *WAYS, needs=(steady_steps,))
@@ -142,6 +142,10 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
         *line_evidence(diagnosis),
         *wait_evidence(diagnosis),
     ]
+    if diagnosis.inputs.written:  # which a lock or a journal lets one do at a time
+        cure, spent = write_less(diagnosis)
+        workers, place = replace(workers, basis="bound", most=gain(scenario, best.change)), cure.fix.location
+        proposals, evidence = [cure, workers, *proposals[1:]], [*evidence, spent]
     return Finding("loader-in-main", diagnosis.verdict.cause, evidence, proposals, place)
 
 
@@ -172,7 +176,7 @@ def _asleep(inputs: Inputs) -> float:
 def _at_hand(diagnosis: Diagnosis, place: Location | None) -> list[Proposal]:
     """Remedies for reads from storage: the data in memory, or on a local disk."""
     inputs, scenario = diagnosis.inputs, given(diagnosis.scenario)
-    if inputs.storage + inputs.reading < MOST * making_s(inputs):
+    if inputs.written or inputs.storage + inputs.reading < MOST * making_s(inputs):
         return []
     return [
         priced(replace(IN_MEMORY.at(place), basis="bound"), scenario, *each(storage=MOSTLY)),

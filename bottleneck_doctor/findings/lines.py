@@ -6,14 +6,17 @@ import ast
 import re
 from dataclasses import replace
 
-from ..analyse.hot_lines import HotLines, LineShare, hot_lines
+from ..analyse.hot_lines import HotLines, LineShare, forced_lines, hot_lines
 from ..analyse.loop_without_loader import is_fed_back
 from ..analyse.predict import helper_threads, too_many_feeders
+from ..analyse.shares import NOTICED
 from ..model.code import FunctionSource, Location
-from ..model.diagnosis import Diagnosis
-from ..model.report import Evidence
+from ..model.diagnosis import Change, Diagnosis, Proposal
+from ..model.report import Evidence, Fix
 from ..source import code
 from .facts import place_of, waits
+from .registry import given
+from .remedies import MOSTLY, each, priced
 
 STACKS = "stack samples"
 LONGEST_QUOTE = 68  # letters of a statement in a snippet, four columns in
@@ -186,3 +189,26 @@ def crowd_evidence(diagnosis: Diagnosis) -> list[Evidence]:
         Evidence("threads and processes that feed the loop", "feeders", count, STACKS),
         Evidence(text, "held_share", share, "schedstat, stack samples"),
     ]
+
+
+SELDOM = "if N % 64 == 0:\n    {}\n# or once, after training; never for what can be made again"
+COMMIT = "CONNECTION.commit()"
+WRITE_LESS = Proposal(
+    id="write-less",
+    title="write less often: commit every 64th sample, and fsync nothing that can be made again",
+    fix=Fix("wait for the disk less often", SELDOM.format(COMMIT)),
+    basis="bound",
+    risk="what was written since the last commit is lost in a crash",
+)
+
+
+def write_less(diagnosis: Diagnosis) -> tuple[Proposal, Evidence]:
+    """The remedy for writes that are waited for, at the line that waits most, and what ends with them."""
+    lines, inputs = forced_lines(diagnosis.profile, diagnosis.loader, diagnosis.loop), diagnosis.inputs
+    place = lines[0].location if lines else place_of(diagnosis) or diagnosis.source
+    left = max(0.0, 1 - sum(one.cpu_share or 0.0 for one in lines))
+    most = Change(storage=0, cpu=left) if left > NOTICED else None  # else making batches is little but that
+    remedy = WRITE_LESS.at(place, SELDOM.format((lines and quoted(diagnosis, place)) or COMMIT))
+    spent, text = inputs.storage + inputs.reading, "time per batch in writes, asleep and in the kernel"
+    evidence = Evidence(text, "fetch_written_s", spent, "wait channels, getrusage")
+    return priced(remedy, given(diagnosis.scenario), *each(storage=MOSTLY), most=most), evidence

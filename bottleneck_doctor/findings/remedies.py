@@ -315,8 +315,8 @@ def sharing_cores(diagnosis: Diagnosis, proposal: Proposal, workers: int) -> Pro
 
 
 def as_served(diagnosis: Diagnosis, proposal: Proposal) -> Proposal:
-    """The remedy of more workers; only a bound if they send a server many more requests at once than seen,
-    or if a decoder's threads make the batch while the loop sleeps: a second decoder was not measured."""
+    """The remedy of more workers; only a bound if they send a server many more requests at once than seen, if
+    they write, in turn, or if a decoder's threads work while the loop sleeps: a second was not measured."""
     inputs, scenario, change = diagnosis.inputs, diagnosis.scenario, proposal.change
     if scenario is None or change is None:
         return proposal
@@ -325,7 +325,8 @@ def as_served(diagnosis: Diagnosis, proposal: Proposal) -> Proposal:
     if helped:
         most = min(most, diagnosis.step_s * scenario.cores / (inputs.cpu + inputs.other_cpu))
     asked = (change.workers or 0) > MORE_AT_ONCE * max(1, scenario.workers)
-    if not helped and not (asked and inputs.network >= SERVED_SHARE * making_s(inputs)):
+    served = not asked or inputs.network < SERVED_SHARE * making_s(inputs)
+    if served and not helped and not inputs.written:
         return proposal
     return replace(
         proposal, change=None, factor=(1.0, min(most, MORE_AT_ONCE), most), most=most, basis="bound"

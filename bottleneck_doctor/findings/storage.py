@@ -25,24 +25,21 @@ from .facts import (
     dearest,
     held_up,
     hot_files_of,
-    key_of,
     making_s,
     place_of,
     starved,
     wait_evidence,
     waits,
 )
-from .lines import lines_of
+from .lines import WRITE_LESS, lines_of, write_less
 from .registry import finding, given, snippet, timed_fetches
 from .remedies import MOSTLY, STAGE, WORKERS, each, left_of, more_workers, priced
 
 
 def reads_of(diagnosis: Diagnosis) -> Reads:
     """How storage serves this data set."""
-    workers = diagnosis.loader.num_workers if diagnosis.loader is not None else 0
-    return judge_reads(
-        diagnosis.profile, key_of(diagnosis), workers, diagnosis.inputs, diagnosis.host, diagnosis.step_s
-    )
+    inputs, host, step_s = diagnosis.inputs, diagnosis.host, diagnosis.step_s
+    return judge_reads(diagnosis.profile, diagnosis.loader, inputs, host, step_s)
 
 
 def read_evidence(diagnosis: Diagnosis, judged: Reads) -> list[Evidence]:
@@ -93,14 +90,19 @@ HINT = Proposal(
 NVME = replace(STAGE, title="copy the data set to a local NVMe disk before training")
 
 
-@finding("input.storage", WORKERS, HINT, NVME, needs=(timed_fetches,))
+@finding("input.storage", WORKERS, HINT, NVME, WRITE_LESS, needs=(timed_fetches,))
 def storage_latency_bound(diagnosis: Diagnosis) -> Finding | None:
-    """Fires when the loop waits for reads, and the storage is not known to be at its limit."""
+    """Fires when the loop waits for reads, and the storage is not known to be at its limit; or for writes."""
     inputs, scenario, place = diagnosis.inputs, given(diagnosis.scenario), place_of(diagnosis)
     if not starved(diagnosis, "input.storage", inputs.storage):
         return None
     reads = reads_of(diagnosis)
     overread = is_overread(inputs, reads)
+    if inputs.written:
+        cure, spent = write_less(diagnosis)
+        proposals = [cure, *more_workers(diagnosis, streams_of(reads))]
+        evidence = [*wait_evidence(diagnosis), spent]
+        return Finding("storage-latency-bound", "input.storage", evidence, proposals, cure.fix.location)
     if reads.pace not in ("latency", *UNSURE) and not overread:
         return None
     proposals = more_workers(diagnosis, streams_of(reads)) + _hints(diagnosis, reads)
@@ -242,7 +244,7 @@ def small_files(diagnosis: Diagnosis) -> Finding | str | None:
     # the kernel's CPU time, without that of collating, which touches fresh memory
     system = max(0.0, min(inputs.system, inputs.cpu) - inputs.collate)
     pays = waits(diagnosis) and diagnosis.causes.get(cause, 1.0) >= PAYS
-    if not pays or inputs.storage + system < LARGE_PART * making_s(inputs):
+    if not pays or inputs.written or inputs.storage + system < LARGE_PART * making_s(inputs):
         return None
     if inputs.opens is None or inputs.read_bytes is None:
         return "opens and bytes read per batch"

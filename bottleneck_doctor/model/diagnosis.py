@@ -72,7 +72,7 @@ class Step:
 @dataclass(frozen=True)
 class BatchCost:
     """What the process that fetches one batch spends on it, in seconds net of waiting for a core. ``reading``
-    is the kernel's CPU for reads from storage: it uses a core, but ends once the data is in memory."""
+    is the kernel's CPU for reads from storage, or for writes: it uses a core, but ends with them."""
 
     cpu: float
     collate: float = 0.0
@@ -254,7 +254,8 @@ class Inputs:
     ``busy`` is the share of time the workers spend inside fetches; ``blocked_samples`` says on how many
     outside observations the split of blocked time rests (0 = none, the split is then a guess). ``containers``
     are HDF5, zip, tar and Parquet files opened, ``container``/``container_cpu`` what opening them takes.
-    ``reading`` is the part of ``cpu`` that is the kernel's for reads from storage. ``minor_faults`` are pages
+    ``reading`` is the part of ``cpu`` that is the kernel's for reads from storage, or for writes; ``written``
+    the part of ``storage`` that waits for writes, 0 unless that is most of it. ``minor_faults`` are pages
     newly mapped, None if not counted.
     """
 
@@ -268,6 +269,7 @@ class Inputs:
     decode: float = 0.0
     reading: float = 0.0
     storage: float = 0.0
+    written: float = 0.0
     network: float = 0.0
     wait: float = 0.0
     waits: dict[str, float] = field(default_factory=dict)

@@ -352,9 +352,9 @@ class Blocked:
     """What the fetching threads of one loader slept in, sampled from outside while inside a fetch; or, with
     no loader, what the training loop's thread of process ``pid`` did at any time, waits for workers included.
 
-    One row per time bucket: counts by class (storage, fault, network, remote, sleep, lock, pipe, poll,
-    other) and of samples found running or runnable. A loop that waits in a lock for a thread of its process
-    counts as ``made`` while that one runs, else as what that one sleeps in.
+    One row per time bucket: counts by class (storage, fault, written, network, remote, sleep, lock, pipe,
+    poll, other) and of samples found running or runnable. A loop that waits in a lock for a thread of its
+    process counts as ``made`` while that one runs, else as what that one sleeps in.
     """
 
     loader: str

@@ -57,6 +57,7 @@ OF_RUN = {
 }
 # Why, by what a finding has measured; the first whose numbers are all known.
 REASONS = (
+    "{place} spends {fetch_written_s} a batch on writes to a disk",
     "{place}: {fetch_queue_share} of making a batch waits for a core",
     "{place}: workers and model want {wanted_cores} cores; there are {cores}",
     "{place}: drawing indices takes {draw_share} of the step",

@@ -47,6 +47,8 @@ _NUMBERS = {
         poll 7 -, select 23 -, epoll_wait 232 -, pselect6 270 72, ppoll 271 73, epoll_pwait 281 22,
         epoll_pwait2 441 441""",
 }
+# They wait until a disk has what is written; a file's name is an entry in the journal.
+WRITES = frozenset("fsync fdatasync msync sync_file_range write pwrite64 rename unlink unlinkat".split())
 SOCKET_CALLS = frozenset("connect accept sendto recvfrom sendmsg recvmsg accept4 recvmmsg sendmmsg".split())
 
 
@@ -156,9 +158,7 @@ def _argument(words: list[str], place: int) -> int:
 
 
 # ``made`` is waiting for a thread of the same process, which runs.
-CLASSES = (
-    "running", "storage", "fault", "network", "remote", "sleep", "lock", "pipe", "poll", "other", "made"
-)  # fmt: skip
+CLASSES = tuple("running storage fault written network remote sleep lock pipe poll other made".split())
 
 # Beginnings of wait channels. Order matters: a FUSE or NFS wait is remote whatever the call.
 _CHANNELS = {
@@ -172,11 +172,14 @@ _CHANNELS = {
     "network": "wait_woken sk_wait_data sk_stream_wait tcp_ inet_ __skb_wait udp_ unix_dgram",
     "pipe": "pipe_ anon_pipe fifo_ unix_stream wait_for_partner wait_for_space",
     "poll": "poll_schedule do_sys_poll do_poll do_select ep_poll do_epoll core_sys_select",
+    "written": """
+        jbd2 do_get_write wait_transaction add_transaction start_this_handle ext4_sync folio_wait_writeback
+        blkdev_issue_flush balance_dirty wb_wait sync_""",
     "storage": """
         folio_ __folio wait_on_page __wait_on_page wait_on_buffer __wait_on_buffer __sync_dirty io_schedule
         bit_wait_io iomap_dio __iomap_dio blkdev_ __blkdev submit_bio bio_ blk_ rq_qos wbt_ rwb_ ioc_
-        get_request jbd2 ext4 xfs xlog btrfs f2fs zfs cv_wait dm_ nvme read_extent filemap_ do_get_write
-        balance_dirty dio_ __blockdev throtl read_events io_cqring wb_wait sync_""",
+        get_request ext4 xfs xlog btrfs f2fs zfs cv_wait dm_ nvme read_extent filemap_ dio_ __blockdev throtl
+        read_events io_cqring""",
 }
 CHANNELS = tuple((name, tuple(beginnings.split())) for name, beginnings in _CHANNELS.items())
 
@@ -202,7 +205,8 @@ def class_of_channel(channel: str) -> str | None:
 
 def classify(wait: Wait, descriptor: Descriptor | None, has_inet: bool) -> str:
     """One of CLASSES. ``has_inet``: whether the process has a connected internet socket (for polls)."""
-    by_channel = class_of_channel(wait.channel)
+    by_channel, stored = class_of_channel(wait.channel), "written" if wait.call in WRITES else "storage"
+    by_channel = stored if by_channel == "storage" else by_channel
     if by_channel == "remote":
         return "remote"
     if wait.call_kind in ("sleep", "lock"):
@@ -214,23 +218,23 @@ def classify(wait: Wait, descriptor: Descriptor | None, has_inet: bool) -> str:
             return "lock" if by_channel == "lock" else "fault"
         return "other" if wait.state == "S" else "fault"
     if wait.call_kind == "descriptor" and descriptor is not None:
-        return _by_descriptor(wait, descriptor, by_channel)
+        return _by_descriptor(wait, descriptor, by_channel, stored)
     if by_channel is not None:
         return by_channel
     # Local file systems sleep uninterruptibly; a thread that has woken since (R) shows no channel any more.
     if wait.call_kind == "path":
-        return "other" if wait.state == "S" else "storage"
-    return "storage" if wait.state == "D" and wait.call_kind in ("descriptor", "") else "other"
+        return "other" if wait.state == "S" else stored
+    return stored if wait.state == "D" and wait.call_kind in ("descriptor", "") else "other"
 
 
-def _by_descriptor(wait: Wait, descriptor: Descriptor, by_channel: str | None) -> str:
+def _by_descriptor(wait: Wait, descriptor: Descriptor, by_channel: str | None, stored: str) -> str:
     if descriptor.kind in ("network", "inet", "pipe"):
         return {"network": "remote", "inet": "network", "pipe": "pipe"}[descriptor.kind]
     if wait.call in SOCKET_CALLS and by_channel is None:
         return "network"
     if by_channel is not None:
         return by_channel
-    return "storage" if wait.state != "S" and descriptor.kind == "file" else "other"
+    return stored if wait.state != "S" and descriptor.kind == "file" else "other"
 
 
 BIN_NS = 500_000_000
@@ -276,7 +280,7 @@ PERIOD_NS = 20_000_000
 LONGEST_PERIOD_NS = 1_000_000_000
 MOST_THREADS = 64
 MOST_FILES = 64  # the first seen: of millions of small ones, a sample says where they live
-NAMED = ("storage", "fault", "network", "remote", "sleep")  # that a feeder waits for, and no other thread
+NAMED = tuple("storage fault written network remote sleep".split())  # that a feeder waits for, alone
 JITTER = 0.25  # a strict rhythm would beat against batches of a similar length
 
 Threads = Callable[[], Sequence[tuple[int, int]]]

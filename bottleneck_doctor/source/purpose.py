@@ -82,8 +82,13 @@ def _forces(sources: list[FunctionSource], stack: Stack, path: tuple[Location, .
         return False
     if inner != path[-1]:
         return last_name(inner.function) in FORCES
-    source = code.source_at(sources, inner)
-    statement = code.statement_at(source, inner.line) if source is not None else None
+    return forced_at(sources, inner)
+
+
+def forced_at(sources: list[FunctionSource], place: Location) -> bool:
+    """Whether the statement at a line calls something that waits for the disk."""
+    source = code.source_at(sources, place)
+    statement = code.statement_at(source, place.line) if source is not None else None
     return statement is not None and any(code.called(call) in FORCES for call in code.calls_in(statement))
 
 

@@ -14,13 +14,15 @@ from bottleneck_doctor.analyse.inputs import (
     works_of,
 )
 from bottleneck_doctor.analyse.memory import Shortage, is_short
+from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import steps_of
-from bottleneck_doctor.model.diagnosis import Step
+from bottleneck_doctor.model.code import FunctionSource
+from bottleneck_doctor.model.diagnosis import Change, Step
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import Blocked, Payload
 from bottleneck_doctor.model.profile import Profile
 from tests.analyse.runs import run_of
-from tests.analyse.test_loop_parts import TORCH, body, stack
+from tests.analyse.test_loop_parts import FILE, TORCH, body, stack
 
 MS = 1e-3
 
@@ -52,6 +54,53 @@ def test_helpers_that_spin_are_not_the_batchs_cpu_while_it_sleeps(
     work = works_of(run.fetches[0], split, [0])[0]
     assert inputs.wait == pytest.approx(wait_ms * MS)
     assert (work.cpu + work.collate, work.wait) == pytest.approx((cpu_ms * MS, wait_ms * MS))
+
+
+COMMITS = FunctionSource(FILE, "get_batch", 8, "def get_batch():\n    base.commit()\n    return read()\n")
+
+
+def committed(seen: dict[str, int], line: int = 9, system: float = 1 * MS) -> Profile:
+    """Batches of 10 ms, 2 on the CPU, whose maker was seen in a line, mostly asleep."""
+    run = run_of(cpu=2 * MS, storage=8 * MS, noise=0.0)
+    many = len(run.fetches[0].t)
+    table = replace(run.fetches[0], system_s=[system] * many, storage_bytes=[0] * many, read_bytes=[0] * many)
+    fetch, hook = (
+        f"fetch ({TORCH}utils/data/_utils/fetch.py:54)",
+        "x (/a/bottleneck_doctor/agent/saving.py:1)",
+    )
+    asleep = Stack(1, "trainer", "MainThread", [fetch, f"get_batch ({FILE}:{line})", hook], 50, 10)
+    blocked = [Blocked("1:1", [3.0], [seen])]
+    return replace(run, fetches=[table], blocked=blocked, stacks=[asleep], sources=[COMMITS])
+
+
+@pytest.mark.parametrize(
+    ("seen", "line", "written_ms", "kernel_ms"),
+    [
+        ({"written": 40, "running": 10}, 10, 8, 1),  # by system calls and wait channels
+        ({"storage": 40, "running": 10}, 9, 8, 1),  # these were not told: by the lines
+        ({"storage": 40, "running": 10}, 10, 0, 0),
+        ({"written": 10, "storage": 30, "running": 10}, 10, 0, 0),  # reads, most of them
+        ({"written": 40, "running": 1000}, 10, 0, 0),  # few of all looks: the kernel's time is for others
+    ],
+)
+def test_waits_for_writes_are_told_apart_and_take_the_kernels_cpu(
+    seen: dict[str, int], line: int, written_ms: float, kernel_ms: float
+) -> None:
+    run = committed(seen, line)
+    inputs = measure_inputs(run, run.fetches[0], 3.0, 99.0, 0)
+    assert (inputs.storage, inputs.written, inputs.reading) == pytest.approx(
+        (8 * MS, written_ms * MS, kernel_ms * MS)
+    )
+
+
+def test_waits_for_writes_overlap_in_no_more_than_twice_the_streams_that_were_seen() -> None:
+    found = diagnose(committed({"written": 40, "running": 10}))
+    assert found.scenario is not None
+    assert (found.verdict.bound, found.verdict.cause) == ("io", "input.storage")
+    assert found.scenario.streams == pytest.approx(1.6), "twice what one maker has under way"
+    assert found.verdict.summary == "data loading is blocked on writes that wait for a disk"
+    many = step_seconds(apply(Change(workers=16), found.scenario))
+    assert many > 4.5 * MS, "of 8 ms each, 1.6 at a time"
 
 
 PAIR, MANY = Payload("1:1", 9, 2.0, serialise_cpu_s=3e-4), Payload("1:1", 9, 200.0)

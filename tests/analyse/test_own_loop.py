@@ -10,7 +10,7 @@ from bottleneck_doctor.analyse.loop_without_loader import InputGap, is_fed_back,
 from bottleneck_doctor.analyse.predict import cause_gains, without_feeders
 from bottleneck_doctor.analyse.replay import apply, step_seconds
 from bottleneck_doctor.analyse.steady import choose_loop, steps_of
-from bottleneck_doctor.model.code import FunctionSource
+from bottleneck_doctor.model.code import FunctionSource, Location
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     Change,
@@ -20,7 +20,7 @@ from bottleneck_doctor.model.diagnosis import (
     Scenario,
     StepCost,
 )
-from bottleneck_doctor.model.instruments import Stack
+from bottleneck_doctor.model.instruments import Operation, Stack
 from bottleneck_doctor.model.loops import Blocked, Feed, Loop, LoopBody
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.run import Process
@@ -194,6 +194,31 @@ def test_waiting_for_a_thread_that_runs_is_the_making_of_a_batch_by_looks_at_tha
     )
     work = own_works(STEPS, split, 0.0)[0]
     assert (work.cpu, work.storage, work.wait) == pytest.approx((2 * MS + 1.8 * MS, 0.6 * MS, 0.6 * MS))
+
+
+def test_the_kernels_cpu_goes_with_writes_whatever_is_read() -> None:
+    steps = [replace(one, system=1.5 * MS, faults=0.0) for one in STEPS]
+    split = split_waits(seen({"written": 30, "running": 70}), LOOP, 3.0, 4.0)
+    inputs = own_inputs(steps, split, 0.0)
+    assert (inputs.storage, inputs.written, inputs.reading) == pytest.approx((3 * MS, 3 * MS, 1.5 * MS))
+    assert own_works(steps, split, 0.0)[0].reading == pytest.approx(1.5 * MS)
+
+
+@pytest.mark.parametrize(
+    ("text", "wait_ms", "logging_ms"),
+    [("os.fsync(manifest.fileno())", 7, 0), ("logging.info(i)", 6, 1)],  # of a cache; a log
+    ids=["fsync", "log"],
+)
+def test_a_cache_that_is_forced_to_the_disk_while_a_batch_is_got_is_no_log(
+    text: str, wait_ms: float, logging_ms: float
+) -> None:
+    logs = Operation("logging", 1, 0, "get_batch", 100, 0.1, 0.04, 0.01, Location(FILE, 9, "get_batch"))
+    source = FunctionSource(FILE, "get_batch", 8, f"def get_batch():\n    {text}\n")
+    run = replace(profile(stack(40, "batch"), stack(42, "model")), operations=[logs], sources=[source])
+    loop = with_waits(run, with_columns(BUSY, logging_s=[1 * MS] * 100), InputGap(1.0, 0.0, 1.0))
+    table = loop.table
+    assert (table.wait_s[0], table.logging_s[0]) == pytest.approx((wait_ms * MS, logging_ms * MS))
+    assert table.wait_cpu_s[0] == pytest.approx((2 + 0.4 * (1 - logging_ms)) * MS)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,10 @@ def test_snippets_quote_the_line_that_is_meant() -> None:
     assert measure.snippet == "if STEP % 10 == 0:\n    confusion(logits, y)"
     assert measure.location is not None
     assert (measure.location.file, measure.location.line) == ("train.py", 30)
+    commit = fix_of(found("storage-latency-bound", "a commit per sample"), "write-less")
+    assert commit.snippet.startswith("if N % 64 == 0:\n    self.base.commit()\n")
+    assert commit.location is not None
+    assert (commit.location.file, commit.location.line) == ("/data/train.py", 31)
     dump = fix_of(found("logging-blocking", "weights dumped into a file"), "log-every-n")
     assert dump.snippet == "if STEP % 50 == 0:\n    track(file, model)"
     save = fix_of(found("checkpoint-blocking", "a save every ten steps"), "checkpoint-less")

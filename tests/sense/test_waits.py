@@ -262,6 +262,10 @@ TTY, MOUNTED = Descriptor("other", "/dev/pts/1"), Descriptor("network", "/nfs/x"
     [
         (Wait("D", "folio_wait_bit_common", "descriptor", "pread64"), FILE, "storage"),
         (Wait("R", "", "descriptor", "read"), FILE, "storage"),
+        (Wait("D", "jbd2_log_wait_commit", "descriptor", "fdatasync"), FILE, "written"),
+        (Wait("D", "", "path", "rename"), None, "written"),
+        (Wait("D", "folio_wait_writeback", "other", ""), None, "written"),
+        (Wait("D", "rpc_wait_bit_killable", "descriptor", "fsync"), FILE, "remote"),
         (Wait("D", "folio_wait_bit_common", "fault"), None, "fault"),
         (Wait("D", "rwsem_down_read_slowpath", "fault"), None, "lock"),
         (Wait("S", "unix_stream_read_generic", "descriptor", "recvfrom"), PIPED, "pipe"),

@@ -29,8 +29,17 @@ def _asking() -> Diagnosis:
     return replace(base, loader=function, inputs=Inputs(cpu=5e-4, wait=0.02))
 
 
+def _forcing() -> Diagnosis:
+    """A user's function waits 15 ms for each batch until a cache is on the disk, after 5 of computing."""
+    base = steady_run(BatchCost(5e-3, storage=0.015), StepCost(5e-3))
+    assert base.loader is not None
+    inputs = Inputs(batches=400, wall=0.02, cpu=5e-3, storage=0.015, written=0.015, blocked_samples=100)
+    return replace(base, loader=replace(base.loader, kind="function"), inputs=inputs)
+
+
 def loader_in_main() -> tuple[Case, ...]:
     return (
+        fires("a function whose cache waits for the disk", _forcing(), "write-less -cache-bytes-ram"),
         fires("decoding in the loop", steady_run(BatchCost(0.01), StepCost(0.0, 0.01)), "workers-auto"),
         fires("a function that asks a server, and sleeps", _asking(), "thread-prefetch"),
         silent("two workers already", steady_run(BatchCost(0.01), StepCost(0.0, 0.01), workers=2)),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bottleneck_doctor.model.code import FunctionSource
 from bottleneck_doctor.model.diagnosis import BatchCost, Diagnosis, HostLoad, Inputs, StepCost
+from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.loops import HotFiles, Payload
+from bottleneck_doctor.model.run import Process
 from tests.findings.builders import Case, abstains, fires, inputs_of, silent, steady_run
 
 DIRECT, ONE_FILE = HotFiles("1:1", 1, 0, direct=True), HotFiles("1:1", 1, 0)
@@ -29,8 +32,22 @@ def _of(hot: HotFiles, sick: Diagnosis) -> Diagnosis:
     return replace(sick, profile=replace(sick.profile, hot_files=[hot]))
 
 
+def _committing() -> Diagnosis:
+    """One worker that waits for 15 of 20 ms until a journal is on the disk."""
+    base = _latency_case(replace(LATENCY_SMALL, written=0.015))
+    path = ["fetch (/x/site-packages/torch/utils/data/_utils/fetch.py:54)", "__getitem__ (/data/train.py:31)"]
+    text = "def __getitem__(self, i):\n    self.base.commit()\n    return self.x[i]\n"
+    workers = [Process(1, 0, "trainer", 0.0), Process(7, 1, "worker", 0.0, loader="1:1")]
+    profile = replace(
+        base.profile, processes=workers, stacks=[Stack(7, "worker", "MainThread", path, 90, 30)],
+        sources=[FunctionSource("/data/train.py", "__getitem__", 30, text)],
+    )  # fmt: skip
+    return replace(base, profile=profile)
+
+
 def storage_latency_bound() -> tuple[Case, ...]:
     return (
+        fires("a commit per sample", _committing(), "write-less -stage-to-fast-storage -readahead-hints"),
         fires("small reads one after the other", _latency_case(LATENCY_SMALL), "workers-auto"),
         fires("O_DIRECT", _of(DIRECT, _latency_case(LATENCY_SMALL)), "workers-auto -readahead-hints"),
         fires("a memory map at random", _latency_case(MAPPED), "readahead-hints"),
@@ -110,6 +127,7 @@ def small_files() -> tuple[Case, ...]:
         fires("warm small files", _files_case(WARM, WARM_FILES), "pack-shards"),
         silent("warm files, decoded", _files_case(WARM, replace(WARM_FILES, system=0.002))),
         silent("large files", _files_case(COLD, replace(COLD_FILES, read_bytes=64e6))),
+        silent("files written, not read", _files_case(COLD, replace(COLD_FILES, written=COLD.storage))),
         silent("one file, opened per sample", _of(ONE_FILE, _files_case(COLD, COLD_FILES))),
         abstains("opens were not counted", _files_case(COLD, replace(COLD_FILES, opens=None))),
     )
