@@ -38,7 +38,7 @@ def seen_well(name: str, usual_s: float, folder: Path) -> Seen:
     [
         ("starved_by_source", 0.0096, ("latency", "input.wait"), ("workers-auto",)),
         ("launch_bound", 0.0108, ("cpu", "host.launch"), LAUNCHES),
-        ("sync_bound", 0.0130, ("cpu", "host.sync"), ("defer-readback",)),
+        ("sync_bound", 0.0140, ("cpu", "host.sync"), ("defer-readback",)),
         ("transfer_bound", 0.0127, ("gpu", "device.transfer"), COPIES),
         ("optimizer_loop", 0.0120, ("cpu", "host.launch"), ("optimizer-fused",)),
         ("allocator_churn", 0.0101, ("gpu", "device.memory"), ("drop-empty-cache",)),
