@@ -165,12 +165,12 @@ def in_short(sources: Sequence[FunctionSource], place: Location) -> str:
     statement = statement_at(source, place.line) if source is not None else None
     if statement is None:
         return ""
-    longer, text = "", ast.unparse(getattr(statement, "value", None) or statement).partition("\n")[0]
+    value: ast.expr | None = getattr(statement, "value", None)
+    shown = statement if value is None or isinstance(value, ast.Constant) else value
+    longer, text = "", ast.unparse(shown).partition("\n")[0]
     while text != longer:  # from the innermost brackets
         longer, text = text, re.sub(r"\([^()]*\)", "\0", text)
-    text = text.replace("\0", "(...)")
-    if text == "(...)":
-        return ""  # a tuple has no name
+    text = "" if text == "\0" else text.replace("\0", "(...)")  # a tuple has no name
     cut = text.rfind("(...)", 0, SHORT) + len("(...)") if len(text) > SHORT else SHORT
     whole = cut >= len("(...)") and text.count("[", 0, cut) == text.count("]", 0, cut)
     return text[:cut] if whole else f"{text[: SHORT - 4].rstrip()} ..."

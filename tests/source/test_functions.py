@@ -66,6 +66,7 @@ def test_a_line_is_quoted_without_its_arguments() -> None:
         ("im = im.filter(Median(3)).resize((w, h)).convert('RGB')", "im.filter(...).resize(...)"),
         ("rows += [one[i] * 2 for i in chosen if i not in left]", "[one[i] * 2 for i in cho ..."),
         ("for x, y in loader(8):\n    pass", "for x, y in loader(...):"),
+        ("plane[x // 64, x % 64] += 1.0", "plane[x // 64, x % 64] + ..."),
         ("yield stack([f(i) for i in rows])[0], y[rows]", ""),
     ):
         assert in_short([FunctionSource("t.py", "f", 7, line)], Location("t.py", 7, "f")) == short
