@@ -256,7 +256,6 @@ SMALLER = Proposal(
 SLACK_CORES = 0.5  # by which workers and threads may exceed the cores: no worker is always busy (chosen)
 SPINS_S = 0.007  # for which a thread of libgomp waits awake after its work (measured 6.4 to 8 ms on Zen 4)
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
-AND_PASSIVE = ", with OMP_WAIT_POLICY=PASSIVE"
 WITH_PASSIVE = "# in the shell: OMP_WAIT_POLICY=PASSIVE python train.py"
 SERVED_SHARE = 0.3  # of a batch's making, from which a server decides what more workers bring (chosen)
 MORE_AT_ONCE = 2.0  # times the requests at once that were measured; beyond that, nothing is known (chosen)
@@ -302,16 +301,16 @@ def sharing_cores(diagnosis: Diagnosis, proposal: Proposal, workers: int) -> Pro
     scenario, known = diagnosis.scenario, switches(diagnosis)
     if scenario is None or diagnosis.host.accelerated or scenario.threads < THREADS_MARK:
         return proposal
-    if known is not None and PASSIVE.keys() & known.environment.keys():
-        return proposal
+    chosen = known is not None and PASSIVE.keys() & known.environment.keys()  # by the user
     shared = workers + scenario.threads > scenario.cores + SLACK_CORES
     computing = diagnosis.inputs.cpu >= MOST * making_s(diagnosis.inputs)
     spun_s = SPINS_S + fmean(one.compute for one in scenario.costs)
-    if not (shared and computing and spun_s >= NOTICED * diagnosis.step_s):
+    if chosen or not (shared and computing and spun_s >= NOTICED * diagnosis.step_s):
         return proposal
     fix = replace(proposal.fix, snippet=f"{proposal.fix.snippet}\n{WITH_PASSIVE}")
     treatments = proposal.treatments and (*proposal.treatments, Treatment(ENVIRONMENT, dict(PASSIVE)))
-    return replace(proposal, title=f"{proposal.title}{AND_PASSIVE}", fix=fix, treatments=treatments)
+    title = f"{proposal.title}, with OMP_WAIT_POLICY=PASSIVE"
+    return replace(proposal, title=title, fix=fix, treatments=treatments)
 
 
 def as_served(diagnosis: Diagnosis, proposal: Proposal) -> Proposal:
