@@ -103,12 +103,13 @@ def patch_rules(module: Any) -> None:
 
 
 tracing: Callable[[], bool] = bool  # False until torch is there
+context: Callable[[], Any] = bool  # that of a tracer; up to torch 2.11 AOTAutograd's is no "compiling"
 
 
 def know(torch: Any) -> None:
     """torch is imported: from now on it can be checked whether a graph is being traced."""
-    global tracing
-    tracing = torch.compiler.is_compiling
+    global tracing, context
+    tracing, context = torch.compiler.is_compiling, torch._guards.TracingContext.try_get
 
 
 def unless_traced(hook: Callable[..., None]) -> Callable[..., None]:

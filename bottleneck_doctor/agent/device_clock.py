@@ -224,7 +224,7 @@ def seek(optimizer: Any = None) -> None:
     of the optimizer's parameters; for a loop without an optimizer, the current device."""
     if not state.seeking or (optimizer is None and state.arrivals < UNTRAINED_FROM):
         return
-    with GuardedBlock(_refused):
+    with GuardedBlock(_refused), sys.modules["torch"]._C.DisableTorchFunction():
         device = None
         if optimizer is not None:  # groups may be empty
             held = (one.device for group in optimizer.param_groups for one in group["params"])

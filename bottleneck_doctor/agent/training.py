@@ -72,7 +72,7 @@ def _run_backward(original: Callable[..., Any]) -> Callable[..., Any]:
     def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
         if postponed:
             raise_postponed()
-        if state.resting or compiler.tracing():  # a compiler differentiates, too, while it traces
+        if state.resting or compiler.tracing() or compiler.context():  # compilers differentiate, too
             return original(outputs, *args, **kwargs)
         name = "backward" if kwargs.get("accumulate_grad", True) else "grad"
         state.backwards += 1

@@ -166,7 +166,7 @@ def test_a_device_that_refuses_is_left_alone_and_why_is_written(device: Pretend,
 def pretended(initialised: bool = True, kind: str | None = "cuda", **module: Any) -> Any:
     """A torch that was built for a kind of device; Nothing is in use but what the module says."""
     current = None if kind is None else SimpleNamespace(type=kind)
-    found = Torch(Driver(), accelerator=SimpleNamespace(current_accelerator=lambda: current))
+    found = Torch(Driver(), accelerator=SimpleNamespace(current_accelerator=lambda: current), _C=None)
     vars(found.module).update(is_initialized=lambda: initialised, **module)
     return found
 
