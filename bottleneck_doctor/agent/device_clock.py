@@ -91,11 +91,19 @@ class Accelerator:
         return trace_window.refusal(self.torch, self.kind) or trace_window.Trace(self.kind)
 
 
+def current_accelerator(torch: Any) -> Any:
+    """As torch's own, and None where torch 2.6 raises: there is no accelerator."""
+    try:
+        return torch.accelerator.current_accelerator()
+    except RuntimeError:
+        return None
+
+
 def find_accelerator(torch: Any, device: Any = None) -> Accelerator | None:
     """The accelerator that the script uses by now, or None; never initialises one. ``device`` is where the
     parameters are; without it, or when they are kept on the host, it is the current one, or the only one
     in use: a mark on another one would create a context there."""
-    current = torch.accelerator.current_accelerator()
+    current = current_accelerator(torch)
     if current is None:
         return None
     module = torch.get_device_module(current.type)

@@ -65,7 +65,7 @@ def test_a_line_is_quoted_without_its_arguments() -> None:
     for line, short in (
         ("im = im.filter(Median(3)).resize((w, h)).convert('RGB')", "im.filter(...).resize(...)"),
         ("rows += [one[i] * 2 for i in chosen if i not in left]", "[one[i] * 2 for i in cho ..."),
-        ("for x, y in loader(8):\n    pass", "for x, y in loader(...):"),
+        ("for row in loader(8):\n    pass", "for row in loader(...):"),
         ("plane[x // 64, x % 64] += 1.0", "plane[x // 64, x % 64] + ..."),
         ("yield stack([f(i) for i in rows])[0], y[rows]", ""),
     ):
