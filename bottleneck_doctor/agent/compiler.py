@@ -30,8 +30,7 @@ def note() -> None:
     dynamo: Any = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return
-    frames = dynamo.counters.get("frames")
-    total = frames.get("total", 0) if frames else 0
+    total = (dynamo.counters.get("frames") or {}).get("total", 0)
     if not total or _last == (total, state.recorded):
         return
     _last = total, state.recorded
@@ -103,13 +102,14 @@ def patch_rules(module: Any) -> None:
 
 
 tracing: Callable[[], bool] = bool  # False until torch is there
-context: Callable[[], Any] = bool  # that of a tracer; up to torch 2.11 AOTAutograd's is no "compiling"
+context: Callable[[], Any] = bool  # None but in a tracer; AOTAutograd's is no "compiling" up to torch 2.11
 
 
 def know(torch: Any) -> None:
     """torch is imported: from now on it can be checked whether a graph is being traced."""
     global tracing, context
-    tracing, context = torch.compiler.is_compiling, torch._guards.TracingContext.try_get
+    tracing = torch.compiler.is_compiling
+    context = torch._guards.TracingContext.try_get
 
 
 def unless_traced(hook: Callable[..., None]) -> Callable[..., None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from time import monotonic_ns as now
 
-from . import tensor_hooks, wire
+from . import guard, tensor_hooks, wire
 from .guard import GuardedBlock, from_signal, never_free
 from .hints import TYPE_CHECKING, Any, Callable
 from .state import FIRST_LOOKS, state
@@ -91,24 +91,15 @@ class Accelerator:
         return trace_window.refusal(self.torch, self.kind) or trace_window.Trace(self.kind)
 
 
-def current_accelerator(torch: Any) -> Any:
-    """As torch's own, and None where torch 2.6 raises: there is no accelerator."""
-    try:
-        return torch.accelerator.current_accelerator()
-    except RuntimeError:
-        return None
-
-
 def find_accelerator(torch: Any, device: Any = None) -> Accelerator | None:
     """The accelerator that the script uses by now, or None; never initialises one. ``device`` is where the
     parameters are; without it, or when they are kept on the host, it is the current one, or the only one
     in use: a mark on another one would create a context there."""
-    current = current_accelerator(torch)
+    current = guard.quiet(torch.accelerator.current_accelerator)()  # torch 2.6 raises where there is none
     if current is None:
         return None
     module = torch.get_device_module(current.type)
-    initialised = getattr(module, "is_initialized", None)
-    if initialised is None or not initialised():
+    if not getattr(module, "is_initialized", bool)():
         return None
     known = device is not None and device.type == current.type
     index = device.index if known and device.index is not None else int(module.current_device())

@@ -30,8 +30,8 @@ def torch_arrived(torch: Any) -> None:
         let_py_spy_in()
     compiler.know(torch)
     # Of other accelerators than CUDA's and ROCm's; asking initialises none.
-    cuda = torch.version.cuda or torch.version.hip
-    state.seeking = bool(cuda) or device_clock.current_accelerator(torch) is not None
+    other = quiet(torch.accelerator.current_accelerator)  # torch 2.6 raises where there is none
+    state.seeking = bool(torch.version.cuda or torch.version.hip) or other() is not None
     device_clock.on_found.append(_device_found)
     loader.wrap_functions()
 
@@ -61,7 +61,7 @@ def _computes_on(torch: Any) -> str:
     """The kind of accelerator that the process has begun to use, or "cpu"; asking initialises none."""
     if (torch.version.cuda or torch.version.hip) and torch.cuda.is_initialized():
         return "cuda"
-    current = device_clock.current_accelerator(torch)
+    current = quiet(torch.accelerator.current_accelerator)()
     allocates = getattr(torch._C, "_accelerator_isAllocatorInitialized", None)
     if current is not None and allocates is not None and allocates():
         return str(current.type)

@@ -97,8 +97,7 @@ KEPT = (
     PRELUDE
     + IN_SCRIPT
     + """
-import atexit, functools, threading, warnings
-warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside a thread that has just ended
+import atexit, functools, threading, warnings; warnings.simplefilter('ignore')  # a fork beside a thread
 one, clock = torch.ones(4), torch_api.adopt(torch_api.Driver())
 hooks = sys.modules.get("_bdoc_agent.tensor_hooks")
 if hooks is not None:

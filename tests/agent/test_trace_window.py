@@ -30,9 +30,8 @@ class Asked(Rows):
         Device.asked += 1
         return super().__getitem__(index % 3)
 
-driver = Device()
+driver, torch.version.cuda = Device(), None  # a build for CUDA holds the window until CUPTI has let go
 clock = torch_api.adopt(driver)
-torch.version.cuda = None  # a build for CUDA holds the window until CUPTI has let go
 for place, batch in enumerate(DataLoader(Asked(80), batch_size=1)):
     loss = train_on(batch)
     if place == 10 and clock is not None:
@@ -249,7 +248,7 @@ def test_a_profiler_of_the_scripts_in_warm_up_is_left_alone(tmp_path: Path) -> N
 
 
 KINETO = """
-import ctypes, warnings
+import ctypes, warnings; warnings.simplefilter('ignore')  # a fork beside threads, from Python 3.12 on
 getenv = ctypes.CDLL(None).getenv  # as kineto asks
 getenv.restype = ctypes.c_char_p
 
@@ -267,8 +266,7 @@ recordings, asked, torch.version.cuda = [], [], CUDA
 torch.autograd._prepare_profiler = noting(torch.autograd._prepare_profiler, False)
 torch.autograd._disable_profiler = noting(torch.autograd._disable_profiler, FAILS)
 for place, batch in"""
-FORKS = """warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, from Python 3.12 on
-        child = os.fork()
+FORKS = """child = os.fork()
         if not child:
             os._exit(found() == "1")
         assert os.waitpid(child, 0)[1] == 0"""
