@@ -185,7 +185,7 @@ def diagnose(profile: Profile) -> Diagnosis:
     main = judge_whole(main, measure_whole(profile, loop), _evaluation(profile, loop))
     found = replace(
         main,
-        metrics=measure(main, stretches, (gap.low, gap.high) if gap is not None else None),
+        metrics=measure(main, (gap.low, gap.high) if gap is not None else None),
         source=gap.location if gap is not None else None,
         quality=_quality(profile, window, main, slowed),
         phases=phases,
@@ -253,7 +253,7 @@ def _evaluation(profile: Profile, loop: Loop | None) -> Diagnosis | None:
             rest = step.compute + step.backward + step.optimizer
             steps.append(replace(step, backward=0.0, optimizer=0.0, compute=rest))
     judged = _judge(profile, longest, loader_of(profile, longest), steps)
-    return replace(judged, metrics=measure(judged, [steps]))
+    return replace(judged, metrics=measure(judged))
 
 
 def _workers_part(profile: Profile, loop: Loop | None, scenario: Scenario | None) -> float:

@@ -68,18 +68,11 @@ def data_wait(steps: list[Step], loose: tuple[float, float] | None = None) -> Me
     return Metric(share, "share", low, high, steps_in(steps), source)
 
 
-def measure(
-    main: Diagnosis, stretches: list[list[Step]], loose: tuple[float, float] | None = None
-) -> dict[str, Metric]:
-    """All metrics of the contract; ``value`` is None where nothing was measured.
-
-    The data wait is that of all ``stretches`` of the steady window: the verdict is about one phase of them.
-    """
+def measure(main: Diagnosis, loose: tuple[float, float] | None = None) -> dict[str, Metric]:
+    """All metrics of the contract, of the steps that the verdict and the budget are about; ``value`` is None
+    where nothing was measured."""
     steps, inputs, loader, device = main.steps, main.inputs, main.loader, main.device
     wait, step = data_wait(steps, loose), Metric(None, "s", source=UNSEEN)
-    if len(stretches) > 1:
-        every = data_wait([one for stretch in stretches for one in stretch])
-        wait = replace(every, source=f"{wait.source}; all phases together")
     if steps:
         times = mean_interval([one.wall for one in steps], [float(one.steps) for one in steps])
         step = Metric(times[0], "s", times[1], times[2], steps_in(steps), "time between batches")

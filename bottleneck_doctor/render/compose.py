@@ -33,7 +33,7 @@ from .document import (
     RemedyBlock,
 )
 from .glossary import BASES, RESOURCES, SEVERITIES
-from .head import BUSY, COMPUTING, bound_of, culprits, head_of
+from .head import BUSY, COMPUTING, bound_of, culprits, head_of, verdict_of
 
 
 def staircase(shown: list[Remedy]) -> str:
@@ -302,11 +302,12 @@ def _bars(parts: list[tuple[str, float, float]], longest: int, marked: set[str])
 
 
 def _phases(report: Report, longest: int) -> list[str]:
-    if len(report.phases) < 2:
+    """A line for each phase; none where what limits them is the same."""
+    if len({(one.verdict.bound, one.verdict.cause) for one in report.phases}) < 2:
         return []
     texts = [
-        f"steps {words.count(phase.from_step)}–{words.count(phase.to_step)}: "
-        f"{bound_of(report, phase.verdict)}, {words.plain(phase.label)}"
+        f"steps {words.count(phase.from_step)}–{words.count(phase.to_step)}, {words.plain(phase.label)}: "
+        f"{verdict_of(report, phase.verdict)}"
         for phase in report.phases[:longest]
     ]
     rest = len(report.phases) - len(texts)
@@ -357,8 +358,10 @@ def _remedy(remedy: Remedy, report: Report, lengths: Lengths, rank: int) -> Reme
 def _watching(report: Report) -> str:
     quality, overhead = report.quality, report.quality.overhead
     steps = words.counted(quality.steady_steps, "steady step")
-    if quality.warmup_steps:
-        steps += f", {words.counted(quality.warmup_steps, 'warm-up step')} excluded"
+    others = sum(one.to_step - one.from_step for one in report.phases) - quality.steady_steps
+    excluded = [words.counted(quality.warmup_steps, "warm-up step")] if quality.warmup_steps else []
+    excluded += [f"{words.count(others)} of other phases"] if others > 0 else []
+    steps += f", {' and '.join(excluded)} excluded" if excluded else ""
     if overhead.within_s is not None and overhead.around_s is not None:
         within, around = words.seconds(overhead.within_s), words.seconds(overhead.around_s)
         cost = f"overhead: {within} while it trained, {around} before and after"

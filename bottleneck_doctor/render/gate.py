@@ -32,7 +32,7 @@ from ..model.report import (
 from . import words
 from .compose import compose, place
 from .document import Lengths
-from .head import best_of, bound_of, head_of
+from .head import best_of, bound_of, head_of, verdict_of
 from .markdown import written
 from .words import markdown
 
@@ -173,7 +173,7 @@ def comparison_text(comparison: Comparison, regression: Regression, encoding: st
     """Whether the new run is faster, as the gate sees it, then what moved: lines that end in a newline,
     columns as wide as what stands in them. Rows without news are left out."""
     moves = {move.metric: move for move in comparison.moves}
-    before, after = _verdict(comparison.base), _verdict(comparison.new)
+    before, after = verdict_of(comparison.base), verdict_of(comparison.new)
     lines = [
         _answer(regression, moves.get("data_wait_fraction")),
         f"still {after}" if before == after else f"{before} → {after}",
@@ -224,11 +224,6 @@ def difference_text(difference: Difference) -> str:
         for side in (difference.base, difference.new)
     )
     return f"different {words.plain(difference.what)}: {before} and {after}"
-
-
-def _verdict(report: Report) -> str:
-    cause = report.verdict.cause
-    return bound_of(report) + (f", {words.plain(cause)}" if cause != "none" else "")
 
 
 def _row(move: Move) -> tuple[str, str, str, str, str]:
@@ -311,7 +306,7 @@ def junit(gate: Gate, version: str) -> bytes:
     cases, properties = list[Case](), [("bdoc", version), ("gate", VERDICTS[gate.status])]
     for one in gate.checked:
         wait = one.report.metrics.get("data_wait_fraction")
-        found = f"{_verdict(one.report)}: {head_of(one.report).claim}"
+        found = f"{verdict_of(one.report)}: {head_of(one.report).claim}"
         properties.append((f"verdict of {one.profile}", found))
         if wait is not None and wait.value is not None:
             properties.append((f"data_wait_fraction of {one.profile}", words.exact(wait.value)))

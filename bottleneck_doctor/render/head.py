@@ -134,6 +134,12 @@ def bound_of(report: Report, verdict: Verdict | None = None) -> str:
     return BOUNDS.get(verdict.bound, words.plain(verdict.bound))
 
 
+def verdict_of(report: Report, verdict: Verdict | None = None) -> str:
+    """``CPU-bound, input.preprocess``: of a report, or of a phase with that ``verdict``."""
+    cause = (verdict or report.verdict).cause
+    return bound_of(report, verdict) + (f", {words.plain(cause)}" if cause != "none" else "")
+
+
 def best_of(report: Report | None) -> Remedy | None:
     """The first remedy that is expected to help."""
     remedies = report.remedies if report is not None else []

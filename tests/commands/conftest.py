@@ -10,9 +10,9 @@ from bottleneck_doctor.model.codec import encode_profile
 from bottleneck_doctor.model.profile import Profile
 from bottleneck_doctor.model.report import Report
 from tests.model.profiles import PROFILE, RUN
-from tests.render.reports import HEALTHY, INCONCLUSIVE, PHASED, TYPICAL
+from tests.render.reports import HEALTHY, INCONCLUSIVE, TYPICAL
 
-REPORTS = {"typical": TYPICAL, "phased": PHASED, "healthy": HEALTHY, "inconclusive": INCONCLUSIVE}
+REPORTS = {"typical": TYPICAL, "healthy": HEALTHY, "inconclusive": INCONCLUSIVE}
 Store = Callable[..., str]
 
 

@@ -30,23 +30,18 @@ from tests.commands.conftest import Store
     ],
 )
 def test_the_status_says_it_all(
-    report: str,
-    arguments: list[str],
-    status: int,
-    store: Store,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    report: str, arguments: list[str], status: int, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "empty").mkdir()
+    Path("empty").mkdir()
     store("typical", "base.json")
     store("inconclusive", "short.json")
     store(report)
-    (folder / "copy.json").write_bytes((folder / "profile.json").read_bytes())
+    Path("copy.json").write_bytes(Path("profile.json").read_bytes())
     assert main(["check", *arguments]) == status
     shown = capsys.readouterr()
     assert shown.err.count("\n") == (1 if status == 2 else 0)
     assert bool(shown.out) is (status != 2)
-    assert status != 2 or not list(folder.glob("*.xml"))
+    assert status != 2 or not list(Path().glob("*.xml"))
 
 
 def test_defaults_from_the_settings_are_checked(

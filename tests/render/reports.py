@@ -130,8 +130,8 @@ TYPICAL = Report(
 PHASED = replace(
     TYPICAL,
     phases=[
-        Phase(0, 120, "cold cache", replace(VERDICT, bound="io", cause="input.storage")),
-        Phase(121, 402, "warm cache", VERDICT),
+        Phase(10, 130, "first stretch (cold)", replace(VERDICT, bound="io", cause="input.storage")),
+        Phase(130, 532, "steady", VERDICT),
     ],
 )
 LIBRARY = Location("/usr/lib/python3.11/site-packages/PIL/ImageFile.py", 425, "load")

@@ -11,7 +11,7 @@ from bottleneck_doctor.model.run import Treatment
 from bottleneck_doctor.render import render
 from bottleneck_doctor.render.compose import compose, is_alternative, place, staircase
 from bottleneck_doctor.render.document import WHOLE
-from tests.render.reports import REMEDIES, TYPICAL
+from tests.render.reports import PHASED, REMEDIES, TYPICAL
 
 
 def test_a_bound_that_can_be_measured_says_how() -> None:
@@ -94,6 +94,12 @@ def test_a_place_in_a_text_is_seen_from_there_too_and_an_interval_differs_from_i
     document = compose(replace(TYPICAL, findings=[found], metrics={"step_time_s": exact}), WHOLE)
     assert document.findings[0].points[0].text == "time of each all_reduce at train.py:110"
     assert document.step == "24.1 ms"
+
+
+def test_phases_are_listed_where_what_limits_them_differs_and_their_steps_are_counted_in_any_case() -> None:
+    alike = replace(PHASED, phases=[replace(one, verdict=TYPICAL.verdict) for one in PHASED.phases])
+    assert compose(alike, WHOLE).phases == []
+    assert "10 warm-up steps and 120 of other phases excluded" in compose(alike, WHOLE).watching
 
 
 def stairs(*combined: float | None, basis: str = "replay") -> list[Remedy]:

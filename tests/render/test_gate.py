@@ -68,14 +68,12 @@ UNSURE = Gate(3, [Checked("a.json", INCONCLUSIVE, Outcome(3, [UNKNOWN]))], REFUS
 SEVERAL = Gate(1, [Checked(f"{n}.json", TYPICAL, Outcome(1, [FAILED, HELD])) for n in range(30)], WORSE)
 GATES = {"all": ALL, "fine": FINE, "unsure": UNSURE, "several": SEVERAL}
 
-
 MOVED = Regression(
     1, 0.05, 5, 5, base_s=0.1, new_s=0.11, change=0.1, low=0.08, high=0.12, noise=0.02, sees=0.08, wanted=0.1
 )
 NOISY = replace(MOVED, status=0, low=-0.02, high=0.22)
 ONE = replace(NOISY, base_runs=1, new_runs=1, assumed=True, noise=0.03, sees=0.21)
 TORCH = Difference("torch", "2.13", "2.14", refuses=True)
-
 
 JUDGEMENTS = [
     FAILED,
@@ -94,7 +92,6 @@ REGRESSIONS = [
     Regression(3, 0.05, 1, 1, why="step_time_s was not measured in base.json"),
     Regression(3, 0.05, 1, 1, why="not comparable", refused=True, differences=[TORCH]),
 ]
-
 
 CURED = replace(
     HEALTHY,
