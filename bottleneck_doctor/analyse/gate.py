@@ -20,7 +20,7 @@ from ..model.report import (
     Repeat,
     Report,
 )
-from .compare import METRIC_NAMES, between, holds, same_batches, samples_per_step
+from .compare import between, holds, same_batches, samples_per_step
 from .verdict import SECONDS_AT_LEAST, STEPS_AT_LEAST
 
 # Taken once per run, however few its steps.
@@ -234,11 +234,6 @@ def _measured(report: Report, what: str, fair: bool) -> Measured:
     error = (metric.high - metric.low) / 2 / NORMAL_95 / metric.value
     doubt = -math.log(_fair(report)) * CORRECTION_ERROR if fair else 0.0
     return Measured(metric.value / (samples or 1.0), math.hypot(error, doubt))
-
-
-def known_metrics(reports: Iterable[Report]) -> list[str]:
-    """The names that a condition may use: those always present, and what these reports hold."""
-    return list(dict.fromkeys([*METRIC_NAMES, *(name for report in reports for name in report.metrics)]))
 
 
 def check(

@@ -192,8 +192,7 @@ def _reading(table: FetchTable, place: int, split: BlockedSplit) -> float:
     if (table.storage_bytes[place] or 0) < READ_MARK_BYTES and not split.written:
         return 0.0
     system, faults = table.system_s[place], table.minor_faults[place] if table.minor_faults else None
-    copied = READ_S_PER_BYTE * (table.read_bytes[place] or 0.0)
-    return max(0.0, system - copied - paging_s(system, faults))
+    return max(0.0, system - READ_S_PER_BYTE * (table.read_bytes[place] or 0.0) - paging_s(system, faults))
 
 
 def _pooled(table: FetchTable, place: int, split: BlockedSplit) -> float:

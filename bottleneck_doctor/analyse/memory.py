@@ -75,8 +75,7 @@ def loop_stall_s(shortage: Shortage, step_s: float) -> float:
     faults = shortage.loop_faults or 0.0
     if faults < LOOP_FAULTS_AT_LEAST or not is_short(shortage) or shortage.reading is None:
         return 0.0
-    seen = min(1.0, shortage.reading + (shortage.stalled or 0.0))
-    return min(seen * step_s, faults * DEAREST_FAULT_S)
+    return min(min(1.0, shortage.reading + (shortage.stalled or 0.0)) * step_s, faults * DEAREST_FAULT_S)
 
 
 def with_stalls(costs: tuple[StepCost, ...], stall_s: float) -> tuple[StepCost, ...]:

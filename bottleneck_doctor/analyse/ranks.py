@@ -186,8 +186,7 @@ def windows(profile: Profile) -> dict[int, DeviceWindow]:
 
 def world_size(profile: Profile) -> int:
     """How many ranks there are on all machines, by the largest number that a process reports."""
-    known = [one.world_size or 1 for one in profile.processes]
-    return max(known, default=1)
+    return max([one.world_size or 1 for one in profile.processes], default=1)
 
 
 def pick(profile: Profile, ranks: Sequence[Loop], data_s: Sequence[float]) -> Loop:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from math import ceil, log
+from math import ceil, inf, log
 from operator import attrgetter, mul
 from typing import TypeVar
 
@@ -172,11 +172,6 @@ def cpu_stretch(scenario: Scenario, demand: float) -> float:
     fair = (demand + scenario.strangers) / scenario.cores
     left = demand / max(scenario.cores - scenario.strangers, 0.05 * scenario.cores)
     return max(1.0, demand / scenario.cores, min(fair, left))
-
-
-def read_stretch(scenario: Scenario, reading: float) -> float:
-    """How much longer a read from storage takes with so many under way than it took in the run."""
-    return max(1.0, reading / scenario.streams) if scenario.streams else 1.0
 
 
 def _together(shared: float, operator_s: float) -> float:
@@ -339,7 +334,7 @@ class _Pipeline:
                 cpu = max(cpu, 1 / (1 - cost.computing * (1 - SHARED) * min(1.0, shared / workers)))
         reading = sum([job.reading for job in busy])
         full = min(1.0, max(0.0, workers + scenario.strangers - scenario.cores + 1))
-        return _Load(cpu, together, read_stretch(scenario, reading), full)
+        return _Load(cpu, together, max(1.0, reading / (scenario.streams or inf)), full)
 
     def _stretch(self, demand: float, busy: list[_Job]) -> float:
         """How much longer CPU work takes: a job with part of a core wants it for a larger part of its time,

@@ -128,8 +128,7 @@ def course_of(diagnosis: Diagnosis) -> Timeline:
     duration = diagnosis.profile.run.duration_s
     curves = [*_step_curves(steps, duration), *_worker_curve(diagnosis, steps), *_machine_curves(diagnosis)]
     known = [one for one in curves if any(value is not None for value in one.value)]
-    ends = [one.t[-1] for one in known] + [duration]
-    return Timeline(max(ends), known, marks_of(diagnosis, steps))
+    return Timeline(max([one.t[-1] for one in known] + [duration]), known, marks_of(diagnosis, steps))
 
 
 def _step_curves(steps: list[Step], duration: float) -> list[Curve]:

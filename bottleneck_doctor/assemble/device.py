@@ -275,14 +275,12 @@ def read_drivers(samples: Iterable[Sample], logs: list[ProcessLog]) -> Drivers:
     times = Counter(uuid for _, uuid, _ in named)
     of_wholes = {uuid: number for whole, uuid, number in named if whole and times[uuid] == 1}
     own = {uuid: number for whole, uuid, number in named if not whole}
-    ranks = [log for log in logs if log.facts_of(DeviceFact)]
-    return Drivers({**of_wholes, **own}, len(ranks) > 1)
+    return Drivers({**of_wholes, **own}, len([log for log in logs if log.facts_of(DeviceFact)]) > 1)
 
 
 def find_hidden(drivers: Drivers, devices: list[DeviceFacts]) -> list[Gap]:
     """``HIDDEN`` where no series were read for a GPU that the training uses."""
-    hidden = drivers.by_uuid and any(one.uuid and one.driver is None for one in devices)
-    return [HIDDEN] if hidden else []
+    return [HIDDEN] if drivers.by_uuid and any(one.uuid and one.driver is None for one in devices) else []
 
 
 ROWS_AT_MOST = 512  # of the main rank's table

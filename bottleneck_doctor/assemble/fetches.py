@@ -240,5 +240,4 @@ def read_repeats(key: str, fetchers: list[Fetcher]) -> Repeats | None:
         return None
     again = [rows for rows in samples.values() if len(rows) > 1]
     equal = sum(len({(row.checksum, row.bytes) for row in rows}) == 1 for rows in again)
-    sizes = [row.bytes for row in every]
-    return Repeats(key, compared=len(again), equal=equal, sample_bytes=_mean(sizes))
+    return Repeats(key, compared=len(again), equal=equal, sample_bytes=_mean([row.bytes for row in every]))

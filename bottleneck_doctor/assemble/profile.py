@@ -107,8 +107,7 @@ def read_trial(order: Order | None, logs: list[ProcessLog]) -> Trial | None:
         values = [value for one in log.facts_of(LossesFact) for value in one.values]
         batches = [value for one in log.facts_of(BatchesFact) for value in one.checksums]
         if values or batches:
-            kept = values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST]
-            losses.append(Losses(log.pid, _ranks(log)[0], *kept))
+            losses.append(Losses(log.pid, _ranks(log)[0], values[:LOSSES_AT_MOST], batches[:LOSSES_AT_MOST]))
     return Trial(order, treated[:AT_MOST], losses[:AT_MOST])
 
 

@@ -58,6 +58,7 @@ def check_command(
     Profiles may be folders of profiles. Exit status: 0 holds, 1 fails, 2 usage error, 3 cannot say.
     """
     from ..analyse import gate
+    from ..analyse.compare import METRIC_NAMES
     from ..render.gate import gate_lines
 
     settings = read_settings()
@@ -72,7 +73,7 @@ def check_command(
     before = side(bases, "--baseline")
     apart(before, runs)
     refuse_files(junit, summary, annotations, [run.name for run in (*runs, *before)])
-    known = gate.known_metrics(run.report for run in runs)
+    known = list(dict.fromkeys([*METRIC_NAMES, *(name for run in runs for name in run.report.metrics)]))
     wanted = replace(FAIL_IF, read=partial(failing, known=known))
     conditions = thresholds(settings.of(MAX_DATA_WAIT, max_data_wait), settings.of(wanted, fail_if))
     found = gate.check(runs, conditions, before, gate.DEFAULT_LIMIT if limit is None else limit, allowed)

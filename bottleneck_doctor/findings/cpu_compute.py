@@ -237,8 +237,7 @@ def padding_waste(diagnosis: Diagnosis) -> Finding | str | None:
         proposals.append(_without(LONGEST.at(loader.location), scenario, beyond, MOSTLY))
     if within >= LARGE_PART * (1 - beyond):
         proposals.append(_without(BUCKET.at(loader.location), scenario, within, PARTLY))
-    cause = computing_cause(diagnosis)
-    return Finding("padding-waste", cause, evidence, proposals) if proposals else None
+    return Finding("padding-waste", computing_cause(diagnosis), evidence, proposals) if proposals else None
 
 
 def _without(remedy: Proposal, scenario: Scenario, share: float, lefts: Factor) -> Proposal:

@@ -52,8 +52,7 @@ def transfer_not_overlapped(diagnosis: Diagnosis) -> Finding | str | None:
     proposals = []
     if sum(one.bytes for one in copies if one.side_stream) <= moved / 2:  # else they are ahead already
         rest_s = max(engine, beat.transfer_s) - beat.busy_s  # what no kernel is there to hide
-        left = min(1.0, max(0.0, rest_s) / beat.transfer_s)
-        changes = each(copying=left_of(1 - left, WHOLLY))
+        changes = each(copying=left_of(1 - min(1.0, max(0.0, rest_s) / beat.transfer_s), WHOLLY))
         pinning = () if diagnosis.loader is None else (loader_with(diagnosis.loader, pin_memory=True),)
         ahead = replace(PREFETCH.at(where), treatments=(*pinning, *PREFETCH.treatments))
         proposals.append(priced(ahead, scenario, *changes))

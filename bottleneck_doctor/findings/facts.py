@@ -211,8 +211,7 @@ def share_of(diagnosis: Diagnosis, wanted: Callable[[str], bool]) -> float:
     total = fmean(one.own_s for one in known) if known else 0.0
     if (view := device_of(diagnosis)) is not None:
         total = sum(one.device_s for one in view.facts.kernels or [])
-    mine = computing_s(diagnosis, operators(diagnosis, wanted))
-    return min(1.0, mine / total) if total > 0 else 0.0
+    return min(1.0, computing_s(diagnosis, operators(diagnosis, wanted)) / total) if total > 0 else 0.0
 
 
 def is_product(name: str) -> bool:

@@ -358,8 +358,7 @@ def sampler_on_critical_path(diagnosis: Diagnosis) -> Finding | str | None:
     step_share, epoch_share = (one / max(diagnosis.step_s, 1e-12) for one in (making.draw_s, begin_s))
     if step_share < TRIFLE and epoch_share < TRIFLE:
         return None
-    drawn = max(making.draw_s + begin_s, 1e-12)
-    gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / drawn))
+    gone = Change(sampling=min(1.0, INDEX_S * diagnosis.inputs.samples / max(making.draw_s + begin_s, 1e-12)))
     evidence = [
         Evidence("share of the step that drawing indices takes", "draw_share", step_share, SOURCE),
         Evidence("time to draw the indices of a batch", "draw_s", making.draw_s, SOURCE),

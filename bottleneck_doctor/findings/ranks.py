@@ -174,8 +174,7 @@ def _straggler_proposals(
         text = f"let each rank do its part of {name}, which one does while all others wait"
         parted = PARTED.format(call=name.rpartition(".")[2])
         remedy = replace(BALANCE.at(place, parted, text), risk="none")
-    left = max(0.0, 1 - fmean(balance.behind.values()) / mine)
-    return [replace(remedy, change=Change(straggler=left))]
+    return [replace(remedy, change=Change(straggler=max(0.0, 1 - fmean(balance.behind.values()) / mine)))]
 
 
 def _less_data(diagnosis: Diagnosis, balance: Balance) -> list[Proposal]:

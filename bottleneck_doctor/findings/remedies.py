@@ -54,8 +54,7 @@ def left_of(share: float, lefts: Iterable[float]) -> tuple[float, ...]:
 
 def each(**lefts: Iterable[float]) -> list[Change]:
     """A change for each assumption, from what is left of each cost under all of them."""
-    rows = zip(*lefts.values(), strict=True)
-    return [Change(**dict(zip(lefts, row, strict=True))) for row in rows]
+    return [Change(**dict(zip(lefts, row, strict=True))) for row in zip(*lefts.values(), strict=True)]
 
 
 def spread(scenario: Scenario, low: Change, likely: Change, high: Change) -> Factor:

@@ -125,8 +125,7 @@ def _function_of(line: LineShare, lines: HotLines) -> LineShare:
     here = (place.file, place.function)
     same = [one for one in lines.lines if (one.location.file, one.location.function) == here]
     awake = [one.cpu_share for one in same if one.cpu_share is not None]
-    known = sum(awake) if len(awake) == len(same) else None
-    return LineShare(place, sum(one.share for one in same), known)
+    return LineShare(place, sum(one.share for one in same), sum(awake) if len(awake) == len(same) else None)
 
 
 def _is_shrunk_later(diagnosis: Diagnosis, lines: HotLines) -> bool:

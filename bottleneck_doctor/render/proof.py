@@ -213,9 +213,10 @@ def _before(proof: Proof) -> str:
 def _cells(row: Proved, spare: bool = True) -> tuple[str, ...]:
     """Name and columns of a row, every number as text; ``spare``: with the range of the prediction."""
     predicted = measured = losses = memory = ""
-    if row.predicted is not None:
-        range_ = words.promised_range(row.predicted).lstrip("×") if spare else ""
-        predicted = words.within(words.promised(row.predicted), range_)
+    if (told := row.predicted) is not None:
+        ranged = spare and told.likely is not None
+        range_ = words.ratio_range(told.low, told.high).lstrip("×") if ranged else ""
+        predicted = words.within(words.promised(told), range_)
     if row.measured is not None:
         measured = words.within(*gained(row.measured))
         losses = LOSSES.get(row.parity.word, words.plain(row.parity.word))

@@ -102,11 +102,6 @@ def promised(speedup: Speedup) -> str:
     return f"at most {ratio(speedup.high)}" if speedup.likely is None else ratio(speedup.likely)
 
 
-def promised_range(speedup: Speedup) -> str:
-    """``×1.2–1.6``; nothing where only the bound is known."""
-    return "" if speedup.likely is None else ratio_range(speedup.low, speedup.high)
-
-
 def ratio_within(value: float, low: float, high: float) -> tuple[str, str]:
     """``×1.95`` and ``1.88–2.02``: a measured ratio and its interval, with digits as fine as that is."""
     if not all(map(math.isfinite, (value, low, high))):
