@@ -218,8 +218,8 @@ def test_a_loop_that_makes_its_batches_and_sleeps_is_not_held_up_by_the_cpu() ->
 
 def test_every_run_sums_to_one_with_little_left() -> None:
     """Recordings of schema 1 do not divide the time of the process."""
-    runs = own_trainings() | by_others()
-    ledgers = {name: one.ledger for name, (_, one) in runs.items() if one.ledger[0]}
+    seen = own_trainings() | by_others()
+    ledgers = {name: one.ledger for name, (_, one) in seen.items() if one.ledger[0]}
     assert len(ledgers) >= 40
     for name, (whole, unexplained) in ledgers.items():
         assert whole == pytest.approx(1.0), name
@@ -236,6 +236,5 @@ def test_every_run_sums_to_one_with_little_left() -> None:
     ],
 )
 def test_a_recorded_run_has_the_phases_that_were_put_there(name: str, reading: list[bool]) -> None:
-    report = report_of(RECORDED, name)
-    bound_by_io = [phase["verdict"]["bound"] == "io" for phase in report["phases"]]
+    bound_by_io = [phase["verdict"]["bound"] == "io" for phase in report_of(RECORDED, name)["phases"]]
     assert [bound for bound, _ in groupby(bound_by_io)] == reading

@@ -25,8 +25,7 @@ def _stalled(seconds: float, cpu: float, between_s: float) -> Profile:
             table.wall_s[place] += seconds
             table.cpu_s[place] = (table.cpu_s[place] or 0.0) + cpu
     life = Elapsed(1, 0.0, 60.0, training_s=sum(table.wall_s) - 11 * seconds, between_s=between_s)
-    outer = LoopBody("train.py", "main", 5, 30)
-    loop = replace(loop, body=LoopBody("train.py", "main", 10, 20, outer=outer))
+    loop = replace(loop, body=LoopBody("train.py", "main", 10, 20, outer=LoopBody("train.py", "main", 5, 30)))
     stacks = [Stack(1, "trainer", "MainThread", [f"main (train.py:{line})"], 100) for line in (15, 25)]
     return replace(run, loops=[loop], elapsed=[life], stacks=stacks)
 

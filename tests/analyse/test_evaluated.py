@@ -190,8 +190,7 @@ def test_evaluation_is_set_aside_from_the_steps_that_are_longer_than_usual() -> 
     run = run_of(cpu=2e-3, compute=8e-3, steps=1000, noise=0.0)
     table = run.loops[0].table
     walls = [0.1 if place % 10 == 9 else 0.01 for place in range(1000)]
-    busy = [wall - 2e-3 for wall in walls]
-    loop = replace(run.loops[0], table=replace(table, wall_s=walls, cpu_s=busy))
+    loop = replace(run.loops[0], table=replace(table, wall_s=walls, cpu_s=[wall - 2e-3 for wall in walls]))
     aside = Evaluated(share=9 / 19).set_aside(loop).table
     assert aside.wall_s == pytest.approx([0.01] * 1000)
     assert aside.wait_s == table.wait_s

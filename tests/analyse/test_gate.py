@@ -74,8 +74,7 @@ RUN_OF = [Repeat("a.json", REPORT), Repeat("b.json", report(data_wait_fraction=r
 
 
 def test_a_regression_that_cannot_be_judged_outweighs_thresholds_that_hold() -> None:
-    asked = [parse_condition("data_wait_fraction > 0.9")]
-    gate = check(RUN_OF, asked, base=RUN_OF[:1], limit=0.05)
+    gate = check(RUN_OF, [parse_condition("data_wait_fraction > 0.9")], base=RUN_OF[:1], limit=0.05)
     assert gate.regression is not None
     assert gate.regression.why == "a.json: step_time_s was not measured"
     assert gate.status == 3

@@ -215,8 +215,7 @@ def test_a_cache_that_is_forced_to_the_disk_while_a_batch_is_got_is_no_log(
     logs = Operation("logging", 1, 0, "get_batch", 100, 0.1, 0.04, 0.01, Location(FILE, 9, "get_batch"))
     source = FunctionSource(FILE, "get_batch", 8, f"def get_batch():\n    {text}\n")
     run = replace(profile(stack(40, "batch"), stack(42, "model")), operations=[logs], sources=[source])
-    loop = with_waits(run, with_columns(BUSY, logging_s=[1 * MS] * 100), InputGap(1.0, 0.0, 1.0))
-    table = loop.table
+    table = with_waits(run, with_columns(BUSY, logging_s=[1 * MS] * 100), InputGap(1.0, 0.0, 1.0)).table
     assert (table.wait_s[0], table.logging_s[0]) == pytest.approx((wait_ms * MS, logging_ms * MS))
     assert table.wait_cpu_s[0] == pytest.approx((2 + 0.4 * (1 - logging_ms)) * MS)
 

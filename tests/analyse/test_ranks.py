@@ -133,8 +133,7 @@ def spent_in(column: str) -> Profile:
 
 @pytest.mark.parametrize(("column", "cause"), [("", "work"), ("wait_s", "data"), ("runq_s", "cores")])
 def test_the_late_rank_is_named_with_what_it_spends_its_time_in(column: str, cause: str) -> None:
-    profile = spent_in(column) if column else ONE_LATE
-    found = merged(apart(profile, "aabb"))
+    found = merged(apart(spent_in(column) if column else ONE_LATE, "aabb"))
     (late,) = slow_ranks(all_ranks(found)) or ()
     assert (late.rank.rank, late.rank.host, late.cause) == (3, "b", cause)
     assert late.beyond_s == pytest.approx(0.015, rel=0.1)

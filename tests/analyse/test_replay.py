@@ -66,8 +66,7 @@ def test_out_of_order_whoever_is_finished_first_comes_first():
     """torch gives batches as they arrive, and indices by turns to workers that have room: the one with the
     slow batch keeps what it was given, and the others go on."""
     works = (BatchCost(0, wait=1.0), *[BatchCost(0, wait=10 * MS)] * 191)
-    free = Scenario(works, (StepCost(0, LITTLE),), workers=2, prefetch=2, in_order=False)
-    pipeline = _Pipeline(free)
+    pipeline = _Pipeline(Scenario(works, (StepCost(0, LITTLE),), workers=2, prefetch=2, in_order=False))
     arrivals = pipeline.run()
     # Worker 0 sleeps for a second on the first; worker 1 makes one each 10 ms, and is given no index of its.
     assert arrivals[89] == pytest.approx(0.9, rel=0.02)

@@ -104,8 +104,7 @@ def test_what_lies_between_forward_and_backward_makes_no_batch() -> None:
         Stack(1, "trainer", "MainThread", ["<module> (/data/train.py:60)", *frames], count)
         for frames, count in ((BATCH, 30), (DEVICE, 60), (FORWARD, 5), (BACKWARD, 5))
     ]
-    loop = own_loop(1, BODY, gap_s=1.0, gap_cpu_s=0.99, wall_s=2.0)
-    found = hot_lines(profile(*stacks), None, loop).lines
+    found = hot_lines(profile(*stacks), None, own_loop(1, BODY, gap_s=1.0, gap_cpu_s=0.99, wall_s=2.0)).lines
     assert [line.location.function for line in found] == ["main", "get_batch"]
 
 

@@ -203,8 +203,7 @@ def test_what_a_thread_sleeps_in_an_exchange_is_not_backward(shared: bool, aslee
 
 def test_a_collective_counts_once_wherever_its_own_thread_calls_it() -> None:
     inside, outside = (row(wire.COLLECTIVE, t, 1.0, 0, 0) for t in (107.0, 120.0))
-    other = row(wire.COLLECTIVE, 130, 1.0, thread=3)
-    found = exchanges(log([*passes(100), inside, outside, other]), 0)
+    found = exchanges(log([*passes(100), inside, outside, row(wire.COLLECTIVE, 130, 1.0, thread=3)]), 0)
     assert sorted(found) == [(106 * MS, 2 * MS), (120 * MS, 1 * MS)]
 
 

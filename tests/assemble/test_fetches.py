@@ -51,8 +51,7 @@ def test_a_fetch_is_split_by_the_kernels_books_and_what_they_lack_is_none() -> N
 
 def test_a_long_table_is_a_uniform_sample() -> None:
     rows = [one for n in range(1, 1001) for one in fetch(10 * n, n, thing=1)]
-    fetchers = find_fetchers([log(rows)], NUMBERING)
-    table = read_fetches("100:1", fetchers["100:1"], 0, at_most=100)
+    table = read_fetches("100:1", find_fetchers([log(rows)], NUMBERING)["100:1"], 0, at_most=100)
     assert (len(table.t), table.seen) == (100, 1000)
     gaps = {round(after - before, 6) for before, after in zip(table.t, table.t[1:], strict=False)}
     assert gaps == {0.1}
@@ -62,8 +61,7 @@ def test_a_payload_is_a_mean_of_what_was_looked_at() -> None:
     rows = fetch(10, 1, thing=1) + [
         row(wire.CONTENT, t, 0, n, 100 * n, 0, thing=1) for t, n in ((1, 2), (2, 4))
     ]
-    fetchers = find_fetchers([log(rows)], NUMBERING)
-    payload = read_payload("100:1", fetchers["100:1"])
+    payload = read_payload("100:1", find_fetchers([log(rows)], NUMBERING)["100:1"])
     assert payload is not None
     assert (payload.batches, payload.tensors) == (2, 3.0)
     assert (payload.tensor_bytes, payload.pipe_bytes) == (300.0, 0.0)

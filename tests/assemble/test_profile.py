@@ -226,8 +226,7 @@ def test_a_long_run_is_thinned_and_what_is_read_rarely_or_out_of_step_outlasts_t
     """A GPU's readings roam: in a long run they fall between all others."""
     host = [Sample(4 * n * HALF_S, "system", {"cpu": float(n)}) for n in range(POINTS_AT_MOST)]
     gpu = [Sample((4 * n + 2) * HALF_S, "gpu", {"busy": 0.5}) for n in range(POINTS_AT_MOST)]
-    once = Sample(2 * HALF_S, "gpu_static", {"clock_max": 1980})
-    series = read_series([*host, *gpu, once], 0)
+    series = read_series([*host, *gpu, Sample(2 * HALF_S, "gpu_static", {"clock_max": 1980})], 0)
     assert POINTS_AT_MOST / 2 < len(series.t) <= POINTS_AT_MOST
     assert None not in series.values["cpu"] + series.values["busy"]
     assert series.values["clock_max"][0] == 1980
@@ -266,8 +265,7 @@ def test_switches_noticed_later_join_those_read_at_first() -> None:
 
 def test_padding_is_summed_over_a_loaders_batches() -> None:
     rows = [row(wire.PADDING, t, 0, 100, 10 * t, thing=1) for t in (1, 2)]
-    other = row(wire.PADDING, 3, 0, 100, 90, thing=2)
-    fetcher = Fetcher(log([*rows, other]), -1, 1)
+    fetcher = Fetcher(log([*rows, row(wire.PADDING, 3, 0, 100, 90, thing=2)]), -1, 1)
     assert read_computing([], {"1:1": [fetcher]}, 0).paddings == [Padding("1:1", 2, 200, 30)]
 
 

@@ -145,8 +145,7 @@ def test_of_many_ranks_traces_so_many_bytes_are_read(tmp_path: Path, monkeypatch
 
 def assembled(folder: Path, **fact: Any) -> Profile:
     """What is assembled of a process that wrote this fact about its trace, and trained on a device."""
-    training = train(folder)
-    training.file.fact(**fact)
+    train(folder).file.fact(**fact)
     return profile_of(folder)
 
 

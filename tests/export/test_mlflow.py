@@ -18,8 +18,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import mlflow
 
     place = tmp_path_factory.mktemp("store")
-    client = mlflow.MlflowClient(f"sqlite:///{place}/mlflow.db")
-    client.create_experiment("cats", f"file://{place}/artifacts")
+    mlflow.MlflowClient(f"sqlite:///{place}/mlflow.db").create_experiment("cats", f"file://{place}/artifacts")
     return place
 
 
@@ -54,8 +53,7 @@ def test_a_new_run_holds_the_report_and_took_as_long(
     client: Any, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     export(store)
-    experiment = client.get_experiment_by_name("cats").experiment_id
-    (run,) = client.search_runs([experiment])
+    (run,) = client.search_runs([client.get_experiment_by_name("cats").experiment_id])
     require_held(run, client, store)
     assert run.info.status == "FINISHED"
     took_s = (run.info.end_time - run.info.start_time) / 1000

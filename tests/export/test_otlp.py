@@ -19,8 +19,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> list[sent.Request]:
     """What a collector was asked, by a name and a password."""
     with sent.receiver() as (host, asked), pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=lab,host.name=mine")
-        place = tmp_path_factory.mktemp("otlp")
-        sent.export(place, f"otlp:http://ann:pw@{host}/")
+        sent.export(tmp_path_factory.mktemp("otlp"), f"otlp:http://ann:pw@{host}/")
     return asked
 
 

@@ -53,8 +53,7 @@ def test_batches_are_collated_gathered_and_packed() -> None:
     assert pack["collate"](rows)[1] == [2, 3]
     X, y = torch.arange(8.0).reshape(4, 2), torch.arange(4)
     fast = run(sample_code.FAST_TENSORS)["FastTensors"](X, y)
-    as_it_is = run(f"collate = {sample_code.AS_IT_IS}")["collate"]
-    whole = next(iter(DataLoader(fast, 4, collate_fn=as_it_is)))
+    whole = next(iter(DataLoader(fast, 4, collate_fn=run(f"collate = {sample_code.AS_IT_IS}")["collate"])))
     assert torch.equal(whole[0], X)
     run(sample_code.SAMPLER.format(2, 0), DATASET=fast)
 

@@ -41,8 +41,7 @@ def test_what_others_read_is_valid_by_their_schemas(tmp_path: Path) -> None:
 def test_what_a_caller_says_never_stands_in_a_script() -> None:
     scripts = [step["run"] for step in action()["runs"]["steps"] if "run" in step]
     for _, text in RECIPES:
-        found = yaml.safe_load(text)
-        steps = [step for job in found.get("jobs", {}).values() for step in job["steps"]]
+        steps = [step for job in yaml.safe_load(text).get("jobs", {}).values() for step in job["steps"]]
         scripts += [step["run"] for step in steps if "run" in step]
     assert scripts
     assert not [script for script in scripts if "${{" in script]
@@ -73,8 +72,7 @@ def stored(folder: Path) -> str:
 
 
 def test_the_action_judges_profiles_that_are_there(tmp_path: Path) -> None:
-    given = {"install": "", "profiles": stored(tmp_path), "max-data-wait": "0.2"}
-    ran = carry_out(tmp_path, given)
+    ran = carry_out(tmp_path, {"install": "", "profiles": stored(tmp_path), "max-data-wait": "0.2"})
     assert (ran.status, ran.outputs["status"]) == (3, "3")
     assert ran.summary.startswith("## bdoc check: cannot say")
     assert "::warning title=bdoc%3A cannot say::" in ran.said

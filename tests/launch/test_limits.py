@@ -89,8 +89,7 @@ def test_seconds_end_no_rank_whose_partners_another_run_watches() -> None:
 @pytest.mark.parametrize(("trained", "ahead"), [(5000, MARGIN_S * 1000), (5, MARGIN_STEPS)])
 def test_the_order_is_ahead_of_every_rank_in_time_and_in_steps(trained: int, ahead: float) -> None:
     board = Orders()
-    limit = Limit(board, None, 5.0)
-    look(limit, trained, 5.0)
+    look(Limit(board, None, 5.0), trained, 5.0)
     assert board.given == [trained + ahead]
 
 

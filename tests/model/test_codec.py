@@ -175,8 +175,7 @@ def test_loops_without_a_loader_of_version_1_are_read() -> None:
     newer = ("epoch", "wait_s", "set_aside", "ready", "wait_cpu_s", "wait_runq_s")
     flat = {name: cells for name, cells in loop["table"].items() if name not in newer}
     old = {"pid": 10, "thread": 10, "total": 1, "body": loop["body"], **flat, "logging_s": [None]}
-    read = decode_profile(json.dumps({**content, "schema_version": 1, "outside": [old]}).encode())
-    (found,) = read.outside
+    (found,) = decode_profile(json.dumps({**content, "schema_version": 1, "outside": [old]}).encode()).outside
     assert (found.loader, found.steps, found.wall_s, found.table.gap_s) == ("", 1, 0.1, [0.01])
     assert found.table.logging_s == [0.0]
     del old["total"]

@@ -72,8 +72,7 @@ def test_sixteen_bits_that_change_no_loss_never_reached_the_model(treatment: str
         Attempt(name, "measured", "", 0.1 if name == BASELINE else 0.08, 0.1, trial=trial)
         for name in (BASELINE, "x", BASELINE, "x", BASELINE)
     ]
-    arm = replace(remedy("x"), treatments=(Treatment(treatment, {}),))
-    (found,) = proof([BASE, arm], attempts).rows
+    (found,) = proof([BASE, replace(remedy("x"), treatments=(Treatment(treatment, {}),))], attempts).rows
     assert (found.verdict, found.measured is None) == (told, told == "not-tried")
 
 

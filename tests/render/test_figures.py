@@ -63,8 +63,7 @@ def test_nothing_is_drawn_of_too_little() -> None:
 
 
 def test_one_outlier_does_not_flatten_the_plot_and_is_said() -> None:
-    usual = [0.02] * 99
-    curve = Curve("step_time_s", "step", [float(place) for place in range(100)], [*usual, 5.0])
+    curve = Curve("step_time_s", "step", [float(place) for place in range(100)], [*[0.02] * 99, 5.0])
     figure = timeline_figure(Timeline(100.0, [curve]))
     assert figure is not None
     assert figure.layout["yaxis"]["range"] == [0, pytest.approx(0.04)]

@@ -141,8 +141,7 @@ def test_a_telephone_scrolls_in_one_direction_only(browser: Browser, page: str) 
 
 def test_the_theme_follows_the_system_until_it_is_chosen(browser: Browser, page: str) -> None:
     browser.show(page, dark=True)
-    ink = f"return document.querySelector('{TIMELINE} .plot')._fullLayout.font.color"
-    dark = browser.run(ink)
+    dark = browser.run(f"return document.querySelector('{TIMELINE} .plot')._fullLayout.font.color")
     browser.driver.find_element("id", "theme").click()
     assert browser.run("return document.documentElement.dataset.theme") == "light"
     browser.wait_for(f"document.querySelector('{TIMELINE} .plot')._fullLayout.font.color !== '{dark}'")

@@ -93,8 +93,7 @@ def test_json_holds_every_number_and_its_schema_first() -> None:
 
 @pytest.mark.parametrize("kind", [Proof, Proved, Attempt, ProofCost])
 def test_the_page_names_every_key_of_the_json(kind: type) -> None:
-    page = (ROOT / "docs" / "prove.md").read_text(encoding="utf-8")
-    table = page.partition("## For programs")[2]
+    table = (ROOT / "docs" / "prove.md").read_text(encoding="utf-8").partition("## For programs")[2]
     untold = [item.name for item in fields(kind) if f"`{item.name}`" not in table]
     assert [name for name in untold if name not in ("trial", "run", "arm")] == []
 

@@ -263,7 +263,6 @@ def test_two_windows_add_up_and_stay_bounded() -> None:
         ("h", 5, 5, 5),
         ("g", 2, None, None),
     ]
-    many = [Stack(1, "", "T", [f"f{n}"], n) for n in range(5 * pyspy.MOST_PATHS)]
-    kept = add_up(many, [])
+    kept = add_up([Stack(1, "", "T", [f"f{n}"], n) for n in range(5 * pyspy.MOST_PATHS)], [])
     assert len(kept) == 2 * pyspy.MOST_PATHS
     assert kept[0].count == 5 * pyspy.MOST_PATHS - 1

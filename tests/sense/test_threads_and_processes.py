@@ -89,8 +89,7 @@ def test_an_orphan_is_followed_and_remembered_after_its_death(plant: Plant) -> N
 
 
 def test_a_number_given_to_another_process_is_not_followed(plant: Plant) -> None:
-    root = plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 50)})
-    tree = Tree(1, root)
+    tree = Tree(1, plant({**process(1, 0, 100, 0, "2"), **process(2, 1, 50)}))
     tree.read(0)
     plant({**process(1, 0, 100, dead_cpu=50), **process(2, 7, 9000, born=6)})
     assert tree.read(1)["job_cpu_s"] == 150 / TICKS_PER_S
@@ -152,8 +151,7 @@ def launched(launcher: dict[str, str]) -> dict[str, str]:
 def test_ranks_that_others_watch_are_those_of_the_same_launcher(
     plant: Plant, launcher: dict[str, str]
 ) -> None:
-    root = plant(launched(launcher))
-    ranks = OtherRanks(11, root)
+    ranks = OtherRanks(11, plant(launched(launcher)))
     assert ranks.read(0) == {"other_ranks": 1, "other_ranks_cpu_s": 45 / TICKS_PER_S}
     plant({**process(21, 20, 60, children="22"), **process(22, 21, 5)})
     assert ranks.read(S) == {"other_ranks": 1, "other_ranks_cpu_s": 65 / TICKS_PER_S}
@@ -230,8 +228,7 @@ def test_a_thread_that_was_left_out_is_not_counted_twice(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tree_module, "MOST_THREADS", 2)
-    root = plant(stats(f"{SECOND} 0 1", f"{5 * SECOND} 0 1"))
-    children = ChildThreads(7, root)
+    children = ChildThreads(7, plant(stats(f"{SECOND} 0 1", f"{5 * SECOND} 0 1")))
     assert children.read([7, 8])["children_beside_cpu_s"] == 5
     plant(stats(f"{SECOND} 0 1", pid=9))
     found = children.read([7, 8, 9])  # two main threads: the other one is left out

@@ -113,8 +113,7 @@ def _padding_case(
     found: Padding | None, table: list[Operator] = PADDING_TABLE, cost: StepCost = PADDING_COST
 ) -> Diagnosis:
     """Sentences under a model that computes for 20 ms."""
-    facts = Computing(anatomies=[dispatch_like(cost)], paddings=[found] if found else [])
-    return cpu_run(cost, facts, table)
+    return cpu_run(cost, Computing(anatomies=[dispatch_like(cost)], paddings=[found] if found else []), table)
 
 
 def _padded_gpu(found: Padding, name: str = "aten::mm") -> Diagnosis:
@@ -215,14 +214,12 @@ def embedding_gradients_dense() -> tuple[Case, ...]:
 # gradients-unused
 def _unused_case(share: float | None) -> Diagnosis:
     """A model that computes for 20 ms, 12 of them in the backward pass."""
-    cost = StepCost(0.02)
-    sick = cpu_run(cost, Computing(switches=[ScriptSettings(1, unused_share=share)]))
+    sick = cpu_run(StepCost(0.02), Computing(switches=[ScriptSettings(1, unused_share=share)]))
     return replace(sick, steps=[replace(one, backward=0.6 * one.wall) for one in sick.steps])
 
 
 def _unused_gpu(share: float) -> Diagnosis:
-    facts = Computing(switches=[ScriptSettings(1, unused_share=share)])
-    return gpu_run(SATURATED, facts, backward_s=0.012)
+    return gpu_run(SATURATED, Computing(switches=[ScriptSettings(1, unused_share=share)]), backward_s=0.012)
 
 
 def gradients_unused() -> tuple[Case, ...]:

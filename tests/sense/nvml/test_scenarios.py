@@ -84,8 +84,7 @@ def test_hopper_says_how_much_of_it_works_since_the_last_time(ask: Ask) -> None:
 
 def test_eight_gpus_cost_far_less_than_the_hundredth_of_a_core_that_watching_may_cost(ask: Ask) -> None:
     """Of a driver that answers at once: what is left is the binding and us."""
-    eight = [f"gpu name=H100 uuid=GPU-{number} gpm=1 sm=40" for number in range(8)]
-    found = ask("gpus", *eight, readings=41)
+    found = ask("gpus", *[f"gpu name=H100 uuid=GPU-{number} gpm=1 sm=40" for number in range(8)], readings=41)
     assert len([name for name in found.readings[-1] if name.endswith("_sm_clock_mhz")]) == 8
     assert statistics.mean(found.cpu_s[1:]) < 0.5 * MOST_CORE_SHARE * PERIOD_NS / 1e9
 
@@ -117,8 +116,7 @@ def test_a_gpu_lost_midway_is_given_up_and_the_other_read_on(ask: Ask) -> None:
 
 
 def test_a_driver_of_2021_is_asked_by_the_names_it_knows(ask: Ask) -> None:
-    lines = (f"{ONE} reasons=4", "process pid=1000 memory=10e9")
-    found = ask("gpus", *lines, library="old")
+    found = ask("gpus", *(f"{ONE} reasons=4", "process pid=1000 memory=10e9"), library="old")
     assert found.readings[0]["gpu0_clocks_power_cap"] == 1
     assert found.readings[0]["gpu0_job_processes"] == 1
     assert found.gaps == []
