@@ -22,10 +22,11 @@ from ..source import code
 from ..source.files import users_path
 from ..source.purpose import MEASURE, UNNEEDED, Purpose
 from .attribution import TIMED, attribute, epoch_ends
+from .device import facts_of
 from .hot_lines import users_line
 from .loop_parts import LoopSample, samples_in
 from .shares import LARGE_PART, LITTLE, NEARLY_ALL, NOTICED
-from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in
+from .steps import SAMPLES_AT_LEAST, mean_in, seconds_in, steps_in
 
 PROFILED_S = 0.9e-6  # what the profiler itself adds to each operator (chosen, measured: 0.85 to 0.95)
 ALIKE = (0.5, 3.0)  # of a steady step's CPU; a profiled step with less or more is not like them (chosen)
@@ -235,20 +236,23 @@ def logged(profile: Profile, loop: Loop | None) -> Logged:
 
 def with_written(profile: Profile, loop: Loop | None, steps: list[Step]) -> list[Step]:
     """The steps with what stacks say of logging and saving called that, in place of the rest that nothing
-    explains."""
+    explains; a line that logs a loss waits in it for kernels, whose time is none of these."""
     samples = [one for one in attribute(profile, loop).own if one.part not in TIMED]
     total, saved = samples_in(samples), samples_in(one for one in samples if one.part == "checkpoint")
-    steps = _moved(steps, "logging", logged(profile, loop).samples / max(total, 1))
-    return _moved(steps, "checkpoint", saved / total if saved >= SAMPLES_AT_LEAST else 0.0)
+    window = facts_of(profile, loop).window
+    room = seconds_in(steps) - steps_in(steps) * (window.busy_s if window is not None else 0.0)
+    steps = _moved(steps, "logging", logged(profile, loop).samples / max(total, 1), room)
+    return _moved(steps, "checkpoint", saved / total if saved >= SAMPLES_AT_LEAST else 0.0, room)
 
 
-def _moved(steps: list[Step], part: str, share: float) -> list[Step]:
-    """The steps with such a share of what no other hook times in a part, as far as its own did not see it.
+def _moved(steps: list[Step], part: str, share: float, room: float) -> list[Step]:
+    """The steps with such a share of what no other hook times in a part, as far as its own did not see it;
+    ``room`` seconds at most.
 
     Sampling stacks takes a core, and threads that compute together wait for it: parts that compute have
     more samples than time. Hooks time some of them."""
     rest, hooked = seconds_in(steps, "compute"), seconds_in(steps, part)
-    more = min(1.0, max(0.0, share * (rest + hooked) - hooked) / rest) if rest > 0 else 0.0
+    more = min(1.0, max(0.0, min(share * (rest + hooked), room) - hooked) / rest) if rest > 0 else 0.0
     if not more:
         return steps
     return [

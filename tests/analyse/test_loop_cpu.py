@@ -16,6 +16,7 @@ from bottleneck_doctor.model.diagnosis import HostLoad, Inputs
 from bottleneck_doctor.model.instruments import Stack
 from bottleneck_doctor.model.profile import Computing, DispatchBreakdown, Profile
 from bottleneck_doctor.model.run import Process
+from tests.analyse.devices import device_run
 from tests.analyse.runs import run_of
 
 MS = 1e-3
@@ -77,6 +78,18 @@ def test_small_operators_of_a_metric_are_not_the_models() -> None:
     assert python == pytest.approx(7.5, rel=0.1), "three quarters of ten milliseconds"
     assert diagnose(metric).verdict.cause == "host.python"
     assert python + launch == pytest.approx(sum(parts(tiny)[:2]), rel=0.1)
+
+
+@pytest.mark.parametrize(("busy_ms", "written_ms"), [(19.0, 1.0), (5.0, 9.0)])
+def test_a_line_that_logs_a_loss_waits_in_it_for_kernels(busy_ms: float, written_ms: float) -> None:
+    text = METRIC.partition("    for one")[0] + "    print(loss.item())\n"
+    stacks = [
+        Stack(1, "trainer", "MainThread", [f"<module> (train.py:{line})"], count)
+        for line, count in {4: 75, 2: 25}.items()
+    ]
+    run = device_run(busy_s=busy_ms * MS, launch_s=(20 - busy_ms) * MS, host_s=5 * MS)
+    run = replace(run, stacks=stacks, sources=[FunctionSource("train.py", "<module>", 1, text)])
+    assert diagnose(run).device.beat.other_s == pytest.approx(written_ms * MS, rel=0.05)
 
 
 def test_nothing_is_split_beside_an_accelerator() -> None:
