@@ -316,15 +316,17 @@ def read_devices(
     for _, log, key, looks in found[: 1 + OTHERS_AT_MOST]:
         traced = traces.get(log.pid)
         mine = traced is not None and any(look.row.loader == traced.loader for look in looks)
-        known = _facts(log, key, looks, drivers, traced.table if traced is not None and mine else None)
+        trace = traced.table if traced is not None and mine else None
+        known = _facts(log, key, looks, iterations[log.pid], drivers, trace)
         table = tabulate(looks, origin, ROWS_OF_OTHERS if facts else ROWS_AT_MOST)
         facts.append(replace(known, table=table))
     return (facts[0], facts[1:]) if facts else (None, [])
 
 
 def _facts(
-    log: ProcessLog, key: str, looks: list[SampledStep], drivers: Drivers, trace: TraceTable | None
-) -> DeviceFacts:
+    log: ProcessLog, key: str, looks: list[SampledStep], iterations: list[Iteration], drivers: Drivers,
+    trace: TraceTable | None,
+) -> DeviceFacts:  # fmt: skip
     fact = log.first(DeviceFact)
     ends = accumulate(look.steps for look in looks)
     cold = min(WARM_STEPS, int(WARM_SHARE * sum(look.steps for look in looks)))
@@ -340,7 +342,7 @@ def _facts(
         memory_bytes=fact.memory_bytes,
         copies=read_copies(log, warm),
         syncs=read_syncs(log, warm, trace.idle_by_site if trace is not None else None),
-        allocator=_allocator(log, warm),
+        allocator=_allocator(log, warm, key, iterations),
         switches=_switches(log, trace),
         kind=fact.kind,
         uuid=fact.uuid,
@@ -353,8 +355,11 @@ def _facts(
     )
 
 
-def _allocator(log: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
-    """The rise of its counters over the steady steps; only the peak where there are too few readings."""
+def _allocator(
+    log: ProcessLog, looks: list[SampledStep], key: str, iterations: list[Iteration]
+) -> Allocator | None:
+    """The rise of its counters over the steady steps, those without a look as well; only the peak where there
+    are too few readings."""
     asked = log.of(wire.ALLOCATOR)
     if not asked:
         return None
@@ -366,7 +371,13 @@ def _allocator(log: ProcessLog, looks: list[SampledStep]) -> Allocator | None:
         return Allocator(0, peak_bytes=peak, reserved_bytes=reserved)
     first, last = steady[0], steady[-1]
     between = [look for look in looks if first.t <= look.row.t < last.t]
-    steps = sum(look.steps for look in between)
+    counts = [
+        [one.next.arrivals for one in each.arrivals if first.t <= one.next.end < last.t]
+        for each in iterations if each.loader == key
+    ]  # fmt: skip
+    if key == ALONE:
+        counts = [[row.steps for row in log.of(wire.FORWARD) if first.t <= row.t < last.t]]
+    steps = sum(seen[-1] - seen[0] + 1 for seen in counts if seen)
     retries, requests = max(0, last.retries - first.retries), max(0, last.requests - first.requests)
     counted = last.emptied != wire.NOTHING
     calls = max(0, last.emptied - first.emptied) if counted else round(steps * emptied(between))

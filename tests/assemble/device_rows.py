@@ -23,13 +23,16 @@ class Training:
     now: int = SECOND
     steps: int = 0
 
-    def step(self, copied: int | None = None, heard: bool = True) -> None:
-        """A sampled step; with ``copied``, the bits of a copy that takes 2 ms, and a wait for the device."""
+    def step(self, copied: int | None = None, heard: bool = True, looked: bool = True) -> None:
+        """A sampled step; with ``copied``, the bits of a copy that takes 2 ms, and a wait for the device. The
+        device's clock is read where ``looked``."""
         self.steps += 1
         t, n = self.now, self.steps
         self.file.row(wire.NEXT, t, 3 * MS, n, 3 * MS, 3 * MS * n, n, n, 1)
         self.file.row(wire.CLOCKS, t, 1, t, t, 0, wire.NOTHING, 0, 1)
-        self.file.row(wire.DEVICE_STEP, t, 10 * MS, 3 * MS, 10 * MS, 0 if heard else wire.NOTHING, 1, 0, 1)
+        if looked:
+            copies = 0 if heard else wire.NOTHING
+            self.file.row(wire.DEVICE_STEP, t, 10 * MS, 3 * MS, 10 * MS, copies, 1, 0, 1)
         if copied is not None:
             self.file.row(wire.DEVICE_COPY, t + 4 * MS, 2 * MS, 2 * MS, 40_000_000, copied, 1, 0, 1)
             self.file.row(wire.DEVICE_WAIT, t + 7 * MS, MS, MS, 0, 0, 0, 0, 2)
