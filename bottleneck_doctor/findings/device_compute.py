@@ -119,7 +119,7 @@ def median_s(kernels: list[Kernels]) -> float:
 
 
 # pointwise-unfused
-LONG_S = 2e-5  # median kernel: far above the time to issue one (chosen)
+LONG_S = 2e-5  # mean kernel: far above the time to issue one (chosen)
 COMPILE_CHAINS = replace(
     COMPILE_MODEL,
     title="compile the model: chains of operators become one kernel",
@@ -148,8 +148,9 @@ def pointwise_unfused(diagnosis: Diagnosis) -> Finding | str | None:
     if not view.facts.kernels:
         return "kernels by kind"
     share = kernel_share(view, BANDWIDTH_KINDS)
-    longest = max((one.median_s for one in view.facts.kernels if one.kind in BANDWIDTH_KINDS), default=0.0)
-    if share < LARGE_PART or longest < LONG_S:
+    chains = [one for one in view.facts.kernels if one.kind in BANDWIDTH_KINDS]
+    mean_s = sum(one.device_s for one in chains) / max(1.0, sum(one.calls for one in chains))
+    if share < LARGE_PART or mean_s < LONG_S:
         return None
     if view.facts.switches is None or view.facts.switches.compiled is None:
         return "whether the model is compiled"
@@ -158,7 +159,7 @@ def pointwise_unfused(diagnosis: Diagnosis) -> Finding | str | None:
     busy = of_step(diagnosis, beat_of(diagnosis).busy_s)
     evidence = [
         Evidence("share of the kernels' time in elementwise kernels", "pointwise_share", share, PROFILER),
-        Evidence("length of the median one", "median_kernel_s", longest, PROFILER),
+        Evidence("mean length of one", "mean_kernel_s", mean_s, PROFILER),
         Evidence("share of the step in which the device is busy", "gpu_busy_fraction", busy, CLOCK),
     ]
     most = Change(device=1 - share)

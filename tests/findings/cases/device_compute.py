@@ -63,6 +63,7 @@ def launch_bound() -> tuple[Case, ...]:
 
 
 # pointwise-unfused
+CASTS = [Kernels("elementwise", 0.011, 200.0, 5e-6), kernels("matmul", 0.4)]
 CHAINS = [kernels("elementwise", 0.4), kernels("reduction", 0.15), kernels("matmul", 0.4)]
 PRODUCTS = [kernels("elementwise", 0.1), kernels("matmul", 0.85)]
 
@@ -70,6 +71,7 @@ PRODUCTS = [kernels("elementwise", 0.1), kernels("matmul", 0.85)]
 def pointwise_unfused() -> tuple[Case, ...]:
     return (
         fires("norms in their own kernels", _kernels_case(SATURATED, CHAINS), "torch-compile"),
+        fires("most of them small casts", _kernels_case(SATURATED, CASTS), "torch-compile"),
         silent("compiled already", _kernels_case(SATURATED, CHAINS, True)),
         silent("products take the time", _kernels_case(SATURATED, PRODUCTS)),
         abstains("whether it is compiled is not known", _kernels_case(SATURATED, CHAINS, None)),
