@@ -272,6 +272,12 @@ DEFER = Proposal(
     effort="hours",
     risk="progress bars and early stopping see values later",
 )
+RUN_AHEAD = replace(
+    DEFER,
+    title="do not wait for the device in each step",
+    fix=Fix("events time kernels without it", "# delete: torch.cuda.synchronize()  # or torch.cuda.Event"),
+    risk="values that a copy brings to the host must not be used before it has ended",
+)
 
 
 @finding("host.sync", DEFER, needs=(device_step,), device=True)
@@ -302,7 +308,8 @@ def sync_points(diagnosis: Diagnosis) -> Finding | str | None:
         text = f"idle after `{one.call}` at {one.file}:{one.line}"
         evidence.append(Evidence(text, "device_sync_s", one.idle_s, CLOCK))
     where = place(mine[0].file, mine[0].line)
-    proposal = replace(DEFER.at(where), change=_change(diagnosis, mine, idle))
+    remedy = RUN_AHEAD if mine[0].call in ("synchronize", "stream", "event") else DEFER
+    proposal = replace(remedy.at(where), change=_change(diagnosis, mine, idle))
     return Finding("sync-points", "host.sync", evidence, [proposal], where)
 
 

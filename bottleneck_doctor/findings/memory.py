@@ -21,6 +21,7 @@ from .facts import (
     of_step,
     payload_of,
     peak_share,
+    place,
     place_of,
     readings,
     switches,
@@ -238,10 +239,12 @@ def alloc_churn(diagnosis: Diagnosis) -> Finding | str | None:
         Evidence(again, "allocation_retries", retries, ALLOCATOR),
         Evidence("calls of empty_cache per step", "empty_cache_calls", emptied, "hook on empty_cache"),
     ]
-    proposal = ALLOC_DROP
+    calls = [one for one in given(diagnosis.device).facts.syncs or [] if one.call == "empty_cache"]
+    where = place(calls[0].file, calls[0].line) if calls else None
+    proposal = ALLOC_DROP.at(where)
     if not emptied:
         proposal = priced(EXPAND, scenario, *each(allocating=PARTLY), most=Change(allocating=0.0))
-    return Finding("alloc-churn", "device.memory", evidence, [proposal])
+    return Finding("alloc-churn", "device.memory", evidence, [proposal], where)
 
 
 # gpu-memory-tradeoff

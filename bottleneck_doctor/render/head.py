@@ -82,7 +82,7 @@ REASONS = (
     "{place} takes {evaluation_fraction} of training and evaluation",
     "{slow_clock}: {slow_clock_share} of the highest",
     "{kernels} kernels a step, the median {median_kernel_s}; the loop issues them in {host_issue_s}",
-    "{place} reads values back; calls that wait for the device, in a step: {syncs}",
+    "{place} waits for the device; calls that do, in a step: {syncs}",
     "{place}: {slowest} needs {slowest_rank_s} a step, the fastest {fastest_rank_s}",
     "{slowest} needs {slowest_rank_s} of its own a step, the fastest rank {fastest_rank_s}",
     "{place}: exchanges take {exchange_share} of the step",

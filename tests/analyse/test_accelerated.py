@@ -67,8 +67,8 @@ TABLE = [
      "gpu", "device.memory", "allocator-bound: the GPU waits 71 % of the step for the allocator"),
     ("a readback in every step, and kernels that take longer than the loop", {"facts": READS,
      "busy_s": 11 * MS, "sync_s": 8 * MS, "host_s": 9 * MS}, "gpu", "host.sync",
-     "sync-bound: the GPU idles 42 % of the step after readbacks\ntrain.py:9 reads values back; calls that "
-     "wait for the device, in a step: 1\ndo first: keep values on the device, # (an hour becomes # minutes)"),
+     "sync-bound: the GPU idles 42 % of the step after readbacks\ntrain.py:9 waits for the device; calls "
+     "that do, in a step: 1\ndo first: keep values on the device, # (an hour becomes # minutes)"),
     ("copies for a third of the step", {"busy_s": 12 * MS, "transfer_s": 8 * MS, "host_s": 5 * MS}, "gpu",
      "device.transfer", "transfer-bound: the GPU waits 40 % of the step for copies"),
     ("hot, at two fifths of its clock", {**FULL, "nvml": HOT}, "gpu", "device.throttled",

@@ -9,6 +9,7 @@ from bottleneck_doctor.analyse.predict import gain
 from bottleneck_doctor.findings.device_compute import sync_points
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.device import (
+    Allocator,
     DeviceCopy,
     DeviceFacts,
     DeviceSync,
@@ -71,6 +72,16 @@ def test_what_is_small_or_on_the_device_is_not_pinned_and_no_text_is_decoded_by_
     for one in write_up(NEVER[data]).remedies:
         assert one.id != "dali-pipeline"
         assert "pin_memory=True" not in one.fix.snippet, one.id
+
+
+def test_calls_that_read_nothing_are_to_be_deleted_at_their_lines() -> None:
+    timing = DeviceSync("synchronize", 3.0, 9 * MS, 5 * MS, "train.py", 40)
+    emptying = DeviceSync("empty_cache", 1.0, MS, 0.0, "train.py", 44)
+    facts = replace(HOPPER, syncs=[timing, emptying], allocator=Allocator(400, empty_cache_calls=400))
+    report = write_up(device_run(facts, busy_s=8 * MS, sync_s=5 * MS, memory_s=4 * MS, host_s=12 * MS))
+    fixes = {one.id: (one.fix.location.line, one.fix.snippet[:36]) for one in report.remedies}
+    assert fixes["defer-readback"] == (40, "# delete: torch.cuda.synchronize()  ")
+    assert fixes["drop-empty-cache"] == (44, "# delete: torch.cuda.empty_cache()")
 
 
 COPY = DeviceCopy(128.0, 1.0, 1e-4, 1e-4, pinned=False, blocking=True)  # it waits for the device as well
