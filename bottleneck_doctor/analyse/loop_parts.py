@@ -31,6 +31,8 @@ KNOWN = (
     ("logging", "", ("/logging/", "/tqdm/", "/tensorboard/", "/wandb/", "/mlflow/")),
     ("exchange", "", ("/torch/distributed/",)),
     ("loss", "", ("/torch/nn/modules/loss.py",)),
+    ("forward", "_call_impl", ("/torch/nn/modules/module.py",)),
+    ("", "", ("/torch/nn/modules/module.py",)),  # state_dict, train and the like
     ("forward", "", ("/torch/nn/modules/",)),
     ("loss", "", ("/torch/nn/functional.py",)),
     ("compiled", "", ("/torch/_dynamo/",)),  # a forward pass, where it is no wrapper of something known

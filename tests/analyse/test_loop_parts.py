@@ -27,6 +27,7 @@ CALLS = {
     "batch": [f"get_batch ({FILE}:9)"],
     "play": [f"play ({FILE}:13)", f"_call_impl ({TORCH}nn/modules/module.py:1)"],
     "act": [f"act ({FILE}:14)"],
+    "average": [f"update ({FILE}:19)", f"Module.state_dict ({TORCH}nn/modules/module.py:2)"],
     "augment": [f"get_batch ({FILE}:9)", f"augment ({FILE}:17)", f"interpolate ({TORCH}nn/functional.py:1)"],
     "itself": [],
 }
@@ -59,6 +60,7 @@ def test_the_first_frame_below_the_loop_that_is_known_names_the_part() -> None:
     assert parts(body(), *[stack(*one) for one in lines]) == [
         (41, "user"), (42, "forward"), (43, "loss"), (44, "backward"), (45, "optimizer"), (46, "line")
     ]  # fmt: skip
+    assert parts(body(), stack(47, "average")) == [(47, "user")], "of weights, without a call of the model"
 
 
 def test_a_closure_that_the_loop_defines_is_part_of_its_text() -> None:
