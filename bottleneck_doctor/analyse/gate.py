@@ -273,7 +273,6 @@ def _judged(report: Report, condition: Condition) -> Judgement:
         return Judgement(condition, CANNOT_SAY, value, n=n, why=why)
     assert metric is not None and metric.value is not None
     failed = holds(metric.value, condition)
-    ends = [end for end in (metric.low, metric.high) if end is not None]
-    close = any(holds(end, condition) != failed for end in ends)
+    close = any(holds(end, condition) != failed for end in (metric.low, metric.high) if end is not None)
     status = EXCEEDED if failed else HOLDS
     return Judgement(condition, status, metric.value, metric.low, metric.high, metric.n, close)

@@ -127,8 +127,7 @@ def cores_needed(main: Diagnosis) -> Metric:
 def _per_s(step: Metric, times: float) -> Metric:
     if not step.value or not step.low or not step.high:
         return Metric(None, "1/s", source=step.source)
-    ends = (times / step.high, times / step.low)
-    return Metric(times / step.value, "1/s", *ends, step.n, step.source)
+    return Metric(times / step.value, "1/s", times / step.high, times / step.low, step.n, step.source)
 
 
 def _startup(main: Diagnosis) -> Metric:

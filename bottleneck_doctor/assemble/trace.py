@@ -327,10 +327,13 @@ def find_steps(timeline: DeviceTimeline) -> Steps | None:
     if early > EARLY_AT_MOST * len(launches):
         return None  # after idling, the tracer's device clock may drift from the host's (pytorch #192021)
     begins = [one.begin for one in launches]
+    edges = [bisect_left(begins, one.begin) for one in marks]
+    # At an epoch's end the loop asks twice, and launches nothing in between.
+    kept = [place for place, edge in enumerate(edges) if not place or edge > edges[place - 1]]
+    marks, edges = [marks[place] for place in kept], [edges[place] for place in kept]
     begin, longest = 1, (1, 1)
     for place in range(1, len(marks) - 1):
-        edges = (bisect_left(begins, one.begin) for one in marks[place : place + 2])
-        if not _is_whole(launches[slice(*edges)]):
+        if not _is_whole(launches[edges[place] : edges[place + 1]]):
             begin = place + 2  # one more, which says where the device then stands
         elif place + 1 - begin > longest[1] - longest[0]:
             longest = begin, place + 1

@@ -196,8 +196,7 @@ def entries_of(family: str) -> list[Entry]:
 
 @cache
 def _sections(family: str) -> dict[str, str]:
-    text = pkgutil.get_data(f"{__package__}", f"pages/{family}.md") or b""
-    parts = HEADING.split(text.decode())
+    parts = HEADING.split((pkgutil.get_data(f"{__package__}", f"pages/{family}.md") or b"").decode())
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 

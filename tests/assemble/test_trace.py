@@ -79,6 +79,7 @@ ODD = {
     "five of 240 do": (lambda pen: earlier(pen, 5), None),
     "kernels bear the driver's number": (lambda pen: nested_call(pen, "cuLaunchKernel", "cuda_driver"), 5),
     "some marks are another loop's": (lambda pen: [pen.step(at, loader=2) for at in (-5, 6005, 6010)], 5),
+    "asked twice, as at an epoch's end": (lambda pen: pen.step(2990), 5),
     "the third step's kernels were lost": (lambda pen: without(pen, lambda place: 80 <= place < 120), 2),
     "the last step's were not awaited": (lambda pen: without(pen, lambda place: place >= 210), 4),
 }
