@@ -135,11 +135,14 @@ def noise_text(regression: Regression) -> list[str]:
     runs = f"{words.counted(regression.base_runs, 'run')} against {words.count(regression.new_runs)}"
     differ = "are taken to differ" if regression.assumed else "differ"
     texts = [runs, f"unchanged runs {differ} by {words.percent(regression.noise)}"]
+    lost = _lost(regression)
+    return [*texts, f"other programs on the machine cost {lost} of it, not counted"] if lost else texts
+
+
+def _lost(regression: Regression) -> str:
+    """``4 % and 31 %`` of both sides' steps, which other programs cost; "" where that is too little."""
     shares = (regression.base_contended or 0.0, regression.new_contended or 0.0)
-    if max(shares) >= WORTH_SAYING:
-        lost = " and ".join(map(words.percent, shares))
-        texts.append(f"other programs on the machine cost {lost} of it, not counted")
-    return texts
+    return " and ".join(map(words.percent, shares)) if max(shares) >= WORTH_SAYING else ""
 
 
 def careful(regression: Regression) -> list[str]:
@@ -198,11 +201,15 @@ def _values(move: Move | None) -> tuple[float | None, ...]:
 
 
 def _answer(regression: Regression, wait: Move | None) -> str:
-    """``step 24.1 → 9.7 ms: ×2.48 faster; data wait 62 → 2 %``; of batches of two sizes, time per sample."""
+    """``step 24.1 → 9.7 ms: ×2.48 faster; data wait 62 → 2 %``; of batches of two sizes, time per sample.
+    The times are as measured, as in the table; what is judged lacks what other programs cost."""
     if regression.change is None or regression.low is None or regression.high is None:
         return f"cannot say which is faster: {words.plain(regression.why)}"
-    times = words.number_range(words.seconds(regression.base_s), words.seconds(regression.new_s), " → ")
-    text = f"{'step' if regression.what == 'step' else 'time per sample'} {times}"
+    sides = ((regression.base_s, regression.base_contended), (regression.new_s, regression.new_contended))
+    before, after = (words.seconds((taken or 0.0) / (1 - (gone or 0.0))) for taken, gone in sides)
+    text = "step " if regression.what == "step" else "time per sample "
+    text += words.number_range(before, after, " → ")
+    text += f"; without the {lost} that other programs cost" if (lost := _lost(regression)) else ""
     ratio = max(1 + regression.change, 1 / (1 + regression.change))
     shown = f"×{ratio:.2f}" if ratio < 10 else words.ratio(ratio)
     if regression.low <= 0 <= regression.high:
@@ -210,11 +217,11 @@ def _answer(regression: Regression, wait: Move | None) -> str:
     else:
         text += f": {shown} {'faster' if regression.high < 0 else 'slower'}"
     refusing = " and ".join(difference_text(one) for one in regression.differences if one.refuses)
-    parts = [f"{text}, with {refusing}" if refusing else text, *noise_text(regression)[2:]]
+    text += f", with {refusing}" if refusing else ""
     if wait is not None and None not in _values(wait) and any(_values(wait)):
         ends = [words.quantity(wait.metric, one) for one in _values(wait)]
-        parts.append(f"data wait {words.number_range(ends[0], ends[1], ' → ')}")
-    return "; ".join(parts)
+        text += f"; data wait {words.number_range(ends[0], ends[1], ' → ')}"
+    return text
 
 
 def difference_text(difference: Difference) -> str:
