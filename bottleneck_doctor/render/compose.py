@@ -166,7 +166,7 @@ def compose(report: Report, lengths: Lengths) -> Document:
         grounds=_grounds(report.verdict, lengths.whole),
         step=_step(report),
         bars=_bars(budget, lengths.bars, {named.get(one, one) for one in marked}),
-        phases=_phases(report, lengths.phases),
+        phases=_phases(report),
         findings=[_finding(finding, report, lengths) for finding in findings[: lengths.findings]],
         more_findings=len(findings[lengths.findings :]),
         remedies=[
@@ -301,17 +301,15 @@ def _bars(parts: list[tuple[str, float, float]], longest: int, marked: set[str])
     ]
 
 
-def _phases(report: Report, longest: int) -> list[str]:
+def _phases(report: Report) -> list[str]:
     """A line for each phase; none where what limits them is the same."""
     if len({(one.verdict.bound, one.verdict.cause) for one in report.phases}) < 2:
         return []
-    texts = [
+    return [
         f"steps {words.count(phase.from_step)}–{words.count(phase.to_step)}, {words.plain(phase.label)}: "
         f"{verdict_of(report, phase.verdict)}"
-        for phase in report.phases[:longest]
+        for phase in report.phases
     ]
-    rest = len(report.phases) - len(texts)
-    return [*texts, f"{words.counted(rest, 'more phase')}"] if rest else texts
 
 
 def _finding(finding: ReportedFinding, report: Report, lengths: Lengths) -> FindingBlock:

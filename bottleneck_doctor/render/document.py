@@ -16,7 +16,6 @@ class Lengths:
     bars: int = 6
     remedies: int = 3
     gaps: int = 3
-    phases: int = 3
     snippet: int = 16
     snippets: int = 1
     risk: int = 100
@@ -31,13 +30,12 @@ class Lengths:
 
 
 WHOLE = Lengths(
-    findings=64, points=32, bars=64, remedies=64, gaps=64, phases=64, snippet=80, snippets=64, risk=4096,
-    functions=40, libraries=40, operators=40, least=0.0, environment=64, metrics=64,
-    ledger=64, whole=True,
+    findings=64, points=32, bars=64, remedies=64, gaps=64, snippet=80, snippets=64, risk=4096, whole=True,
+    functions=40, libraries=40, operators=40, least=0.0, environment=64, metrics=64, ledger=64,
 )  # fmt: skip
 # What fits into an issue, and what an assistant is to apply.
 ISSUE = Lengths(
-    findings=64, points=8, remedies=64, gaps=64, phases=8, snippet=80, snippets=64, risk=400, functions=10,
+    findings=64, points=8, remedies=64, gaps=64, snippet=80, snippets=64, risk=400, functions=10,
     libraries=5, operators=10, environment=64, metrics=64, ledger=8,
 )  # fmt: skip
 PROMPT = replace(ISSUE, remedies=6, points=4)
