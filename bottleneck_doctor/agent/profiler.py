@@ -103,7 +103,6 @@ def dissect(records: Any, table: dict[str, list[Any]]) -> OperatorTimes:
     return anatomy
 
 
-OPERATORS_AT_MOST = 40
 AGAIN_AT_MOST = 64  # steps of a loop that trains, in which it did not: an evaluation, batches fetched ahead
 EMPTY = 0.1  # of the CPU of a step that trained: a batch was fetched, and nothing yet computed with it
 AGAIN_NS = 5_000_000_000  # and as long at most, until the next sampled step that may find it training
@@ -191,8 +190,9 @@ class ProfilerWindow:
             threads = sys.modules["torch"].autograd._disable_profiler_legacy()
             table = _note_anatomy(threads, taken, cpu, state.backwards - self.backwards, self._batches(cpu))
             rows = sorted(table.items(), key=lambda row: -row[1][1])
-            for name, (calls, microseconds) in rows[:OPERATORS_AT_MOST]:
-                state.writer.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
+            for place, (name, (calls, microseconds)) in enumerate(rows):
+                if place < wire.OPERATORS_AT_MOST or any(one in name for one in wire.TELLING):
+                    state.writer.fact(fact="operator", name=name, calls=calls, self_cpu_s=microseconds / 1e6)
             state.row(wire.PROFILER_WINDOW, self.begun, now() - self.begun)
 
 

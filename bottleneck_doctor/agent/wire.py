@@ -20,6 +20,8 @@ HEADER_BYTES = 4096
 FIRST_BYTES = 32 * 1024  # of a file's rows are reserved first: most workers of a long run write few
 CHUNK_BYTES = 512 * 1024  # what is reserved doubles up to this, and grows by this
 MAX_CHUNKS = 16
+OPERATORS_AT_MOST = 40  # of a profiled step: those of the most time, and these, however little they take
+TELLING = "_pack_padded_sequence", "varlen", "attention_math"
 
 IDENTITY = struct.Struct("<8sIIqqq")  # magic, version, row bytes, pid, parent pid, start
 ROW = struct.Struct("<qqqqqqqIHH")  # start, duration, a, b, c, d, e, thing, thread, kind

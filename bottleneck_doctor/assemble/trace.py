@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from ..agent import wire
 from ..model.device import Convolution, DeviceWindow, Kernels, Product
 from ..model.instruments import Operator
 from .device_idle import HostTrace, Idle, computes, is_collective, read_host, share_out, waiting
@@ -30,8 +31,6 @@ from .kernels import (
 from .stretches import Stretch, gaps, joined, length, shared
 from .trace_file import DeviceTimeline, DeviceWork, Range, read_timeline
 
-OPERATORS_AT_MOST = 40
-TELLING = re.compile("_pack_padded_sequence|varlen|attention_math")  # however little time these take
 OURS = "bdoc#"
 
 
@@ -72,8 +71,8 @@ def read_operators(
         if count and name not in own
     ]
     found.sort(key=lambda one: (-one.self_device_s, -one.self_cpu_s))
-    telling = [one for one in found[OPERATORS_AT_MOST:] if TELLING.search(one.name)]
-    return found[:OPERATORS_AT_MOST] + telling[:4]
+    most, rest = found[: wire.OPERATORS_AT_MOST], found[wire.OPERATORS_AT_MOST :]
+    return most + [one for one in rest if any(known in one.name for known in wire.TELLING)][:4]
 
 
 NODE = "autograd::engine::evaluate_function"

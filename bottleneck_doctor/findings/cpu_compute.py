@@ -39,11 +39,10 @@ from .registry import RECORDED, OnCpu, clocked_loop, finding, given, profiled_st
 from .remedies import LARGER, MOSTLY, PARTLY, WHOLLY, Factor, each, left_of, loader_call, priced
 
 # dispatch-bound
-MERGED = snippet("cpu_compute", "MERGED")
 DISPATCH_FUSE = Proposal(
     id="fuse-operators",
     title="replace many small operators by one on larger tensors",
-    fix=Fix("merge loops over small tensors into calls on large ones", MERGED),
+    fix=Fix("merge loops over small tensors into calls on large ones", snippet("cpu_compute", "MERGED")),
     effort="hours",
     risk="results may differ in the last digits",
     basis="bound",
@@ -103,11 +102,10 @@ ONE_CALL = Proposal(
     treatments=(Treatment("optimizer", {"way": "fused"}),),
 )
 GROUPED = 2  # times as many groups as there are different settings, from which merging them pays (chosen)
-MERGED_GROUPS = snippet("cpu_compute", "MERGED_GROUPS")
 GROUPS = Proposal(
     id="optimizer-groups",
     title="merge the optimizer's parameter groups that have the same settings",
-    fix=Fix("where the optimizer is built", MERGED_GROUPS),
+    fix=Fix("where the optimizer is built", snippet("cpu_compute", "MERGED_GROUPS")),
     risk="the order of parameters in a saved optimizer changes: old checkpoints of it do not fit",
     basis="bound",
 )
@@ -251,6 +249,8 @@ PRODUCTS = 2.0  # batched ones for each softmax: scores, and what they weigh
 SOFTMAX_S = 2e-4  # for one of them: a matrix worth keeping out of memory (chosen)
 KERNEL_S = SOFTMAX_S / 10  # likewise on a GPU, whose memory is some ten times as fast [data sheets]
 NAMES = ("bmm", "baddbmm", "_softmax", "_softmax_backward_data", "masked_fill_")
+DROPS = "bernoulli_"  # of dropout on the CPU, also outside attention
+NOT_FUSED = "scaled_dot_product_attention is called in parts: on the CPU, dropout inside it does that"
 ATTENTION_FUSE = Proposal(
     id="sdpa-attention",
     title="compute attention in one operator",
@@ -259,9 +259,16 @@ ATTENTION_FUSE = Proposal(
     risk="the weights are not returned; the last digits may differ",
     basis="bound",
 )
+UNDROPPED = Proposal(
+    id="attention-dropout-0",
+    title="train without dropout inside attention, which then runs in one operator",
+    fix=Fix("in torch's own layers; elsewhere dropout_p=0.0", snippet("cpu_compute", "UNDROPPED")),
+    risk="less regularisation: validate again; other dropout stays",
+    basis="bound",
+)
 
 
-@finding("model.compute", ATTENTION_FUSE, needs=(profiled_step,))
+@finding("model.compute", ATTENTION_FUSE, UNDROPPED, needs=(profiled_step,))
 def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
     """Fires when attention written as product, softmax, product takes a visible part of the time."""
     scenario = given(diagnosis.scenario)
@@ -270,16 +277,21 @@ def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
     calls = sum(one.calls for one in softmaxes)
     each_s = computing_s(diagnosis, softmaxes) / calls if calls else 0.0
     products = sum(one.calls for one in operators(diagnosis, lambda name: name in ("bmm", "baddbmm")))
-    least_s = SOFTMAX_S
-    if diagnosis.host.accelerated:
-        least_s = KERNEL_S
-        if operators(diagnosis, lambda name: name == "_scaled_dot_product_attention_math"):
-            return None  # the one operator is called, and something about its arguments keeps it from fusing
+    least_s = KERNEL_S if diagnosis.host.accelerated else SOFTMAX_S
     if share < NOTICED or each_s < least_s or products < PRODUCTS * calls:
         return None
-    left, most = left_of(share, PARTLY), Change(compute=1 - share, device=1 - share)
-    proposal = priced(ATTENTION_FUSE, scenario, *each(compute=left, device=left), most=most)
+    remedy, whole, told = ATTENTION_FUSE, share, []
+    if operators(diagnosis, lambda name: name == "_scaled_dot_product_attention_math"):
+        # the one operator is called, and something about its arguments keeps it from fusing
+        drawn = sum(one.calls for one in operators(diagnosis, lambda name: name == DROPS))
+        if diagnosis.host.accelerated or drawn < calls:
+            return None  # it is not dropout
+        remedy, told = UNDROPPED, [Evidence(NOT_FUSED)]
+        whole = share_of(diagnosis, lambda name: name in (*NAMES, DROPS))
+    left, most = left_of(share, PARTLY), Change(compute=1 - whole, device=1 - whole)
+    proposal = priced(remedy, scenario, *each(compute=left, device=left), most=most)
     evidence = [
+        *told,
         Evidence("share of the operators' time in attention", "attention_share", share, PROFILER),
         Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
         Evidence("time of one softmax", "softmax_s", each_s, PROFILER),
@@ -291,11 +303,12 @@ def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
 TOUCHED = 1 - ALL_BUT_NOISE  # of the rows at most
 LOOKED_AT_LEAST = 256  # rows (chosen)
 ROWS = "gradients after one step"
-TWO_OPTIMIZERS = snippet("cpu_compute", "TWO_OPTIMIZERS")
 SPARSE = Proposal(
     id="sparse-gradients",
     title="update only the rows of an embedding that a batch looks up",
-    fix=Fix("give embeddings sparse gradients and an optimizer for them", TWO_OPTIMIZERS),
+    fix=Fix(
+        "give embeddings sparse gradients and an optimizer for them", snippet("cpu_compute", "TWO_OPTIMIZERS")
+    ),
     risk="moments of rows rest while they are not looked up; no weight decay; clipping refuses them",
 )
 

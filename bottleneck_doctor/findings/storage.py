@@ -75,10 +75,7 @@ HINTED_BYTES = 32 << 10  # per read up to which hints halved the sleep; at 64 Ki
 LOCAL_READ_S = (2e-3, 1.2e-4, 8e-5)
 NARROW = "import mmap; MAPPED.madvise(mmap.MADV_RANDOM)  # no readahead around\n"
 MAPPED_FIX = snippet("storage", "MAPPED_FIX")
-READ_FIX = """\
-import os  # in __getitems__, before the first read
-for i in INDICES:
-    os.posix_fadvise(FD, OFFSET(i), LENGTH(i), os.POSIX_FADV_WILLNEED)"""
+READ_FIX = snippet("storage", "READ_FIX")
 HINT = Proposal(
     id="readahead-hints",
     title="tell the kernel what a batch will read before reading it",
@@ -165,12 +162,7 @@ SAMPLES_PER_REQUEST = (2.0, 4.0, 16.0)  # that a larger request is assumed to br
 LARGER = Proposal(
     id="bigger-requests",
     title="ask for several samples in one request",
-    fix=Fix(
-        "fetch a batch, or a shard, at once",
-        "def __getitems__(self, indices):  # the loader calls this once per batch\n"
-        "    # one request, or byte ranges of 1 MB and more\n"
-        "    return DECODE_ALL(CLIENT.get_many(indices))",
-    ),
+    fix=Fix("fetch a batch, or a shard, at once", snippet("storage", "REQUEST")),
     effort="hours",
     risk="nothing is gained where the transfer, not the round trip, takes the time",
     basis="bound",
@@ -179,14 +171,7 @@ MIRROR = replace(STAGE, id="local-mirror", title="copy the data set to a local d
 STREAM = Proposal(
     id="remote-streaming",
     title="stream large shards ahead of the training, and keep them in a local cache",
-    fix=Fix(
-        "pack the samples into shards and stream those",
-        "import os, webdataset as wds\n"
-        'os.makedirs("/fast/cache", exist_ok=True)\n'
-        'urls = "pipe:curl -sf https://host/train-{000000..000255}.tar"\n'
-        'data = wds.WebDataset(urls, shardshuffle=256, cache_dir="/fast/cache")\n'
-        "data = data.shuffle(5000)",
-    ),
+    fix=Fix("pack the samples into shards and stream those", snippet("storage", "STREAM")),
     apply="convert",
     effort="days",
     risk="order: shuffle shards and a buffer; each worker needs shards of its own",
@@ -224,11 +209,10 @@ def remote_storage_latency(diagnosis: Diagnosis) -> Finding | str | None:
 SAME_FILES = 4  # opened over and over: a container opened per sample, not many small files (chosen)
 # Of the sleep and of the kernel's CPU per sample: read at random, in order [measured], whole batches.
 PACKED_LEFT = (1.0, 0.4, 0.1)
-SHARDS = snippet("storage", "SHARDS")
 PACK = Proposal(
     id="pack-shards",
     title="pack the samples into large files and read those from front to back",
-    fix=Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", SHARDS),
+    fix=Fix("write shards once (WebDataset, MDS, LMDB, TFRecord)", snippet("storage", "SHARDS")),
     apply="convert",
     effort="hours",
     risk="order: shuffle shards and a buffer; each worker needs shards of its own",
@@ -272,11 +256,10 @@ def small_files(diagnosis: Diagnosis) -> Finding | str | None:
 
 
 # container-format-misuse
-ONCE = snippet("storage", "ONCE")
 OPEN_ONCE = Proposal(
     id="open-once-per-worker",
     title="open the container once in each worker and keep it open",
-    fix=Fix("open at the first sample, not at every one", ONCE),
+    fix=Fix("open at the first sample, not at every one", snippet("storage", "ONCE")),
     risk="never hand an open HDF5 or zip file to a forked worker",
 )
 

@@ -191,8 +191,7 @@ def test_every_cure_fits_its_script() -> None:
 
 
 def test_a_named_cause_is_where_the_samples_are() -> None:
-    """A cause on the side of the input, or of the model, has at least half of the samples that its share of
-    the step says."""
+    """A cause has at least half of the samples that its side's share of the step says."""
     judged_by_samples = 0
     for name, (_, one) in own_trainings().items():
         if one.total < ENOUGH or not one.about_training or one.bound == "inconclusive":

@@ -43,6 +43,7 @@ for place, batch in enumerate(DataLoader(Rows(64), batch_size=4)):
     optimizer.step()
     compiled(torch.ones(place + 2))
     broken(batch)
+    torch.nn.functional.scaled_dot_product_attention(*[torch.ones(1, 2, 2)] * 3)  # in parts
     sum(number * number for number in range(20_000))
     losses.append(loss.item())
 say(losses=losses, seed=torch.initial_seed(), draw=torch.rand(1).item())
@@ -97,6 +98,9 @@ def test_a_profiled_step_shows_its_python(profile: Profile) -> None:
     assert found.operators > 20
     assert found.long_s > found.beyond_s
     assert found.long_s + found.short_s + found.own_s <= 1.05 * found.wall_s
+    assert "aten::_scaled_dot_product_attention_math" in {one.name for one in profile.operators}, (
+        "it is cheap"
+    )
 
 
 def test_what_is_compiled_is_followed(profile: Profile) -> None:

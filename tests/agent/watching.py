@@ -72,8 +72,7 @@ class Told:
 
 
 def watched(folder: Path, script: str, fresh: bool = False, **environ: str) -> Told:
-    """Run the script with the door open; ``folder`` becomes the run folder. ``fresh``: torch's import is part
-    of what is tested."""
+    """Run the script with the door open in ``folder``; ``fresh``: torch's import is part of the test."""
     run = folder / "run"
     run.mkdir()
     (run / "control").write_bytes(bytes(wire.CONTROL_BYTES))

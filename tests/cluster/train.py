@@ -30,8 +30,7 @@ class Notes(Dataset[tuple[torch.Tensor, int]]):
 
 
 def train(rank: int, ranks: int, late: str) -> None:
-    """Train one epoch in the process group that is there; the last rank is ``late`` for its data, for cores
-    or for work."""
+    """Train one epoch in the process group that is there; the last rank is ``late``: data, cores or work."""
     late = late if rank == ranks - 1 else ""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})

@@ -37,8 +37,7 @@ class Case:
 
 
 def fires(name: str, diagnosis: Diagnosis, remedies: str = "") -> Case:
-    """A run in which the finding is made, and proposes these remedies, and not those with a minus; ``none``
-    is no remedy at all."""
+    """A run in which it fires with these remedies, without those with a minus; ``none``: with none."""
     named = remedies.split()
     wanted, others = ([one for one in named if one.startswith("-") is minus] for minus in (False, True))
     return Case(name, diagnosis, "fires", tuple(wanted), tuple(one[1:] for one in others))

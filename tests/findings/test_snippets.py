@@ -69,7 +69,7 @@ def test_an_iterable_data_set_is_shared_out_among_workers() -> None:
 def test_groups_of_an_optimizer_and_sequences_of_like_lengths_are_put_together() -> None:
     tensors = [torch.zeros(1) for _ in range(4)]
     groups = [{"params": [one], "lr": 0.1 * (i % 2), "betas": (0.9, 0.99)} for i, one in enumerate(tensors)]
-    merged = run(cpu_compute.MERGED_GROUPS, GROUPS=groups)["groups"]
+    merged = run(cpu_compute.GROUPS.fix.snippet, GROUPS=groups)["groups"]
     assert [(len(one["params"]), one["lr"]) for one in merged] == [(2, 0.0), (2, 0.1)]
     torch.optim.Adam(merged)
     lengths = [100 * (i % 3) for i in range(12)]

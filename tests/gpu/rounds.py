@@ -60,8 +60,7 @@ ITEMS: tuple[Item, ...] = (
 
 
 def go(rounds: Rounds, items: Iterable[Item], budget_s: float) -> None:
-    """Do one item after the other. None is begun unless there is time for one as long as the longest yet; and
-    none after Ctrl-C: what was found so far is kept."""
+    """Do the items in turn, while there is time for one as long as the longest; none after Ctrl-C."""
     found, began, longest = rounds.found, time.monotonic(), 0.0
     for name, item in items:
         spent = time.monotonic() - began

@@ -22,8 +22,7 @@ class Failed(Exception):
 def execute(
     command: Sequence[str], *, cwd: Path = ROOT, limit_s: float = LIMIT_S, **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run it with nothing to read and without Python's warnings, however it ends; ``environ`` is added to our
-    own environment."""
+    """Run it without input and Python's warnings, however it ends; ``environ`` is added to our own."""
     return subprocess.run(
         command,
         cwd=cwd,

@@ -125,8 +125,7 @@ print(found.outcome, flush=True)
 
 
 def interrupt(script: str, number: int) -> tuple[str, int, list[psutil.Process]]:
-    """Send a signal to a process that carries out a trial: the last word it said, its exit status, and those
-    that had been below it."""
+    """Send a signal to a process that carries out a trial: its last word, its status, and those below it."""
     line = [sys.executable, "-c", CALLER, str(BROKEN / script)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as caller:
         assert caller.stdout is not None

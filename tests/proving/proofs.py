@@ -23,8 +23,7 @@ SHARED = Path("/dev/shm")
 
 
 def proven(patient: Patient, folder: Path, how: list[str]) -> Evidence | None:
-    """What ``bdoc prove`` with these options brings on the slow script; None, and why is said, where it gave
-    no proof."""
+    """What ``bdoc prove`` with these options brings on the slow script; None, and why, without a proof."""
     truths, mark, before = folder / "truths", uuid.uuid4().hex, _shared()
     truths.mkdir()
     file = folder / "proof.json"

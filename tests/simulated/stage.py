@@ -21,8 +21,7 @@ UPDATE = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<Fuse
 
 
 class Layers(torch.nn.Module):
-    """A third of the kernels in its forward pass, the others in its backward pass; each pass is one launch
-    where it is a captured ``graph``."""
+    """A third of the kernels forward, the others backward; each pass of a ``graph`` is one launch."""
 
     def __init__(self, device: Device, kernels: int, kernel_s: float) -> None:
         super().__init__()

@@ -43,8 +43,7 @@ def traced(kineto: Any, device: Device) -> type:
 
 
 def complete(path: Path, device: Device, began: int, known: int, name: str) -> None:
-    """Add what the device did since an instant to a trace of the host, in which a range of that name begins
-    at an instant that is ``known``."""
+    """Add what the device did since a ``known`` instant, where a range of that name begins in the trace."""
     trace = json.loads(path.read_text())
     (clocks,) = (one for one in trace["traceEvents"] if one.get("name") == name)
     events = _Events(clocks["pid"], clocks["tid"], clocks["ts"] - known / 1e3)

@@ -102,8 +102,7 @@ def read(folder: Path, source: str) -> LoopBody | None:
 
 
 def told(body: LoopBody) -> dict[int, set[int]]:
-    """By the first line of each feed, those of what it needs, itself apart: what calls a method may change
-    the object."""
+    """By the first line of each feed, those of what it needs, itself apart."""
     found: dict[int, set[int]] = {}
     for one in body.feeds:
         found.setdefault(one.first, set()).update(body.feeds[place].first for place in one.needs)

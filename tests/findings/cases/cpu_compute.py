@@ -157,6 +157,8 @@ FUSED_TABLE = [
     Operator("aten::_scaled_dot_product_flash_attention_for_cpu", 2.0, 0.01),
     Operator("aten::addmm", 8.0, 0.01),
 ]
+IN_PARTS = [*BY_HAND, Operator("aten::_scaled_dot_product_attention_math", 2.0, 1e-4)]
+DROPPED = [*IN_PARTS, Operator("aten::bernoulli_", 8.0, 0.009)]
 ROUTER = [Operator("aten::bmm", 12.0, 0.03), Operator("aten::_softmax", 6.0, 1e-4)]
 
 
@@ -174,11 +176,13 @@ def _attending_gpu(also: str = "aten::addmm") -> Diagnosis:
 def attention_unfused() -> tuple[Case, ...]:
     return (
         fires("attention by hand over long sequences", _attention_case(BY_HAND), "sdpa-attention"),
+        fires("with dropout", _attention_case(DROPPED), "attention-dropout-0 -sdpa-attention"),
+        silent("a mask that is trained", _attention_case(IN_PARTS)),
         silent("fused already", _attention_case(FUSED_TABLE)),
         silent("experts are chosen by a small softmax", _attention_case(ROUTER)),
         fires("by hand on a GPU", _attending_gpu(), "sdpa-attention"),
         silent("fused on a GPU", gpu_run(SATURATED, table=FUSED_TABLE)),
-        silent("the fused one, kept from fusing", _attending_gpu("aten::_scaled_dot_product_attention_math")),
+        silent("the fused one, kept from fusing", _attending_gpu(IN_PARTS[-1].name)),
     )
 
 
