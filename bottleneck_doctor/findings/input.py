@@ -126,6 +126,8 @@ def _function_in_main(diagnosis: Diagnosis) -> Finding | None:
     feeders = find_feeders(diagnosis.profile, loop.pid if loop is not None else 0)
     if feeders.stacks:
         return _fed(diagnosis, feeders)
+    if (view := diagnosis.device) and view.facts.copies == [] and view.beat and not view.beat.transfer_s:
+        return None  # the data are on the device: making a batch only issues kernels
     if is_fed_back(diagnosis.profile, loop):
         return None  # the next batch depends on this step
     scenario = given(diagnosis.scenario)

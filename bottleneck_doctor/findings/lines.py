@@ -133,8 +133,7 @@ def line_evidence(diagnosis: Diagnosis) -> list[Evidence]:
     runs = f"{named(line.location)} {code.in_short(sources, line.location)}".rstrip()
     if below is not None:
         line, runs = below, f"{named(below.location)} {below.location.function.rpartition('<locals>.')[2]}"
-    text = f"share of data-loading samples in {runs}{inside}"
-    return [Evidence(text, "line_share", line.share, STACKS)]
+    return [Evidence(f"share of data-loading samples in {runs}{inside}", "line_share", line.share, STACKS)]
 
 
 def function_below(diagnosis: Diagnosis) -> LineShare | None:

@@ -150,8 +150,7 @@ def _all_gpus(nvml: Any) -> tuple[list[Gpu], list[Gap]]:
             part = _first_slice(nvml, handle)
             gpus.append(Gpu(index, handle, text_of(nvml.nvmlDeviceGetName(part or handle)), part))
     except Exception as error:  # a lost GPU may hide those behind it
-        why = f"NVML fails at GPU {len(gpus)}: {error}"
-        return gpus, [Gap(WHAT, why, "see `nvidia-smi` and `dmesg`")]
+        return gpus, [Gap(WHAT, f"NVML fails at GPU {len(gpus)}: {error}", "see `nvidia-smi` and `dmesg`")]
     return gpus, []
 
 

@@ -134,8 +134,7 @@ def test_names_of_folders_and_data_files_go_and_all_else_stays() -> None:
 @pytest.mark.parametrize("name", ["zip-reopened", "checkpoint-each-epoch"])
 def test_the_diagnosis_stays_as_it_was(name: str) -> None:
     profile = decode_profile(read(KEPT, f"{name}.profile.json"))
-    found = pathless(profile)
-    before, after = write_up(profile), write_up(found)
+    before, after = write_up(profile), write_up(pathless(profile))
     assert after.verdict == before.verdict
     assert [one.id for one in after.remedies] == [one.id for one in before.remedies]
 

@@ -34,8 +34,7 @@ def test_only_what_appeared_since_and_was_the_trials_goes(tmp_path: Path) -> Non
 
 
 def test_a_scripts_own_files_stay_though_the_trial_had_them_open(tmp_path: Path) -> None:
-    inodes = made(tmp_path, "my_cache.bin", "torch_extensions")
-    remove_blocks((), HeldResources(blocks=inodes), tmp_path)
+    remove_blocks((), HeldResources(blocks=made(tmp_path, "my_cache.bin", "torch_extensions")), tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 

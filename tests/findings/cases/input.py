@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bottleneck_doctor.findings.registry import given
+from bottleneck_doctor.model.device import DeviceFacts, DeviceView, DriverView
 from bottleneck_doctor.model.diagnosis import (
     BatchCost,
     CostShares,
@@ -17,10 +18,12 @@ from bottleneck_doctor.model.diagnosis import (
 )
 from bottleneck_doctor.model.loops import Making, Payload
 from bottleneck_doctor.model.profile import Computing
-from tests.findings.builders import Case, abstains, cpu_run, fires, inputs_of, silent, steady_run
-
+from tests.findings.builders import STARVED, Case, abstains, cpu_run, fires, inputs_of, silent, steady_run
 
 # loader-in-main
+ON_DEVICE = DeviceView(DeviceFacts(copies=[]), DriverView(), STARVED)
+
+
 def _asking() -> Diagnosis:
     """A user's function waits 20 ms for each batch, and the model computes for 20 ms."""
     base = steady_run(BatchCost(5e-4, wait=0.02), StepCost(0.02))
@@ -42,6 +45,7 @@ def loader_in_main() -> tuple[Case, ...]:
         fires("a function whose cache waits for the disk", _forcing(), "write-less -cache-bytes-ram"),
         fires("decoding in the loop", steady_run(BatchCost(0.01), StepCost(0.0, 0.01)), "workers-auto"),
         fires("a function that asks a server, and sleeps", _asking(), "thread-prefetch"),
+        silent("it takes rows of data on the GPU", replace(_asking(), device=ON_DEVICE)),
         silent("two workers already", steady_run(BatchCost(0.01), StepCost(0.0, 0.01), workers=2)),
         silent("data is ready at once", steady_run(BatchCost(0.0001), StepCost(0.0, 0.01))),
     )

@@ -80,8 +80,7 @@ def test_a_loaders_call_keeps_its_layout_or_is_left_alone(before: str, after: st
 @pytest.mark.parametrize(("newline", "end", "mark"), [("\n", "", ""), ("\r\n", "\n", "\ufeff")])
 def test_line_ends_marks_and_foreign_letters_stay(newline: str, end: str, mark: str, tmp_path: Path) -> None:
     lines = [HEAD.rstrip(), "# Über Katzen: 漢字", "for x in DataLoader(", "    dataset='ö'  # ö", "): pass"]
-    text = mark + newline.join(lines) + end
-    after = patched(text, loader_with(3, num_workers=2), tmp_path)
+    after = patched(mark + newline.join(lines) + end, loader_with(3, num_workers=2), tmp_path)
     lines.insert(3, "    num_workers=2,")
     assert after == mark + newline.join(lines) + end
 
