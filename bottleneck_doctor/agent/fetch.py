@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from threading import get_ident, get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
 
 from . import clocks, input_ops, wire
 from .batch_contents import checksum, padding, sizes
-from .guard import attributes, dispatching, from_signal, quiet, replace, without_overrides
+from .guard import attributes, dispatching, from_signal, quiet, replace, uncounted, without_overrides
 from .hints import Any, Callable, Iterator
 from .state import state
 
@@ -49,8 +50,7 @@ def open_fetch(iterator: Any) -> Any:
     if fetcher is not None and "fetch" not in fetcher.__dict__:
         if not _Process.sampled:
             quiet(watch_opens)()  # this process fetches for itself: it notes the files that fetches open
-        original = type(fetcher).fetch
-        fetcher.fetch = lambda index: _closely(original, fetcher, index)
+        fetcher.fetch = partial(_closely, type(fetcher).fetch, fetcher)
     return fetcher
 
 
@@ -72,6 +72,7 @@ def _fetch(original: Callable[..., Any]) -> Callable[..., Any]:
     return fetch
 
 
+@uncounted
 def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     begin = now()
     before = clocks.run_queue(), clocks.faults(), clocks.io_books(counting_itself=True)
@@ -80,7 +81,7 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     close_watch()  # a fetch that failed has left it open
     if _Process.sampled % TRANSFORMS_EVERY == 0:
         open_watch(dataset)
-    watched, timed, ident = _watched(fetcher, index) or dataset, _timed(collate), get_ident()
+    watched, timed, ident = _watched(fetcher, index) or dataset, partial(_collate, collate), get_ident()
     state.writer.post(wire.FETCHING, get_native_id())
     start, process, cpu = now(), process_time_ns(), thread_time_ns()
     try:
@@ -101,16 +102,13 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     return data
 
 
-def _timed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+@uncounted
+def _collate(function: Callable[[Any], Any], samples: Any) -> Any:
     """Stands for the user's collate function during one fetch."""
-
-    def collate(samples: Any) -> Any:
-        start, cpu = now(), thread_time_ns()
-        batch = function(samples)
-        _Process.collate = (now() - start, thread_time_ns() - cpu)
-        return batch
-
-    return collate
+    start, cpu = now(), thread_time_ns()
+    batch = function(samples)
+    _Process.collate = (now() - start, thread_time_ns() - cpu)
+    return batch
 
 
 def _thing() -> int:
@@ -175,6 +173,7 @@ class Watched:
     def __init__(self, dataset: Any, stride: int, thing: int) -> None:
         self.dataset, self.stride, self.thing = dataset, stride, thing
 
+    @uncounted
     def __getitem__(self, index: Any) -> Any:
         if type(index) is not int or index % self.stride:  # a sampler may yield anything
             return self.dataset[index]
@@ -285,9 +284,7 @@ def _life(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @quiet
 def _born(args: tuple[Any, ...]) -> None:
-    from multiprocessing import reduction
-
-    pickler: Any = reduction.ForkingPickler
+    pickler: Any = sys.modules["multiprocessing.reduction"].ForkingPickler
     state.worker = True
     state.writer.fact(fact="worker", worker=args[10])
     original = pickler.__dict__["dumps"].__func__

@@ -9,8 +9,6 @@ from _thread import get_ident
 from .hints import Any, Callable
 
 undo: list[Callable[[], Any]] = []  # takes off what is put on, the last first (agent/leaving.py)
-# In a file's name: `warnings` skips such frames, so that torch's warnings name the user's line.
-UNCOUNTED = " importlib._bootstrap"
 
 
 def quiet(hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,6 +97,26 @@ def dispatching() -> bool:
     return bool(sys.modules["torch"]._C._len_torch_dispatch_stack())
 
 
+def uncounted(function: Any) -> Any:
+    """`warnings` skips frames of such a file: a warning below names the line of the user, or torch's."""
+    code = function.__code__
+    function.__code__ = code.replace(co_filename=code.co_filename + " importlib._bootstrap")
+    return function
+
+
+class InC:
+    """Stands for a function of C: in a class of the script's that is no method, and gets no ``self``."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return self.__dict__["__qualname__"]
+
+
 def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
     """Put ``build(original)`` in the place of ``owner.name``, once, under the original's name.
 
@@ -113,11 +131,11 @@ def replace(owner: Any, name: str, build: Callable[[Any], Any]) -> None:
 
     wrapper = build(original)
     try:
-        functools.update_wrapper(wrapper, original)
-        code = wrapper.__code__
-        wrapper.__code__ = code.replace(co_filename=code.co_filename + UNCOUNTED)
+        functools.update_wrapper(uncounted(wrapper), original)
     except (AttributeError, TypeError):
         pass
+    if not hasattr(original, "__get__"):
+        wrapper = functools.update_wrapper(InC(wrapper), original)
     if not isinstance(owner, type) and wrapper.__module__ != owner.__name__:  # as of os.fsync: posix has it
         wrapper.__module__, wrapper.__qualname__ = owner.__name__, name
     wrapper._bdoc_original = original

@@ -36,9 +36,10 @@ def _hand_back() -> None:
     if overrides is not None:
         overrides.get_ignored_functions.cache_clear()
     known: dict[int, str] = getattr(sys.modules.get("torch.jit._builtins"), "_builtin_table", None) or {}
+    kinds = FunctionType, guard.InC
     for module in list(sys.modules.values()):
         for name, value in list(guard.attributes(module).items()):
-            original = guard.attributes(value).get("_bdoc_original") if type(value) is FunctionType else None
+            original = guard.attributes(value).get("_bdoc_original") if type(value) in kinds else None
             if original is not None:
                 setattr(module, name, original)
                 if id(value) in known:

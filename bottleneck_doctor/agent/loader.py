@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 from . import clocks, compiler, device_clock, wire
 from .fetch import close_fetch, open_fetch, stops
-from .guard import postponed, put, quiet, raise_postponed, replace, undo, when_built
+from .guard import postponed, put, quiet, raise_postponed, replace, uncounted, undo, when_built
 from .hints import Any, Callable, FrameType
 from .loader_facts import OlderLoader, await_forward, loader_facts
 from .loop_without_loader import tell_place
@@ -33,6 +33,7 @@ class _Draws:
         self.original, self.iterator = original, weakref.ref(iterator)
         self.taken = self.cpu = self.count = 0
 
+    @uncounted
     def __call__(self) -> Any:
         start, cpu = now(), thread_time_ns()
         try:
@@ -213,6 +214,7 @@ def _arrival(original: Callable[..., Any]) -> Callable[..., Any]:
     return __next__
 
 
+@uncounted
 def _closely(original: Callable[..., Any], iterator: Any, account: IteratorCounts) -> Any:
     """The same as the cheap path, with every clock read; costs about ten microseconds of CPU, and more time
     where cores are scarce: that time is counted to no step."""

@@ -39,14 +39,11 @@ class Written:
 
     def checkpoint(self, target: Any) -> None:
         """`torch.save` or one of its kind wrote there, a path or an open file: that file and its folder are
-        remembered. A buffer in memory is neither."""
+        remembered. A buffer in memory raises."""
         if isinstance(target, (str, os.PathLike)):
             path = os.path.abspath(os.fspath(target))
         else:
-            try:
-                path = os.readlink("/proc/self/fd/%d" % target.fileno())
-            except (AttributeError, OSError, ValueError):  # io.UnsupportedOperation is the last two
-                return
+            path = os.readlink("/proc/self/fd/%d" % target.fileno())
         for one in (path, os.path.dirname(path)):
             key = _key(os.stat(one))
             self.saved.pop(key, None)
@@ -90,27 +87,28 @@ written = Written()
 NOTED_NS = 20_000  # calls shorter than this are not worth a row
 
 
-LOGS = {
-    "logging": ("Handler.handle",),
-    "tqdm.std": ("tqdm.display",),
-    "tensorboard.summary.writer.event_file_writer": ("EventFileWriter.add_event", "EventFileWriter.flush"),
-}
-SAVES = {
-    "torch.serialization": ("save",),
-    "safetensors.torch": ("save_file",),
+# Of which module which functions; what is forced to the disk belongs to the file.
+TIMED = {
+    "logging": (LOGGING, "Handler.handle"),
+    "tqdm.std": (LOGGING, "tqdm.display"),
+    "tensorboard.summary.writer.event_file_writer": (
+        LOGGING, "EventFileWriter.add_event", "EventFileWriter.flush",
+    ),
+    "torch.serialization": (CHECKPOINT, "save"),
+    "safetensors.torch": (CHECKPOINT, "save_file"),
     # Lightning's cloud_io saves into memory, and writes that to the file afterwards.
-    "lightning.fabric.utilities.cloud_io": ("_atomic_save",),
-    "lightning_fabric.utilities.cloud_io": ("_atomic_save",),
-}
-FLUSHES = {"os": ("fsync", "fdatasync")}
+    "lightning.fabric.utilities.cloud_io": (CHECKPOINT, "_atomic_save"),
+    "lightning_fabric.utilities.cloud_io": (CHECKPOINT, "_atomic_save"),
+    "os": ("", "fsync", "fdatasync"),
+}  # fmt: skip
 
 
 def patch(module: Any) -> None:
-    """Time what the tables name of this module."""
+    """Time what the table names of this module."""
     torch: Any = sys.modules.get("torch")
     before = getattr(module, "save", None)
-    for table, build in ((SAVES, _timed(CHECKPOINT)), (LOGS, _timed(LOGGING)), (FLUSHES, _flush)):
-        replace_each(module, table.get(module.__name__, ()), build)
+    kind, *names = TIMED[module.__name__]
+    replace_each(module, tuple(names), _timed(kind))
     if before is not None and getattr(torch, "save", None) is before:  # the same function by another name
         put(torch, "save", module.save, before)
 
@@ -122,40 +120,33 @@ _summed: dict[int, tuple[int, int, int]] = {}  # site -> calls, time and CPU tha
 def _timed(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def build(original: Callable[..., Any]) -> Callable[..., Any]:
         def operation(*args: Any, **kwargs: Any) -> Any:
-            if getattr(_operation, "inside", False):
+            if getattr(_operation, "inside", False):  # an fsync inside a checkpoint belongs to the checkpoint
                 return original(*args, **kwargs)
+            what = kind or written.kind(args[0] if args else kwargs.get("fd"))
+            ends = _begins(what, sys._getframe().f_back)
             try:
-                return _watched(kind, original, args, kwargs, sys._getframe().f_back)
+                return original(*args, **kwargs)
             finally:
-                if kind == CHECKPOINT:
-                    _saved(args, kwargs)
+                ends()
+                if kind == CHECKPOINT:  # ``save(thing, target)``, whatever the target is called
+                    target = args[1] if len(args) > 1 else kwargs.get("f", kwargs.get("filename"))
+                    quiet(written.checkpoint)(target)
 
         return operation
 
     return build
 
 
-def _flush(original: Callable[..., Any]) -> Callable[..., Any]:
-    """What is forced to the disk belongs to the file."""
-
-    def operation(*args: Any, **kwargs: Any) -> Any:
-        if getattr(_operation, "inside", False):  # an fsync inside a checkpoint belongs to the checkpoint
-            return original(*args, **kwargs)
-        kind = written.kind(args[0] if args else kwargs.get("fd"))
-        return _watched(kind, original, args, kwargs, sys._getframe().f_back)
-
-    return operation
-
-
-def _watched(kind: str, original: Callable[..., Any], args: Any, kwargs: Any, frame: FrameType | None) -> Any:
+def _begins(kind: str, frame: FrameType | None) -> Callable[[], None]:
+    """What is given back notes the end: a handler of logs that searches the stack for the line that logs, as
+    loguru's recipe does, must find no frame of the agent's but the wrapper's."""
     token = device_clock.begin() if state.look is not None and kind in wire.DEVICE_PARTS else None
     window = state.window  # read once: another thread may end it
     span = window.name(kind, frame) if window is not None and kind != OTHER else None
     start, cpu = now(), thread_time_ns()
     _operation.inside = True
-    try:
-        return original(*args, **kwargs)
-    finally:
+
+    def ends() -> None:
         _operation.inside = False
         if span is not None:
             span()
@@ -163,13 +154,7 @@ def _watched(kind: str, original: Callable[..., Any], args: Any, kwargs: Any, fr
             device_clock.part(token, wire.DEVICE_PARTS.index(kind))
         _note(kind, start, cpu, frame)
 
-
-@quiet
-def _saved(args: Any, kwargs: Any) -> None:
-    """``save(thing, target)``, whatever the target is called."""
-    target = args[1] if len(args) > 1 else kwargs.get("f", kwargs.get("filename"))
-    if target is not None:
-        written.checkpoint(target)
+    return ends
 
 
 @quiet

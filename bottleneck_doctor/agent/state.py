@@ -244,13 +244,10 @@ def begin(folder: str) -> None:
 
 
 def _forked() -> None:
-    try:
-        kept = {name: getattr(state, name) for name in KEPT}
-        state.begin(state.folder)
-        for name, value in kept.items():
-            setattr(state, name, value)
-    except BaseException:  # a broken agent must not break the user's fork
-        pass
+    kept = {name: getattr(state, name) for name in KEPT}
+    state.begin(state.folder)
+    for name, value in kept.items():
+        setattr(state, name, value)
 
 
 OTHERS_AT_MOST = 256  # arrivals in other threads, until our own must be taken for gone

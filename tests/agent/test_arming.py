@@ -1,14 +1,12 @@
 """The agent arms once, waits for the user's imports, keeps its mistakes inside, stops and leaves."""
 
 import importlib
-import inspect
 import json
 import os
 import struct
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +14,6 @@ from types import ModuleType
 import pytest
 
 from bottleneck_doctor.agent import clocks, wire
-from bottleneck_doctor.agent.guard import replace
 from bottleneck_doctor.agent.hooks import Finder
 from bottleneck_doctor.agent.wire import NOTHING
 from tests.agent.torch_server import server
@@ -187,19 +184,6 @@ def test_a_module_that_fails_fails_as_without_us(tmp_path: Path) -> None:
     with pytest.raises(ModuleNotFoundError, match="missing_one"):
         importlib.import_module("missing_one")
     assert (seen, "broken_one" in sys.modules) == ([], False)
-
-
-def warns() -> None:
-    warnings.warn("this is the caller's", stacklevel=2)
-
-
-def test_a_warning_of_what_was_replaced_names_its_callers_line() -> None:
-    build = eval(compile("lambda original: lambda: original()", "a_hook.py", "eval"))
-    replace(inspect.getmodule(warns), "warns", build)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        warns()
-    assert [one.filename for one in told] == [__file__]
 
 
 # Kernels without Yama refuse the call: it is written down before it reaches them.

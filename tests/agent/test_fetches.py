@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import thread_time_ns
+from time import process_time_ns, thread_time_ns
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -57,15 +58,17 @@ def log(folder: Path) -> ProcessLog:
     return read_logs(folder)[-1]
 
 
-def test_the_fetcher_is_as_it_was_afterwards(tmp_path: Path) -> None:
+def test_the_fetcher_is_as_it_was_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = fetcher(slow)
     dataset, collate = one.dataset, one.collate_fn
     assert fetched(one, [0, 1]) == [b"sample 0", b"sample 1"]
     assert (one.dataset, one.collate_fn, state.in_fetch) == (dataset, collate, 0)
     one.dataset = empty = []
-    with pytest.raises(IndexError):
-        fetched(one, [0])
-    assert (one.dataset is empty, one.collate_fn, state.in_fetch) == (True, collate, 0)
+    for clock, error in (process_time_ns, IndexError), (Mock(side_effect=SystemExit), SystemExit):
+        monkeypatch.setattr(fetch, "process_time_ns", clock)
+        with pytest.raises(error):
+            fetched(one, [0])
+        assert (one.dataset is empty, one.collate_fn, state.in_fetch) == (True, collate, 0)
     (row,), (batch,) = log(tmp_path).of(wire.FETCH), log(tmp_path).of(wire.BATCH)
     assert (batch.samples, row.cpu_ns <= row.duration) == (2, True)
 
@@ -100,20 +103,6 @@ def test_what_a_signal_handler_raises_ahead_of_a_call_leaves_the_hook_at_work(
         timed("one")
     assert timed("two") == "done"
     assert calls > 1
-
-
-def test_a_fetch_that_is_interrupted_as_it_begins_leaves_the_fetcher_as_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interrupted() -> int:
-        raise KeyboardInterrupt
-
-    one = fetcher(slow)
-    dataset, collate = one.dataset, one.collate_fn
-    monkeypatch.setattr(fetch, "process_time_ns", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fetched(one, [0])
-    assert (one.dataset, one.collate_fn, state.in_fetch) == (dataset, collate, 0)
 
 
 def test_fast_fetches_are_sampled_in_turns_and_all_counted(tmp_path: Path) -> None:

@@ -140,18 +140,14 @@ def test_a_tick_that_raises_is_noted_and_never_called_again(error):
     assert ended.notes == (f"watching stopped early: {type(error).__name__}: {error}",)
 
 
-def test_the_supervisors_own_signal_state_is_as_before_afterwards():
+def test_nothing_is_left_running_or_open_and_signals_are_handled_as_before():
     def state() -> list[object]:
         return [signal.pthread_sigmask(signal.SIG_BLOCK, []), *map(signal.getsignal, signal.valid_signals())]
 
     before = state()
-    run("true")
-    assert state() == before
-
-
-def test_nothing_of_ours_is_left_running_or_open():
     open_before, children_before = {*os.listdir("/proc/self/fd")}, {*psutil.Process().children()}
     run("true")  # what other tests left may end by now
+    assert state() == before
     assert {*os.listdir("/proc/self/fd")} <= open_before
     assert {*psutil.Process().children()} <= children_before  # a zombie is one, too
 
@@ -182,35 +178,24 @@ def until(sleep, ready) -> int:
     raise AssertionError("woken all the time for nothing")
 
 
-def no_bells(monkeypatch) -> None:
-    monkeypatch.delattr(os, "pidfd_open")
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
-
-
 @pytest.mark.parametrize("bells", [True, False])
-def test_the_end_of_the_child_is_noticed(child, monkeypatch, bells):
+def test_a_held_signal_is_noticed_and_left_for_others_to_take_and_so_is_the_end(child, monkeypatch, bells):
     if not bells:
-        no_bells(monkeypatch)
+        monkeypatch.delattr(os, "pidfd_open")
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    with held() as taken, doorbell(child.pid, HELD) as sleep:
+        ring()
+        sleep(LONG_S)
+        assert [arrival.number for arrival in arrivals(taken)] == [signal.SIGUSR1]
     with doorbell(child.pid, HELD) as sleep:
         child.stdin.close()
         until(sleep, lambda: child.poll() is not None)
 
 
-@pytest.mark.parametrize("bells", [True, False])
-def test_a_held_signal_is_noticed_and_left_for_others_to_take(child, monkeypatch, bells):
-    if not bells:
-        no_bells(monkeypatch)
-    with held() as taken, doorbell(child.pid, HELD) as sleep:
-        ring()
-        sleep(LONG_S)
-        assert [arrival.number for arrival in arrivals(taken)] == [signal.SIGUSR1]
-
-
 def test_a_machine_without_cat_has_no_witness_and_nothing_stays_open(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     before = os.listdir("/proc/self/fd")
-    assert signals.station() is None
-    assert os.listdir("/proc/self/fd") == before
+    assert (signals.station(), os.listdir("/proc/self/fd")) == (None, before)
 
 
 def test_the_witness_goes_when_the_lifeline_is_cut():

@@ -2,10 +2,13 @@
 
 import collections
 import gc
+import logging
 import os
+import pickle
 import random
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +26,45 @@ def warnings_as_errors() -> None:
         warnings.simplefilter("error")
         train(DataLoader(Rows(), batch_size=4))
         train(DataLoader(Rows(), batch_size=4, num_workers=1))
+
+
+class Aged(Rows):
+    """Warns whoever asks for a sample, once per line that asks."""
+
+    def __getitem__(self, index: Any) -> Any:
+        for level in range(1, 5):
+            warnings.warn(f"row {level}", stacklevel=level)
+        return super().__getitem__(index)
+
+
+@user
+def warnings_that_name_their_caller() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        collate = lambda rows: warnings.warn("batch", stacklevel=2) or torch.stack(rows)  # noqa: E731
+        train(DataLoader(Aged(), batch_size=4, collate_fn=collate))
+    print([(str(one.message), one.filename, one.lineno) for one in caught])
+
+
+@user
+def logs_that_name_their_caller() -> None:
+    def emit(record: logging.LogRecord) -> None:
+        frame: Any = sys._getframe(1)  # as loguru's documentation finds the line that logs
+        while frame.f_code.co_filename == logging.__file__ or "importlib._bootstrap" in str(frame.f_code):
+            frame = frame.f_back
+        print(record.getMessage(), frame.f_code.co_name)
+
+    handler = logging.Handler()
+    handler.emit = emit  # type: ignore[method-assign]
+    logging.getLogger("intercepted").addHandler(handler)
+    logging.getLogger("intercepted").warning("here")
+
+
+@user
+def functions_of_c_as_attributes() -> None:
+    files: Any = type("Files", (), {"flush": os.fsync})()
+    with tempfile.TemporaryFile() as file:
+        print(files.flush(file.fileno()), pickle.loads(pickle.dumps(os.fsync)) is os.fsync)
 
 
 @user
