@@ -122,9 +122,9 @@ class Fetcher:
     worker: int
     loader: int | None
 
-    def rows(self, *kinds: int) -> list[Row]:
+    def rows(self, kind: int) -> list[Row]:
         """Those of its fetches."""
-        return [row for row in self.log.of(*kinds) if self.loader in (None, row.loader)]
+        return self.log.of(kind) if self.loader is None else self.log.of_loader(kind, self.loader)
 
 
 def rows_of(fetchers: list[Fetcher], kind: int) -> list[Row]:

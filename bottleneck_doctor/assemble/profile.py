@@ -48,7 +48,7 @@ from .fetches import (
 from .loaders import Iteration, Numbering, read_iterations, read_loaders
 from .loop_without_loader import read_outside, read_places
 from .rows import ProcessLog, S, read_logs
-from .steps import ROWS_AT_MOST, flag, read_loops, thin
+from .steps import LOOPS_AT_MOST, ROWS_AT_MOST, flag, read_loops, thin
 
 PROCESSES_AT_MOST = 256
 
@@ -299,7 +299,7 @@ def _loops(
         loops += read_loops(log, mine, remains.origin_ns, asked)
         if not log.facts_of(WorkerFact):
             outside += read_outside(log, mine, remains.origin_ns, body)
-    loops = sorted(loops, key=lambda loop: -loop.steps)[:64]
+    loops = sorted(loops, key=lambda loop: -loop.steps)[:LOOPS_AT_MOST]
     at_most = ROWS_AT_MOST  # of all loops together, about: the longest tables are shortened first
     while at_most > 64 and sum(min(len(loop.table.t), at_most) for loop in loops) > ROWS_AT_MOST:
         at_most //= 2

@@ -92,6 +92,18 @@ class ProcessLog:
         found = found if len(kinds) == 1 else sorted(found)
         return found if thread is None else [row for row in found if row.thread == thread]
 
+    def of_loader(self, kind: int, loader: int) -> list[Row]:
+        """Those of one loader; a script may build a loader for each step, so all are read once."""
+        if kind not in self._by_loader:
+            found = self._by_loader[kind] = {}
+            for row in self.of(kind):
+                found.setdefault(row.loader, []).append(row)
+        return self._by_loader[kind].get(loader, [])
+
+    @cached_property
+    def _by_loader(self) -> dict[int, dict[int, list[Row]]]:
+        return {}
+
     @cached_property
     def _by_kind(self) -> dict[int, list[Row]]:
         """Asked for each of a hundred loaders, all are not read each time."""

@@ -257,16 +257,18 @@ def flag(table: StepTable, windows: list[tuple[float, float]], reason: str) -> N
 
 
 EPOCHS_AT_MOST = 256
+LOOPS_AT_MOST = 64
 
 
 def read_loops(
     log: ProcessLog, iterations: list[Iteration], origin: int, body: LoopBody | None = None
 ) -> list[Loop]:
-    """One loop per (thread, loader, role)."""
+    """One loop per (thread, loader, role); those of most batches, since a script may build thousands."""
     groups: dict[tuple[int, str, str], list[Iteration]] = {}
     for one in iterations:
         groups.setdefault((one.thread, one.loader, one.role), []).append(one)
-    loops = [_loop(log, one_after_another(group), iterations, origin) for group in groups.values()]
+    most = sorted(groups.values(), key=lambda group: -sum(one.batches for one in group))[:LOOPS_AT_MOST]
+    loops = [_loop(log, one_after_another(group), iterations, origin) for group in most]
     return [replace(loop, body=body) if loop.role == "train" else loop for loop in loops]
 
 

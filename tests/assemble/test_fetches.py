@@ -11,10 +11,11 @@ from bottleneck_doctor.assemble.fetches import (
     read_payload,
     read_repeats,
 )
-from bottleneck_doctor.assemble.loaders import read_loaders
+from bottleneck_doctor.assemble.loaders import read_iterations, read_loaders
 from bottleneck_doctor.assemble.rows import ProcessLog, Row
+from bottleneck_doctor.assemble.steps import read_loops
 from bottleneck_doctor.model.loops import Making
-from tests.assemble.logs import MS, PID, loader_fact, log, row
+from tests.assemble.logs import MS, PID, Script, asks, loader_fact, log, opens, row, trains
 
 NUMBERING = {(PID, 1): "100:1", (PID, 2): "100:2"}
 
@@ -116,16 +117,14 @@ def test_draws_belong_to_the_loader_and_an_epochs_start_is_what_it_took_beyond_t
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        ((), (), (0, 0)),
-        ((1, 2, 3), (1, 2, 3), (3, 3)),
-        ((1, 2, 3), (4, 5, 6), (3, 0)),
-        ((1, 2, 3), (1,), (0, 0)),
-        ((1, 1, 1), (1, 1, 1), (0, 0)),  # constant data proves nothing
+        ([], [], (0, 0)),
+        ([1, 2, 3], [1, 2, 3], (3, 3)),
+        ([1, 2, 3], [4, 5, 6], (3, 0)),
+        ([1, 2, 3], [1], (0, 0)),
+        ([1, 1, 1], [1, 1, 1], (0, 0)),  # constant data proves nothing
     ],
 )
-def test_first_batches_are_compared_by_place(
-    one: tuple[int, ...], other: tuple[int, ...], expected: tuple[int, int]
-) -> None:
+def test_first_batches_are_compared_by_place(one: list[int], other: list[int], expected: object) -> None:
     assert read(firstlings(*one), firstlings(*other)).firstlings == expected
 
 
@@ -135,3 +134,19 @@ def test_a_loader_built_each_epoch_is_one_in_each_process() -> None:
     assert [(one.pid, one.dataset) for one in loaders] == [(100, "Data1"), (100, ""), (200, "Data1")]
     assert numbering[100, 1] == numbering[100, 2]
     assert len({numbering[100, 1], numbering[100, 3], numbering[200, 1]}) == 3
+
+
+def test_of_thousands_of_loaders_each_row_is_read_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that builds a loader for each episode was held up for minutes after it had ended."""
+    script, numbering = Script(), {(PID, n): f"100:{n}" for n in range(1, 2001)}
+    for _, n in numbering:
+        opens(script, n, 10 * n, loader=n)
+        asks(script, n, 10 * n + 1, loader=n)
+        trains(script, 10 * n + 5)
+        script.rows += fetch(10 * n + 1, n, thing=n)
+    given, of, calls = log(script.rows), ProcessLog.of, []
+    monkeypatch.setattr(ProcessLog, "of", lambda *kinds, **how: calls.append(kinds) or of(*kinds, **how))
+    tables = [read_fetches(key, some, 0) for key, some in find_fetchers([given], numbering).items()]
+    loops = read_loops(given, read_iterations(given, numbering), 0)
+    assert ([len(one.t) for one in tables], len(loops)) == ([1] * 2000, 64)
+    assert len(calls) < 2000
