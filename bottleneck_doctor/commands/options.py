@@ -204,9 +204,7 @@ MAX_SECONDS = Option[float | None](
 MAX_STEPS = Option[int | None](
     "max-steps", int, None, "End the training after N steps.", "N", in_table=(int,), read=at_least_one
 )
-QUIET = Option(
-    "quiet", bool, False, "No progress and no report.", spelled=("-q", "--quiet"), in_table=(bool,)
-)
+QUIET = Option("quiet", bool, False, "No report.", spelled=("-q", "--quiet"), in_table=(bool,))
 NO_PROFILER = Option("no-profiler", bool, False, "Do not run torch.profiler.", in_table=(bool,))
 NO_PY_SPY = Option("no-py-spy", bool, False, "Do not sample Python stacks by py-spy.", in_table=(bool,))
 CPROFILE = Option("cprofile", bool, False, "Also run cProfile, which slows Python.", in_table=(bool,))

@@ -34,7 +34,7 @@ from .options import (
 )
 from .output import complain, screen, with_picture, write
 from .run_options import WORDS, Options, conditions
-from .session import ProgressLine, Session
+from .session import Session
 
 if TYPE_CHECKING:  # the training waits for what is imported here
     from ..export.send import Destination
@@ -159,20 +159,14 @@ def keep(options: Options, folder: RunFolder, draft: str) -> list[str]:
 
 def _train(options: Options, command: Command, started: Command, folder: RunFolder) -> tuple[Session, Ended]:
     """From start to end of the training; ``command`` is what was asked for, ``started`` what is run."""
-    line = ProgressLine() if sys.stderr.isatty() and not options[QUIET] else None
-    session = Session(
-        options, Path(folder.path) if folder.path else None, line, command=command.argv, script=command.script
-    )
+    place = Path(folder.path) if folder.path else None
+    session = Session(options, place, command=command.argv, script=command.script)
     session.prepare()
     trial = options[TRIAL]
     environ = {**os.environ, **(_variables(trial.order) if trial is not None else {})}
     if folder.path is not None:
         environ = with_agent(environ, folder.path, options)
-    try:
-        ended = supervise(started, environ, session.tick)
-    finally:
-        if line is not None:
-            line.clear()
+    ended = supervise(started, environ, session.tick)
     session.ended(ended)
     return session, ended
 

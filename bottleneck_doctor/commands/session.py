@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,13 +25,12 @@ from .options import (
     TRIAL,
     UNTIL_STEADY,
 )
-from .output import StatusLine, screen
 
 if TYPE_CHECKING:
     from ..assemble.profile import Remains
     from ..launch.board import Enough
     from ..launch.run_registry import SnapshotWriter
-    from ..model.run import Gap, Machine, Progress, Snapshot
+    from ..model.run import Gap, Machine, Snapshot
     from .run_options import Options
 
 
@@ -48,7 +46,6 @@ class Session:
 
     options: Options
     folder: Path | None
-    line: ProgressLine | None = None
     started_at: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds"))
     origin_ns: int = field(default_factory=time.monotonic_ns)
     board: Board | None = None
@@ -224,8 +221,6 @@ class Session:
             self.windows.look([] if over else progress, now_ns, self.origin_ns, processes)
         if self.snapshots is not None:
             self.snapshots.look(now_ns, lambda: self.snapshot((now_ns - self.origin_ns) / 1e9))
-        if self.line is not None:
-            self.line.show(progress, now_ns, self.origin_ns)
 
     def spent_s(self) -> float | None:
         """CPU seconds that watching has cost us since all was open."""
@@ -294,18 +289,3 @@ def _here() -> str:
         return os.getcwd()
     except OSError:
         return ""
-
-
-class ProgressLine(StatusLine):
-    """How far the training is, on a terminal's stderr; gone when the run is over."""
-
-    def show(self, progress: list[Progress], now_ns: int, origin_ns: int) -> None:
-        """Draw it anew in place."""
-        from ..render.words import progress_line
-
-        front = progress[0] if progress else None
-        span = (front.last_ns - front.first_ns) / 1e9 if front else 0.0
-        step_s = span / max(1, front.steps - 1) if front and span > 0 else None
-        share = min(1.0, front.wait_ns / 1e9 / span) if front and span > 0 else None
-        steps, elapsed_s = front.steps if front else 0, (now_ns - origin_ns) / 1e9
-        self.draw(progress_line(steps, step_s, share, elapsed_s, screen(sys.stderr).width))

@@ -215,29 +215,6 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def progress_line(
-    steps: int,
-    step_s: float | None,
-    wait_share: float | None,
-    elapsed_s: float,
-    width: int,
-    encoding: str = "utf-8",
-) -> str:
-    """The line that `bdoc run` shows on a terminal while the training runs. At most ``width - 1`` columns, so
-    that no terminal wraps it; the least important parts go first."""
-    parts = ["bdoc", counted(steps, "step")]
-    if not steps:
-        parts = ["bdoc", "waiting for the first step"]
-    if step_s is not None:
-        parts.append(f"{seconds(step_s)} each")
-    if wait_share is not None:
-        parts.append(f"{percent(wait_share)} waiting for data")
-    parts.append(seconds(elapsed_s))
-    while len(parts) > 1 and len(" · ".join(parts)) > width - 1:
-        parts.pop(0 if parts[0] == "bdoc" else -1)
-    return fit(" · ".join(parts), encoding)[: max(0, width - 1)]
-
-
 def _visible(sign: str) -> str:
     # Cc and Cf hold escapes, bells and direction overrides; Cs cannot be encoded; Zl and Zp break lines.
     if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):

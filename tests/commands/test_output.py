@@ -3,11 +3,12 @@
 import io
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
-from bottleneck_doctor.commands.output import append, screen, writable, write
+from bottleneck_doctor.commands.output import StatusLine, append, screen, writable, write
 from bottleneck_doctor.model.errors import UsageError
 
 
@@ -106,3 +107,13 @@ def test_what_is_appended_stands_behind_what_is_there(tmp_path: Path) -> None:
     assert file.read_bytes() == b"a\nb\\udce9\n"
     with pytest.raises(UsageError, match="choose another place with --summary"):
         append(str(tmp_path), "c", "--summary")
+
+
+def test_a_status_line_is_taken_back_and_its_terminal_may_go_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, line = io.StringIO(), StatusLine()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    line.draw("reading")
+    line.clear()
+    assert terminal.getvalue() == "\r\x1b[2Kreading\r\x1b[2K"
+    terminal.close()
+    line.say("x")

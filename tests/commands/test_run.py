@@ -189,6 +189,17 @@ def test_a_full_stderr_and_a_reader_that_left_change_nothing(folder: Path) -> No
     os.close(writer)
 
 
+def test_on_a_terminal_the_scripts_lines_stay_its_own_until_it_has_ended(folder: Path) -> None:
+    """A line of progress erased prompts, and what the script printed came behind it."""
+    reader, writer = os.openpty()
+    asks = "import time\nprint('sure? ', end='', flush=True)\ntime.sleep(1)\nprint('yes')"
+    bdoc(folder, script(folder, asks), stdout=writer, stderr=writer)
+    seen = b""
+    while b"bdoc" not in seen:
+        seen += os.read(reader, 4096)
+    assert seen.startswith(b"sure? yes\r\nbdoc: no training step")
+
+
 @pytest.mark.parametrize(
     ("output", "source"),
     [("/dev/full", ""), ("nowhere/p.json", "import shutil; shutil.rmtree('nowhere')\n")],
@@ -211,6 +222,7 @@ def test_where_nothing_can_be_written_the_script_is_not_started(folder: Path) ->
     assert not (folder / "started").exists()
 
 
+LUCK = "OSError: no [b]luck"
 NO_PLACE = "import bottleneck_doctor.launch.start as f; f.usual_places = lambda: ['/nowhere']"
 
 
@@ -230,22 +242,18 @@ def fails(module: str, name: str) -> str:
 @pytest.mark.parametrize(
     ("module", "name", "said"),
     [
-        ("assemble.profile", "assemble", "the profile could not be assembled: OSError: no [b]luck\n"),
-        ("commands.hide_paths", "pathless", "the profile could not be assembled: OSError: no [b]luck\n"),
-        (
-            "findings.report",
-            "write_up",
-            "the report could not be written: OSError: no [b]luck; the profile is in p.json\n",
-        ),
+        ("assemble.profile", "assemble", f"profile could not be assembled: {LUCK}"),
+        ("commands.hide_paths", "pathless", f"profile could not be assembled: {LUCK}"),
+        ("findings.report", "write_up", f"report could not be written: {LUCK}; the profile is in p"),
     ],
 )
 def test_a_failure_of_ours_is_one_line_and_the_script_keeps_its_status(
     module: str, name: str, said: str, folder: Path
 ) -> None:
-    line = [*([] if name == "write_up" else ["-q"]), "-o", "p.json"]  # a quiet run needs no report
+    line = [*([] if name == "write_up" else ["-q"]), "-o", "p"]  # a quiet run needs no report
     line += ["--no-paths"] if name == "pathless" else []
     told = bdoc(folder, *line, script(folder, "import sys; sys.exit(8)"), first=fails(module, name))
-    assert (told.status, told.err, told.left) == (8, f"bdoc: {said}", [])
+    assert (told.status, told.err, told.left) == (8, f"bdoc: the {said}\n", [])
 
 
 def test_a_gate_that_lost_its_report_cannot_say(folder: Path) -> None:

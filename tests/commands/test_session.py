@@ -1,17 +1,14 @@
-"""The supervisor's side of a run: what it still begins, what it keeps, and the line that it takes back."""
+"""The supervisor's side of a run: what it still begins."""
 
-import io
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bottleneck_doctor.commands.options import MAX_SECONDS
 from bottleneck_doctor.commands.run_options import Form, Options
-from bottleneck_doctor.commands.session import ProgressLine, Session
+from bottleneck_doctor.commands.session import Session
 from bottleneck_doctor.launch.board import Enough, Limit
 from bottleneck_doctor.model.run import Progress
 
@@ -67,24 +64,3 @@ def test_a_training_whose_step_time_is_known_is_asked_to_end_where_that_was_wish
             session.board.progress = partial(list, [front])  # type: ignore[method-assign]
             session._look(1, front.last_ns)
         assert session.limit.due == ("until-steady" if wished else None)
-
-
-def test_the_progress_line_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen: Any = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", screen)
-    line = ProgressLine()
-    line.clear()
-    assert screen.getvalue() == ""
-    line.show([FAR], 11 * S, 0)
-    assert "9 001 steps" in screen.getvalue()
-    assert "33 %" in screen.getvalue()
-    line.clear()
-    assert screen.getvalue().endswith("\r\x1b[2K")
-    assert "\n" not in screen.getvalue()
-
-
-def test_a_terminal_that_went_away_does_not_end_the_watching(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = io.StringIO()
-    gone.close()
-    monkeypatch.setattr(sys, "stderr", gone)
-    ProgressLine().say("x")

@@ -192,13 +192,10 @@ def test_a_held_signal_is_noticed_and_left_for_others_to_take_and_so_is_the_end(
         until(sleep, lambda: child.poll() is not None)
 
 
-def test_a_machine_without_cat_has_no_witness_and_nothing_stays_open(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    before = os.listdir("/proc/self/fd")
-    assert (signals.station(), os.listdir("/proc/self/fd")) == (None, before)
-
-
-def test_the_witness_goes_when_the_lifeline_is_cut():
+def test_the_witness_goes_with_its_lifeline_and_without_cat_there_is_none(monkeypatch, tmp_path):
     made = signals.station()
     os.close(made.lifeline)
     assert os.waitpid(made.pid, 0)[1] == 0
+    monkeypatch.setenv("PATH", str(tmp_path))
+    before = os.listdir("/proc/self/fd")
+    assert (signals.station(), os.listdir("/proc/self/fd")) == (None, before)

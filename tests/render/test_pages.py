@@ -13,7 +13,6 @@ from bottleneck_doctor.model.instruments import Capability
 from bottleneck_doctor.model.report import Fix
 from bottleneck_doctor.render.glossary import APPLY, BOUND_PAGES, BOUNDS, EFFORTS, GAPS, MESSAGES, METRICS
 from bottleneck_doctor.render.terminal import capabilities_text, index_of, list_pages, remedy_page, slug
-from bottleneck_doctor.render.words import progress_line
 from tests.render.drawn import require_golden
 from tests.render.hostile import ATTACKS, attacked
 
@@ -32,18 +31,12 @@ REMEDY = Proposal(
 )  # fmt: skip
 
 
-def test_lists_pages_of_remedies_and_the_line_of_progress_are_as_accepted() -> None:
-    """Each id with its first sentence; each way once; what matters least goes first on a narrow terminal."""
+def test_lists_and_pages_of_remedies_are_as_accepted() -> None:
+    """Each id with its first sentence; each way once."""
     again = replace(REMEDY, fix=Fix("give it workers", "DataLoader(ds, num_workers=5)"))
     other = replace(REMEDY, fix=Fix("give it a thread", "Ahead(loader)"), risk="none")
     said = [list_pages(FINDINGS, 60), index_of({"input": [*FINDINGS]}, {"findings": FINDINGS}, 60)]
     said.append(remedy_page("workers-auto", {"a-b": REMEDY, "c-d": again, "e-f": other}))
-    for width in (80, 62, 30, 5, 0):
-        line = progress_line(402, 0.0241, 0.62, 38.0, width)
-        assert len(line) <= max(0, width - 1), "it never wraps"
-        assert progress_line(402, 0.0241, 0.62, 38.0, width, "ascii").isascii()
-        said.append(line + "\n")
-    said += [progress_line(1, None, None, 0.5, 80), "\n", progress_line(0, None, None, 3.0, 80), "\n"]
     require_golden("pages.txt", "".join(said))
 
 
