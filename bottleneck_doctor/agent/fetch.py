@@ -91,6 +91,7 @@ def _closely(original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
     finally:
         taken, cpu, process = now() - start, thread_time_ns() - cpu, process_time_ns() - process
         state.in_fetch = 0
+        _switch(False)
         state.writer.post(wire.FETCHING, 0)
         fetcher.dataset, fetcher.collate_fn = dataset, collate
     _write(before, (start, taken, cpu, process), index, data)
@@ -330,6 +331,7 @@ class TransformTimes:
     open = False
     inside = False
     seen = False
+    calls: list[tuple[type, str, Any, Any]] = []  # noqa: RUF012  (class, name, its own function, ours)
     spent: dict[str, int] = {}  # noqa: RUF012  (one watch per process)
 
 
@@ -345,8 +347,17 @@ def open_watch(dataset: Any) -> None:
             if count >= TRANSFORM_CLASSES:
                 break
             _patch_transform(thing)
+    _switch(True)
     transform_times.spent = {}
     transform_times.open = True
+
+
+def _switch(on: bool) -> None:
+    """Ours stand in classes of the script's during a fetch only: cloudpickle and dill write out a class of
+    `__main__` with all its functions, which no process without the agent could read."""
+    for owner, name, own, ours in transform_times.calls:
+        if owner.__dict__.get(name) is (own if on else ours):
+            setattr(owner, name, ours if on else own)
 
 
 def close_watch() -> dict[str, int]:
@@ -396,8 +407,10 @@ def _patch_transform(thing: Any) -> None:
     owner = next((kind for kind in type(thing).__mro__ if name in kind.__dict__), None)
     if owner is None or owner.__module__.startswith(("torch.nn", "builtins", "functools")):
         return
-    if hasattr(owner.__dict__[name], "__code__") and (state.worker or not module_like):
+    own = owner.__dict__[name]
+    if hasattr(own, "__code__") and not hasattr(own, "_bdoc_original") and (state.worker or not module_like):
         replace(owner, name, _timed_transform)
+        transform_times.calls.append((owner, name, own, owner.__dict__[name]))
 
 
 def _timed_transform(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -159,6 +159,7 @@ def test_each_class_of_transform_is_timed_in_some_fetches(tmp_path: Path) -> Non
     names = {one["number"]: one["name"] for one in log(tmp_path).facts if one.get("fact") == "transform"}
     seen = [(names[row.number], row.cpu_ns > 0) for row in log(tmp_path).of(wire.TRANSFORM)]
     assert sorted(seen) == [("Blur", True), ("Blur", True), ("Inner", True), ("Inner", True)]
+    assert not hasattr(Blur.__call__, "_bdoc_original")  # else cloudpickle would write ours out
 
 
 def test_a_transform_that_fails_fails_as_it_did_and_the_next_is_timed(tmp_path: Path) -> None:

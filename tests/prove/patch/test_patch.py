@@ -95,11 +95,7 @@ def test_no_argument_of_workers_is_left_for_a_loader_that_gets_none(tmp_path: Pa
     ("treatment", "head", "after"),
     [
         (FOUR, "import torch as th\n", "import torch as th\n\nth.set_num_threads(4)\n"),
-        (
-            FOUR,
-            "from torch import nn\n",
-            "from torch import nn\nimport torch\n\ntorch.set_num_threads(4)\n",
-        ),
+        (FOUR, "from torch import nn\n", "from torch import nn\nimport torch\n\ntorch.set_num_threads(4)\n"),
         (
             FOUR,
             "import torch\ntorch.set_num_threads(int(n))  # all\n",
