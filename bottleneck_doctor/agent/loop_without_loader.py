@@ -8,6 +8,7 @@ next call of a module is where such a loop gets its batch.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from threading import Condition, get_ident, get_native_id
 from time import monotonic_ns as now
 from time import process_time_ns, thread_time_ns
@@ -166,20 +167,24 @@ def _await_forward() -> None:
         if state.thread() != number:
             _forget()  # another model's thread: its clocks say nothing of this one
         elif called_module():
-            _await_return(called)
+            quiet(_ReturnHook)(called)
 
     _Loop.handle = module.register_module_forward_pre_hook(hook)
 
 
-@quiet
-def _await_return(module: Any) -> None:
-    """Register a hook that removes itself when this call of the module ends, whichever way."""
+class _ReturnHook:
+    """Removes itself when this call of the module ends, whichever way. In a copy or a pickle that the module
+    makes of itself in that time it does nothing, and the agent is not needed to load that."""
 
-    def hook(called: Any, inputs: Any, output: Any) -> None:
-        handle.remove()
+    def __init__(self, module: Any) -> None:
+        self.handle = module.register_forward_hook(self, always_call=True)
+
+    def __call__(self, called: Any, inputs: Any, output: Any) -> None:
+        self.handle.remove()
         returned()
 
-    handle = module.register_forward_hook(hook, always_call=True)
+    def __reduce__(self) -> Any:
+        return getattr, (nullcontext(), "__exit__")  # None, whatever it is called with
 
 
 @quiet

@@ -176,12 +176,15 @@ class Module(torch.nn.Module):
         return super().parameters(recurse)
 
     def forward(self, rows: Any) -> Any:
+        pickle.dumps(self)
         return rows * self.weight
 
 
 @user
 def modules_that_print_when_asked() -> None:
     module = Module()
+    for _ in range(40):
+        module(torch.ones(2, 4)).sum().backward()
     for _ in range(3):
         for batch in DataLoader(Rows(20), batch_size=2):
             module(batch).sum().backward()
