@@ -186,7 +186,6 @@ def test_a_full_stderr_and_a_reader_that_left_change_nothing(folder: Path) -> No
     reader, writer = os.pipe()
     os.close(reader)
     assert bdoc(folder, name, stderr=writer).status == 0
-    os.close(writer)
 
 
 def test_on_a_terminal_the_scripts_lines_stay_its_own_until_it_has_ended(folder: Path) -> None:

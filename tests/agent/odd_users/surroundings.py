@@ -82,6 +82,9 @@ def profilers_and_tracers_of_their_own() -> None:
     finally:
         sys.setprofile(None)
     print(sorted((event, name, count) for (event, name), count in calls.items() if event == "call"))
+    with torch.autograd.profiler.profile() as seen:
+        train(DataLoader(Rows(), batch_size=4))
+    print(sorted((one.key, one.count) for one in seen.key_averages()))
 
 
 class Interrupted(Exception):
