@@ -331,7 +331,7 @@ class TransformTimes:
     open = False
     inside = False
     seen = False
-    calls: list[tuple[type, str, Any, Any]] = []  # noqa: RUF012  (class, name, its own function, ours)
+    calls: list[tuple[type, str, Any, Any]] = []  # noqa: RUF012  (class, name, its own function, wrapper)
     spent: dict[str, int] = {}  # noqa: RUF012  (one watch per process)
 
 
@@ -353,11 +353,11 @@ def open_watch(dataset: Any) -> None:
 
 
 def _switch(on: bool) -> None:
-    """Ours stand in classes of the script's during a fetch only: cloudpickle and dill write out a class of
+    """Wrappers stand in classes of the script's during a fetch only: cloudpickle and dill write a class of
     `__main__` with all its functions, which no process without the agent could read."""
-    for owner, name, own, ours in transform_times.calls:
-        if owner.__dict__.get(name) is (own if on else ours):
-            setattr(owner, name, ours if on else own)
+    for owner, name, own, wrapper in transform_times.calls:
+        if owner.__dict__.get(name) is (own if on else wrapper):
+            setattr(owner, name, wrapper if on else own)
 
 
 def close_watch() -> dict[str, int]:
