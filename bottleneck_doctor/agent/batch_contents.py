@@ -14,7 +14,7 @@ from collections import OrderedDict, UserDict
 from types import GetSetDescriptorType
 from zlib import crc32
 
-from .guard import dispatching
+from .guard import overheard
 from .hints import Any, Iterator
 
 PARTS_AT_MOST = 4096
@@ -110,7 +110,7 @@ def checksum(sample: Any) -> tuple[int, int]:
     """(checksum, bytes of all parts); (0, 0) where one cannot be read, since samples that differ there must
     not count as equal."""
     total = size = 0
-    for count, leaf in enumerate(leaves(sample) if not dispatching() else ()):
+    for count, leaf in enumerate(leaves(sample) if not overheard() else ()):
         part = read_part(leaf) if count < READ_AT_MOST else None
         if part is None:
             return 0, 0

@@ -14,7 +14,7 @@ from time import process_time_ns, thread_time_ns
 
 from . import clocks, input_ops, wire
 from .batch_contents import checksum, padding, sizes
-from .guard import attributes, dispatching, from_signal, quiet, replace, uncounted, without_overrides
+from .guard import attributes, from_signal, overheard, quiet, replace, uncounted, without_overrides
 from .hints import Any, Callable, Iterator
 from .state import state
 
@@ -148,7 +148,7 @@ def _write(
 
 @without_overrides
 def _note_contents(start: int, thing: int, data: Any) -> None:
-    if dispatching():
+    if overheard():
         return
     state.row(wire.CONTENT, start, 0, *sizes(data), thing=thing)
     places, padded, beyond = padding(data)

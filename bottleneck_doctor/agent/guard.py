@@ -93,9 +93,13 @@ def without_overrides(hook: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dispatching() -> bool:
-    """Whether a dispatch mode or a profiler is on: the script's would be called for the agent's operators."""
-    torch: Any = sys.modules["torch"]
-    return bool(torch._C._len_torch_dispatch_stack()) or torch.autograd._profiler_enabled()
+    """Whether a dispatch mode of the script is on: it would be called for each of the agent's operators."""
+    return bool(sys.modules["torch"]._C._len_torch_dispatch_stack())
+
+
+def overheard() -> bool:
+    """Whether a dispatch mode or a profiler is on, which counts them."""
+    return dispatching() or sys.modules["torch"].autograd._profiler_enabled()
 
 
 def uncounted(function: Any) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from ..agent import wire
-from ..model.code import Location
+from ..model.code import Location, SourceCall
 from ..model.loops import Loader
 from ..source.files import Mask
 from ..source.reader import Site, read_call
@@ -32,6 +34,7 @@ def read_loaders(
     """
     loaders: dict[tuple[object, ...], Loader] = {}
     numbering: Numbering = {}
+    call = cache(lambda site: read_call(site, cwd, mask) if mask else None)  # thousands may have one site
     facts = [(log.pid, fact) for log in logs for fact in log.facts_of(LoaderFact)]
     built = {f"{pid}:{fact.thing}": fact for pid, fact in facts if fact.file}
     for pid, fact in facts:
@@ -40,12 +43,12 @@ def read_loaders(
             fact = replace(fact, **{name: getattr(origin, name) for name in CONSTRUCTION})
         identity = (pid, *(getattr(fact, name) for name in IDENTITY))
         if identity not in loaders:
-            loaders[identity] = _loader(f"{pid}:{len(loaders) + 1}", pid, fact, cwd, mask)
+            loaders[identity] = _loader(f"{pid}:{len(loaders) + 1}", pid, fact, call)
         numbering[pid, fact.thing] = loaders[identity].key
     return list(loaders.values()), numbering
 
 
-def _loader(key: str, pid: int, fact: LoaderFact, cwd: str, mask: Mask | None) -> Loader:
+def _loader(key: str, pid: int, fact: LoaderFact, call: Callable[[Site], SourceCall | None]) -> Loader:
     site = Site(fact.file, fact.line, tuple(fact.columns), tuple(fact.through), frozenset(fact.arguments))
     same: dict[str, Any] = {name: getattr(fact, name) for name in SAME}
     return Loader(
@@ -54,7 +57,7 @@ def _loader(key: str, pid: int, fact: LoaderFact, cwd: str, mask: Mask | None) -
         dataset_length=fact.length,
         location=locate(fact),
         dataset_location=Location(*fact.dataset_at) if fact.dataset_at else None,
-        call=read_call(site, cwd, mask) if mask and fact.file else None,
+        call=call(site) if fact.file else None,
         **same,
     )
 

@@ -1,5 +1,7 @@
 """Fetches, batches and constructions find their loader and their worker."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from bottleneck_doctor.agent import wire
@@ -107,11 +109,9 @@ def test_draws_belong_to_the_loader_and_an_epochs_start_is_what_it_took_beyond_t
     def draws(t: float, took: float, count: int, begins: int, thing: int = 1) -> Row:
         return row(wire.DRAWS, t, took, MS, count, begins, thing=thing)
 
-    making = read(
-        [], main=[draws(1, 50, 4, 1), draws(2, 2, 1, 0), draws(3, 4, 1, 0), draws(4, 90, 1, 0, thing=2)]
-    )
-    assert making.draw_s == pytest.approx(0.003)
-    assert making.first_draws_s == [pytest.approx(0.038)]
+    rows = [draws(1, 50, 4, 1), draws(2, 2, 1, 0), draws(3, 4, 1, 0), draws(4, 90, 1, 0, thing=2)]
+    making = read([], main=rows)
+    assert (making.draw_s, making.first_draws_s) == (pytest.approx(0.003), [pytest.approx(0.038)])
 
 
 @pytest.mark.parametrize(
@@ -128,16 +128,16 @@ def test_first_batches_are_compared_by_place(one: list[int], other: list[int], e
     assert read(firstlings(*one), firstlings(*other)).firstlings == expected
 
 
-def test_a_loader_built_each_epoch_is_one_in_each_process() -> None:
+def test_a_loader_built_each_epoch_is_one_in_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bottleneck_doctor.assemble.loaders.read_call", read := Mock(return_value=None))
     facts = [loader_fact(1, line=7), loader_fact(2, line=7, dataset="Data1"), {"fact": "loader", "thing": 3}]
-    loaders, numbering = read_loaders([log([], facts=facts), log([], pid=200, facts=facts[:1])])
+    loaders, numbering = read_loaders([log([], facts=facts), log([], pid=200, facts=facts[:1])], mask=list)
     assert [(one.pid, one.dataset) for one in loaders] == [(100, "Data1"), (100, ""), (200, "Data1")]
-    assert numbering[100, 1] == numbering[100, 2]
+    assert (numbering[100, 1] == numbering[100, 2], read.call_count) == (True, 1)
     assert len({numbering[100, 1], numbering[100, 3], numbering[200, 1]}) == 3
 
 
 def test_of_thousands_of_loaders_each_row_is_read_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script that builds a loader for each episode was held up for minutes after it had ended."""
     script, numbering = Script(), {(PID, n): f"100:{n}" for n in range(1, 2001)}
     for _, n in numbering:
         opens(script, n, 10 * n, loader=n)
