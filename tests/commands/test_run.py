@@ -189,7 +189,6 @@ def test_a_full_stderr_and_a_reader_that_left_change_nothing(folder: Path) -> No
 
 
 def test_on_a_terminal_the_scripts_lines_stay_its_own_until_it_has_ended(folder: Path) -> None:
-    """A line of progress erased prompts, and what the script printed came behind it."""
     reader, writer = os.openpty()
     asks = "import time\nprint('sure? ', end='', flush=True)\ntime.sleep(1)\nprint('yes')"
     bdoc(folder, script(folder, asks), stdout=writer, stderr=writer)
