@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from ..model.codec import fields_of
 from ..model.report import (
     CANNOT_SAY,
     EXCEEDED,
@@ -192,10 +193,7 @@ def compare_runs(
         new_s=change.new,
         base_contended=contended[0],
         new_contended=contended[1],
-        change=change.change,
-        low=change.low,
-        high=change.high,
-        noise=change.noise,
+        **fields_of(change, Regression),
         assumed=max(counts) == 1,
         sees=would_see(change.spread, change.freedom, limit),
         wanted=wanted,

@@ -69,8 +69,7 @@ def data_wait(steps: list[Step], loose: tuple[float, float] | None = None) -> Me
 
 
 def measure(main: Diagnosis, loose: tuple[float, float] | None = None) -> dict[str, Metric]:
-    """All metrics of the contract, of the steps that the verdict and the budget are about; ``value`` is None
-    where nothing was measured."""
+    """All metrics of the contract, of the verdict's steps; ``value`` is None where nothing was measured."""
     steps, inputs, loader, device = main.steps, main.inputs, main.loader, main.device
     wait, step = data_wait(steps, loose), Metric(None, "s", source=UNSEEN)
     if steps:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from ..agent import wire
 from ..model.code import Location
+from ..model.codec import fields_of
 from ..model.instruments import Operation, Operator
 from ..model.loops import Loop, Parallel, Passes, Ranks
 from ..model.profile import (
@@ -227,15 +228,13 @@ def _parallel(log: ProcessLog) -> list[Parallel]:
         number += fact.kind == "ddp"
         mine = books.get(number, DdpBooksFact()) if fact.kind == "ddp" else DdpBooksFact()
         buckets = mine.rebuilt_bucket_sizes or mine.bucket_sizes
-        found.append(
-            Parallel(
-                pid=log.pid,
-                **{one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "rank"},
-                bucket_bytes=[int(size) for size in re.findall(r"[0-9]{1,18}", buckets)] or None,
-                unused_bytes=mine.unused_parameter_size,
-                comm_hook=mine.comm_hook,
-            )
+        model = replace(
+            Parallel(**fields_of(fact, Parallel)),
+            bucket_bytes=[int(size) for size in re.findall(r"[0-9]{1,18}", buckets)] or None,
+            unused_bytes=mine.unused_parameter_size,
+            comm_hook=mine.comm_hook,
         )
+        found.append(model)
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from ..model.codec import as_type
 from ..model.instruments import Operator
+from ..model.loops import Loader, Parallel
 from ..model.profile import DispatchBreakdown, GradientRows, Optimizer, ScriptSettings
 from ..model.run import Crash
 
@@ -69,32 +70,19 @@ class StoppedFact:
 
 
 @dataclass(frozen=True)
-class LoaderFact:
+class LoaderFact(Loader):
     """A loader, or a marked function, where it was built or, in another process, first iterated."""
 
+    key: str = ""
+    kind: str = "dataloader"
+    pid: int = 0
     thing: int = 0
     origin: str = ""  # "pid:thing" where it came from
-    kind: str = "dataloader"
-    dataset: str = ""
-    dataset_kind: str = "map"
     length: int | None = None
-    batch_size: int | None = None
-    num_workers: int = 0
-    prefetch_factor: int | None = None
-    persistent_workers: bool = False
-    pin_memory: bool = False
-    in_order: bool = True
-    sampler: str = ""
-    collate: str = ""
-    start_method: str | None = None
-    batched_getitems: bool = False
-    tensor_dataset: bool = False
-    arguments: dict[str, str] = field(default_factory=dict)
     file: str = ""
     line: int = 0
     function: str = ""
     columns: list[int] = field(default_factory=list)
-    through: list[str] = field(default_factory=list)
     dataset_at: tuple[str, int] | None = None
 
 
@@ -206,19 +194,12 @@ class RanksFact:
 
 
 @dataclass(frozen=True)
-class ParallelFact:
+class ParallelFact(Parallel):
     """A model that is shared among ranks or devices, or a group of parameters of one that is sharded."""
 
     kind: str = ""
-    gradient_bytes: int = 0
     devices: int = 0
     rank: int | None = None
-    world_size: int = 1
-    backend: str = ""
-    arguments: dict[str, str] = field(default_factory=dict)
-    file: str = ""
-    line: int = 0
-    function: str = ""
 
 
 @dataclass(frozen=True)

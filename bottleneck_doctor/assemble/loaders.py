@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 from ..agent import wire
 from ..model.code import Location, SourceCall
+from ..model.codec import fields_of
 from ..model.loops import Loader
 from ..source.files import Mask
 from ..source.reader import Site, read_call
@@ -20,7 +20,6 @@ from .rows import ProcessLog, Row
 
 Numbering = dict[tuple[int, int], str]  # (pid, the loader's number in that process) -> key
 IDENTITY = ("file", "line", "dataset", "length", "batch_size", "num_workers", "collate", "sampler")
-SAME = {one.name for one in fields(Loader)} & {one.name for one in fields(LoaderFact)}
 CONSTRUCTION = ("arguments", "file", "line", "function", "columns", "through")  # of a call that built one
 
 
@@ -50,15 +49,14 @@ def read_loaders(
 
 def _loader(key: str, pid: int, fact: LoaderFact, call: Callable[[Site], SourceCall | None]) -> Loader:
     site = Site(fact.file, fact.line, tuple(fact.columns), tuple(fact.through), frozenset(fact.arguments))
-    same: dict[str, Any] = {name: getattr(fact, name) for name in SAME}
-    return Loader(
+    return replace(
+        Loader(**fields_of(fact, Loader)),
         key=key,
         pid=pid,
         dataset_length=fact.length,
         location=locate(fact),
         dataset_location=Location(*fact.dataset_at) if fact.dataset_at else None,
         call=call(site) if fact.file else None,
-        **same,
     )
 
 

@@ -19,6 +19,7 @@ from ..analyse.predict import (
 )
 from ..analyse.shares import NEARLY_ALL
 from ..analyse.whole_run import in_run, with_evaluation
+from ..model.codec import fields_of
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal
 from ..model.report import Evidence, Remedy, Speedup, is_setting
 
@@ -106,7 +107,11 @@ def _most(diagnosis: Diagnosis, proposal: Proposal) -> float:
 def in_order(diagnosis: Diagnosis, some: list[Offer]) -> list[Offer]:
     """Best first, each remedy once: first those for the verdict's cause, unless its confidence is low; then
     by gain, and among about equal gains the easiest."""
-    left = [(_last(diagnosis, offer), _gained(diagnosis, offer), offer) for offer in some]
+    left = []
+    for one in some:  # a faster step leaves evaluation as it was
+        of_run, own = one.proposal.scope == "run", one.discounted
+        gained = own if of_run else with_evaluation(diagnosis.whole, own)
+        left.append((_last(diagnosis, one), gained, one))
     ranked: dict[str, Offer] = {}
     while left:
         last, most, _ = min(left, key=lambda one: (one[0], -one[1]))
@@ -121,12 +126,6 @@ def _last(diagnosis: Diagnosis, offer: Offer) -> tuple[bool, bool]:
     side = side_of(offer.finding.cause)
     named = diagnosis.verdict.confidence != "low" and side == side_of(diagnosis.verdict.cause)
     return promises_nothing(offer.proposal), not named
-
-
-def _gained(diagnosis: Diagnosis, offer: Offer) -> float:
-    """The speedup of training and evaluation together: a faster step leaves evaluation as it was."""
-    own = offer.discounted
-    return own if offer.proposal.scope == "run" else with_evaluation(diagnosis.whole, own)
 
 
 def _ease(offer: Offer) -> tuple[int, int, int, float]:
@@ -192,18 +191,11 @@ def remedies(diagnosis: Diagnosis, ranked: list[Offer]) -> list[Remedy]:
                 combined = speedup_of(diagnosis.scenario, together)
         told.append(
             Remedy(
-                id=proposal.id,
-                title=proposal.title,
+                **fields_of(proposal, Remedy),
                 finding=finding.id,
                 predicted_speedup=speedup,
                 predicted_step_s=_step_after(diagnosis, proposal, speedup),
                 combined_speedup=combined,
-                fix=proposal.fix,
-                apply=proposal.apply,
-                effort=proposal.effort,
-                risk=proposal.risk,
-                scope=proposal.scope,
-                treatments=proposal.treatments,
             )
         )
     return told

@@ -9,6 +9,7 @@ from ..analyse.diagnose import diagnose
 from ..analyse.hot_lines import hot_functions, hot_operators
 from ..analyse.metrics import environment, summarise
 from ..analyse.whole_run import CAUSE, end_of, ledger_of, with_faster_evaluation
+from ..model.codec import fields_of
 from ..model.diagnosis import Diagnosis, Finding
 from ..model.profile import Profile
 from ..model.report import Abstention, Metric, Remedy, Report, ReportedFinding, RunSummary, Speedup
@@ -151,16 +152,10 @@ def _run(profile: Profile) -> RunSummary:
     trainer = next(iter(with_torch), None)
     hosts = {profile.machine.host, *(one.host for one in profile.elsewhere)}
     return RunSummary(
-        command=run.command,
-        script=run.script,
-        cwd=run.cwd,
-        started_at=run.started_at,
-        duration_s=run.duration_s,
-        exit_status=run.exit_status,
+        **fields_of(run, RunSummary),
         host=profile.machine.host,
         python=trainer.python if trainer else "",
         torch=trainer.torch if trainer else None,
         machine=asdict(profile.machine) | {"hosts": len(hosts)},
-        stopped_by=run.stopped_by,
         end=end_of(profile),
     )

@@ -256,6 +256,11 @@ def _writable(value: Any, where: str) -> Any:
     return value
 
 
+def fields_of(source: object, kind: type) -> dict[str, Any]:
+    """What a record has of the fields of another kind, by name."""
+    return {one.name: getattr(source, one.name) for one in fields(kind) if hasattr(source, one.name)}
+
+
 def _quoted(value: object, quote: str = "'", longest: int = 120) -> str:
     """A short and printable form of untrusted input."""
     if isinstance(value, int) and abs(value) < 10**12:

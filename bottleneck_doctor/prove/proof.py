@@ -20,11 +20,10 @@ LONGEST = 100
 
 def check_id(name: str, known: Collection[str], option: str) -> None:
     """Refuse an id that no remedy has, with the nearest that one has."""
-    if name in known:
-        return
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}" if near else "`bdoc explain` lists them"
-    raise UsageError(f"{option} {name[:LONGEST]!r}: no such remedy, {hint}")
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}" if near else "`bdoc explain` lists them"
+        raise UsageError(f"{option} {name[:LONGEST]!r}: no such remedy, {hint}")
 
 
 RANKS = ("kept", "undecided", "no gain", "worse")  # the order of the table; then what failed, then the rest

@@ -32,20 +32,29 @@ from ..model.report import (
 from . import words
 from .compose import compose, place
 from .document import Lengths
-from .head import best_of, bound_of, head_of, verdict_of
+from .head import advice_of, bound_of, head_of, verdict_of
 from .markdown import written
 from .words import markdown
 
 WORTH_SAYING = 0.01  # of a step; less is lost in the noise
 SIGNS = {HOLDS: "ok  ", EXCEEDED: "FAIL", CANNOT_SAY: "?   "}
 VERDICTS = {HOLDS: "holds", EXCEEDED: "fails", CANNOT_SAY: "cannot say"}
+# What moves a metric: the scope of a remedy, and how the cause begins that its finding has.
+INPUT, EVALUATION = ("step input.", "run input.worker_startup"), ("run host.evaluation", "run input.")
+ACTS = {
+    "step_time_s": ("step ",), "steps_per_s": ("step ",), "samples_per_s": ("step ",), "mfu": ("step ",),
+    "data_wait_fraction": INPUT, "exposed_data_wait_fraction": INPUT, "worker_busy_fraction": INPUT,
+    "cores_per_gpu": INPUT, "iowait_fraction": ("step input.storage", "step input.network"),
+    "gpu_busy_fraction": ("step input.", "step host.", "step comm.", "step device.transfer"),
+    "checkpoint_fraction": ("step host.checkpoint",), "evaluation_fraction": EVALUATION,
+    "evaluation_data_wait_fraction": EVALUATION, "evaluation_step_time_s": EVALUATION,
+}  # fmt: skip
 
 
 def gate_lines(gate: Gate) -> list[str]:
     """Every line of a check: each profile's, named where there are several, then the baseline's. What to do
-    stands below the first of a script's repeats that fails."""
-    several, told = len(gate.checked) > 1, set[str | None]()
-    lines: list[str] = []
+    stands below the first of a script's repeats that fails, and below a regression."""
+    several, told, lines = len(gate.checked) > 1, set[str | None](), list[str]()
     for one in gate.checked:
         prefix, script = f"{words.plain(one.profile)}: " if several else "", one.report.run.script
         lines += [prefix + line for line in outcome_lines(one.outcome)]
@@ -54,7 +63,8 @@ def gate_lines(gate: Gate) -> list[str]:
     if gate.regression is None:
         return lines
     lines.append(f"{SIGNS[gate.regression.status]} {regression_text(gate.regression)}")
-    return lines + [f"     careful: {text}" for text in careful(gate.regression)]
+    lines += failed_lines(gate.regression, gate.checked[0].report)
+    return list(dict.fromkeys([*lines, *(f"     careful: {text}" for text in careful(gate.regression))]))
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
@@ -62,17 +72,33 @@ def outcome_lines(outcome: Outcome) -> list[str]:
     return [f"{SIGNS[one.status]} {judgement_text(one)}" for one in outcome.judgements]
 
 
-def failed_lines(outcome: Outcome, report: Report) -> list[str]:
-    """Of what fails the verdict and, where something is known to help, what to do first and where."""
+def failed_lines(outcome: Outcome | Regression, report: Report) -> list[str]:
+    """Of what fails the verdict, and what to do first about each metric that failed."""
     if outcome.status != EXCEEDED:
         return []
-    head, best = head_of(report), best_of(report)
-    where = place(best.fix.location, report.run.cwd) if best is not None else ""
-    at = f", {where}" if where and where not in head.first else ""
-    lines = [f"{bound_of(report)}: {head.claim}"]
-    if head.first and report.verdict.bound != "balanced":
-        lines.append(head.first.replace("do first", "first") + at + head.promise)
-    return [f"     {line}" for line in lines]
+    judgements = outcome.judgements if isinstance(outcome, Outcome) else []
+    failed = [one.condition.metric for one in judgements if one.status == EXCEEDED] or ["step_time_s"]
+    lines = [f"{bound_of(report)}: {head_of(report).claim}", *(_advice_on(report, one) for one in failed)]
+    return [f"     {line}" for line in dict.fromkeys(lines)]
+
+
+def _advice_on(report: Report, metric: str) -> str:
+    """The first remedy that acts on a metric, where it is applied and what it promises."""
+    best = best_for(report, metric)
+    if best is None:
+        return f"no remedy in the report acts on {words.plain(metric)}"
+    first, promise, _ = advice_of(report, best)
+    where = place(best.fix.location, report.run.cwd)
+    at = f", {where}" if where and where not in first else ""
+    return first.replace("do first", "first") + at + promise
+
+
+def best_for(report: Report, metric: str) -> Remedy | None:
+    """The first remedy that is expected to help, of those that act on a metric."""
+    causes = {one.id: one.cause for one in report.findings}
+    kinds = ((one, f"{one.scope} {causes.get(one.finding, '')}") for one in report.remedies)
+    acting = (one for one, kind in kinds if kind.startswith(ACTS.get(metric, ())))
+    return next((one for one in acting if one.predicted_speedup.reach > 1), None)
 
 
 def judgement_text(judgement: Judgement) -> str:
@@ -317,8 +343,9 @@ def junit(gate: Gate, version: str) -> bytes:
         properties.append((f"verdict of {one.profile}", found))
         if wait is not None and wait.value is not None:
             properties.append((f"data_wait_fraction of {one.profile}", words.exact(wait.value)))
-        took, more = f"{one.report.run.duration_s:.3f}", failed_lines(one.outcome, one.report)
+        took = f"{one.report.run.duration_s:.3f}"
         for judgement in one.outcome.judgements:
+            more = failed_lines(Outcome(judgement.status, [judgement]), one.report)
             name = f"fails when {condition_text(judgement.condition)} ({judgement.condition.origin})"
             failed, error = judgement.status == EXCEEDED, "cannot-say" * (judgement.status == CANNOT_SAY)
             cases.append((name, one.profile, took, judgement_text(judgement), failed, error, more, []))
@@ -326,11 +353,10 @@ def junit(gate: Gate, version: str) -> bytes:
         name = f"fails when slower than the baseline by more than {words.percent(regression.limit)}"
         slug = "not-comparable" if regression.refused else "cannot-say"
         failed, error = regression.status == EXCEEDED, slug * (regression.status == CANNOT_SAY)
-        text = regression_text(regression)
-        cases.append((name, "baseline", "0", text, failed, error, [], careful(regression)))
+        text, more = regression_text(regression), failed_lines(regression, gate.checked[0].report)
+        cases.append((name, "baseline", "0", text, failed, error, more, careful(regression)))
     time = f"{sum(one.report.run.duration_s for one in gate.checked):.3f}"
-    text = written("junit.xml.j2", _xml, "utf-8", cases=cases, properties=properties, time=time)
-    return text.encode()
+    return written("junit.xml.j2", _xml, "utf-8", cases=cases, properties=properties, time=time).encode()
 
 
 def _xml(text: str) -> str:
@@ -368,7 +394,8 @@ def _failures(gate: Gate, workspace: str) -> Iterator[Annotation]:
         level, title = "error", "bdoc: slower than the baseline"
         if regression.status == CANNOT_SAY:
             level, title = "warning", "bdoc: cannot say whether it is slower than the baseline"
-        yield Annotation(level, title, regression_text(regression))
+        more = failed_lines(regression, gate.checked[0].report)[1:]
+        yield Annotation(level, title, "\n".join([regression_text(regression), *map(str.strip, more)]))
     jobs = Counter(one.report.run.script for one in gate.checked)
     alike = defaultdict[tuple[str | None, Condition, int], list[tuple[Report, Judgement]]](list)
     for one in gate.checked:
@@ -377,9 +404,10 @@ def _failures(gate: Gate, workspace: str) -> Iterator[Annotation]:
     for (script, condition, status), pairs in alike.items():
         report, text = pairs[0][0], _together([found for _, found in pairs], jobs[script])
         if status == EXCEEDED:
-            best = best_of(report)
-            text += f"\n{_remedy(best)}" if best else ""
-            yield Annotation("error", f"bdoc: {condition_text(condition)}", text, *_blamed(report, workspace))
+            best = best_for(report, condition.metric)
+            text += f"\n{_remedy(best) if best else _advice_on(report, condition.metric)}"
+            line = _blamed(report, best, workspace)
+            yield Annotation("error", f"bdoc: {condition_text(condition)}", text, *line)
         elif status == CANNOT_SAY:
             yield Annotation("warning", "bdoc: cannot say", text)
 
@@ -414,9 +442,11 @@ def _remedy(remedy: Remedy) -> str:
     return f"{title} ({f'{promise} predicted' if known else f'not predicted, {promise}'}): {fix}"
 
 
-def _blamed(report: Report, workspace: str) -> tuple[str, int]:
-    """The line of a primary finding, else that of the best remedy; the first that lies in the workspace."""
-    places = [finding.location for finding in report.findings if finding.severity == "primary"]
+def _blamed(report: Report, best: Remedy | None, workspace: str) -> tuple[str, int]:
+    """The line of the finding that the best remedy answers, else of a primary one, else that of a remedy; the
+    first that lies in the workspace."""
+    places = [finding.location for finding in report.findings if best and finding.id == best.finding]
+    places += [finding.location for finding in report.findings if finding.severity == "primary"]
     places += [remedy.fix.location for remedy in report.remedies]
     known = (_place(place, report, workspace) for place in places)
     return next((place for place in known if place[0]), ("", 0))

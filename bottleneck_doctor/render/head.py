@@ -121,7 +121,9 @@ def head_of(report: Report) -> Head:
     before = f"{needed}; " if (needed := _needed(report)) else ""
     why = _reason(report, found, claim, WIDTH - len(before))
     why = needed if needed and why.startswith(PARTS) else (before + why).removesuffix("; ")
-    return Head(words.plain(claim), words.plain(why), *_first(report, found))
+    best = best_of(report)
+    first = advice_of(report, best) if best is not None else (_without_remedy(report, found), "", False)
+    return Head(words.plain(claim), words.plain(why), *first)
 
 
 def bound_of(report: Report, verdict: Verdict | None = None) -> str:
@@ -140,10 +142,9 @@ def verdict_of(report: Report, verdict: Verdict | None = None) -> str:
     return bound_of(report, verdict) + (f", {words.plain(cause)}" if cause != "none" else "")
 
 
-def best_of(report: Report | None) -> Remedy | None:
+def best_of(report: Report) -> Remedy | None:
     """The first remedy that is expected to help."""
-    remedies = report.remedies if report is not None else []
-    return next((remedy for remedy in remedies if remedy.predicted_speedup.reach >= WORTH), None)
+    return next((remedy for remedy in report.remedies if remedy.predicted_speedup.reach >= WORTH), None)
 
 
 def _claim(report: Report, found: list[ReportedFinding]) -> str:
@@ -314,32 +315,35 @@ def _side(cause: str) -> str:
     return SIDES.get(cause, cause if cause.startswith("host.") else cause.partition(".")[0])
 
 
-def _first(report: Report, found: list[ReportedFinding]) -> tuple[str, str, bool]:
-    """What to do first, what that promises, and whether this is a ceiling."""
-    cause, best = report.verdict.cause, best_of(report)
-    if best is None:
-        if report.verdict.bound == "inconclusive":
-            return "", "", False
-        if cause == "none":
-            return "nothing to do", "", False
-        if cause == "device.compute" and not _clocked(report):
-            timed = report.device is None or report.device.kind in TIMED
-            ways = "no remedy is known: its own time was not measured"
-            return ways if timed else "do first: profile the device with its own tools", "", False
-        if report.remedies:
-            return "no remedy in the list gains 5 % or more", "", False
-        if _needed(report):
-            return "do first: give the job more cores, or make batches cheaper", "", False
-        looks = [_short(one.location) for one in found if one.location and _side(cause) != "model"]
-        looks += [
-            f"{_short(one.location)} ({words.percent(one.own_share)} of samples)"
-            for one in report.functions if one.users and one.role == "trainer" and cause != "device.compute"
-        ]  # fmt: skip
-        waits = report.device is not None and cause in WAITING  # for what no faster hardware would bring
-        rest = [f"; start at {one}" for one in looks]
-        rest += [": computing less, or faster hardware, would help" * (not waits)]
-        return words.short(words.plain("no remedy is known" + rest[0]), WIDTH), "", False
-    speedup, title = best.predicted_speedup, words.plain(best.title)
+def _without_remedy(report: Report, found: list[ReportedFinding]) -> str:
+    """What to do first where no remedy is expected to help."""
+    cause = report.verdict.cause
+    if report.verdict.bound == "inconclusive":
+        return ""
+    if cause == "none":
+        return "nothing to do"
+    if cause == "device.compute" and not _clocked(report):
+        timed = report.device is None or report.device.kind in TIMED
+        ways = "no remedy is known: its own time was not measured"
+        return ways if timed else "do first: profile the device with its own tools"
+    if report.remedies:
+        return "no remedy in the list gains 5 % or more"
+    if _needed(report):
+        return "do first: give the job more cores, or make batches cheaper"
+    looks = [_short(one.location) for one in found if one.location and _side(cause) != "model"]
+    looks += [
+        f"{_short(one.location)} ({words.percent(one.own_share)} of samples)"
+        for one in report.functions if one.users and one.role == "trainer" and cause != "device.compute"
+    ]  # fmt: skip
+    waits = report.device is not None and cause in WAITING  # for what no faster hardware would bring
+    rest = [f"; start at {one}" for one in looks]
+    rest += [": computing less, or faster hardware, would help" * (not waits)]
+    return words.short(words.plain("no remedy is known" + rest[0]), WIDTH)
+
+
+def advice_of(report: Report, best: Remedy) -> tuple[str, str, bool]:
+    """To apply this remedy, what that promises, and whether this is a ceiling."""
+    cause, speedup, title = report.verdict.cause, best.predicted_speedup, words.plain(best.title)
     treated = next((one.cause for one in report.findings if one.id == best.finding), cause)
     answers = _side(treated) == _side(cause)
     promises = [f"; not predicted ({words.promised(speedup)})", "; not predicted"]

@@ -42,7 +42,7 @@ def plain_line(view: LiveView, report: Report | None, width: int, color: bool, e
     parts = [words.seconds(view.elapsed_s), *_pace(view)]
     if report is not None:
         parts.append(f"{bound_of(report)} so far: {head_of(report).claim}")
-    if (best := best_of(report)) is not None:
+    if report is not None and (best := best_of(report)) is not None:
         parts.append(f"best so far: {words.plain(best.title)} {words.promised(best.predicted_speedup)}")
     parts.append(closing(view) if view.ending or view.state == "killed" else "")
     return words.fit(" · ".join(filter(None, parts)), encoding) + "\n"

@@ -102,8 +102,7 @@ def test_phases_follow_the_warm_up_and_each_other() -> None:
     first, second = marks(profile, "phase")
     assert first.begin_s == pytest.approx(marks(profile, "warm-up")[0].end_s, abs=0.1)
     assert first.end_s == pytest.approx(table.t[299], rel=0.05)
-    assert second.end_s == pytest.approx(table.t[599])
-    assert second.label == "steady"
+    assert (second.end_s, second.label) == (pytest.approx(table.t[599]), "steady")
 
 
 S = 1_000_000_000

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,10 @@ def store(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Store:
         return replace(report, run=replace(report.run, duration_s=report.run.duration_s + later_s))
 
     monkeypatch.setattr("bottleneck_doctor.findings.report.write_up", write_up)
-    stored = 0
+    numbers = count()
 
     def _store(name: str, file: str = "profile.json") -> str:
-        nonlocal stored
-        run = replace(RUN, script=name, duration_s=RUN.duration_s + stored)  # no two are the same run
-        stored += 1
+        run = replace(RUN, script=name, duration_s=RUN.duration_s + next(numbers))  # no two are the same run
         (folder / file).write_bytes(encode_profile(replace(PROFILE, run=run)))
         return file
 
