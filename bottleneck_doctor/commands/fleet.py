@@ -28,10 +28,6 @@ def fleet_command(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to this file.")
     ] = None,
-    to_parquet: Annotated[
-        str | None,
-        typer.Option(metavar="FOLDER", help="Keep the tables there; what they know is not read again."),
-    ] = None,
     sql: Annotated[
         str | None, typer.Option(metavar="QUERY", help="Ask this instead, in DuckDB's SQL.")
     ] = None,
@@ -45,8 +41,8 @@ def fleet_command(
 ) -> int:
     """Answer questions over many runs: what is wasted, which remedy would save most, what got slower.
 
-    `bdoc fleet runs/` reads every report and profile in the folder. A profile takes a third of a second: with
-    --to-parquet FOLDER each is diagnosed once, and `bdoc fleet FOLDER` reads what is known.
+    `bdoc fleet runs/` reads every report and profile in the folder. A profile takes a third of a second, its
+    report (`bdoc report --format json`) less than a millisecond.
     """
     asked = format or ("json" if output and output.lower().endswith(".json") else "terminal")
     if asked not in FORMATS:
@@ -63,7 +59,7 @@ def fleet_command(
         raise UsageError("needs duckdb: pip install 'bottleneck-doctor[fleet]'") from None
     from ..render.fleet import render_fleet, render_rows
 
-    store, reading = _read(files, to_parquet)
+    store, reading = _read(files)
     shown = screen(sys.stdout) if not output else Screen(100, False, "utf-8")
     if sql is None:
         fleet = answer(store, reading.refused, began, tuple(ignore or ()))
@@ -86,11 +82,11 @@ def report_of_bytes(profile: bytes) -> bytes:
     return encode_report(replace(write_up(decode_profile(profile)), bdoc=__version__))
 
 
-def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
+def _read(files: list[str]) -> tuple[Any, Reading]:
     """The tables; raises ``UsageError`` where nothing could be read."""
     from ..fleet.reading import find, open_store, read, runs_of
 
-    sources, refused = find(files)
+    found, refused = find(files)
     cores = len(os.sched_getaffinity(0))
     store = open_store(cores)
     line = StatusLine()
@@ -100,7 +96,7 @@ def _read(files: list[str], to_parquet: str | None) -> tuple[Any, Reading]:
             rate = f"{reading.diagnosed / reading.diagnosing_s:.1f} a second"
             line.draw(f"{reading.diagnosed} of {reading.to_diagnose} profiles diagnosed, {rate}")
 
-    reading = read(store, sources, report_of_bytes, __version__, cores, seen, to_parquet)
+    reading = read(store, found, report_of_bytes, cores, seen)
     line.clear()
     reading.refused[:0] = refused
     if not runs_of(store):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..model.report import SCHEMA, SCHEMA_VERSION
 
-# Name, type, meaning: what CREATE TABLE and docs/fleet.md are made of. Types that every engine has.
+# Name, type, meaning: what CREATE TABLE and the site's reference are made of.
 TABLES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "runs": (
         ("run", "BIGINT", "the run's key: a hash of host, start and duration"),
@@ -70,9 +70,6 @@ TABLES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "files": (
         ("file", "VARCHAR", "name"),
-        ("size", "BIGINT", "bytes"),
-        ("modified", "VARCHAR", "when it was changed, as its file system says it"),
-        ("reader", "VARCHAR", "the version of bdoc that read it"),
         ("runs", "BIGINT", "in it"),
     ),
 }  # fmt: skip
@@ -184,14 +181,13 @@ FROM (SELECT run, unnest(map_entries(r.metrics)) AS m FROM fresh)"""
 LEDGER = """
 INSERT INTO ledger SELECT run, l.part, l.share FROM (SELECT run, unnest(r.ledger) AS l FROM fresh)"""
 
-FILES = """
-INSERT INTO files SELECT file, size, modified, reader, count(*) FROM parsed JOIN given USING (file)
-WHERE why IS NULL GROUP BY ALL"""
+FILES = "INSERT INTO files SELECT file, count(*) FROM parsed WHERE why IS NULL GROUP BY ALL"
 
 # A later report of a run replaces an earlier one.
 FRESH = """
 CREATE OR REPLACE TEMP TABLE fresh AS SELECT file, r, started_at, run FROM parsed WHERE why IS NULL
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY file) = 1"""
-OF_RUNS = tuple(table for table in TABLES if table != "files")
-FORGET = tuple(f"DELETE FROM {table} WHERE run IN (SELECT run FROM fresh)" for table in OF_RUNS)
+FORGET = tuple(
+    f"DELETE FROM {table} WHERE run IN (SELECT run FROM fresh)" for table in TABLES if table != "files"
+)
 FILL = (FRESH, *FORGET, REMEDIES, RUNS, FINDINGS, METRICS, LEDGER, FILES)

@@ -51,24 +51,13 @@ def test_sql_reads_the_tables(fleet: Path, capsys: pytest.CaptureFixture[str]) -
     assert json.loads(capsys.readouterr().out)[0]["last"].startswith("2026-11-2")
 
 
-def test_tables_are_kept_and_read_again(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fleet", "runs", "--to-parquet", "tables"]) == 0
-    first = capsys.readouterr().out
-    (fleet / "runs" / "broken.json").unlink()
-    assert main(["fleet", "tables"]) == 0
-    assert capsys.readouterr().out == first.partition("\n1 file could")[0]
-    assert main(["fleet", "runs", "--to-parquet", "tables", "--sql", "SELECT count(*) FROM changed"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].strip() == "0"
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         (["runs/broken.json"], "no run could be read: "),
-        (["empty"], "no report, profile or fleet's folder is there"),
+        (["empty"], "no report or profile is there"),
         (["runs", "--sql", "SELEKT"], "--sql: Parser Error"),
         (["runs", "--since", "monday"], "--since 'monday': no date"),
-        (["runs", "--to-parquet", "runs/0.json"], "cannot write to --to-parquet"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_status_2(

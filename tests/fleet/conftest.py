@@ -15,13 +15,11 @@ from bottleneck_doctor.fleet.reading import Reading, find, open_store, read
 from bottleneck_doctor.model.report import Fleet
 
 
-def taken(
-    *paths: str | Path, version: str = "1", folder: str | None = None
-) -> tuple[duckdb.DuckDBPyConnection, Reading]:
+def taken(*paths: str | Path) -> tuple[duckdb.DuckDBPyConnection, Reading]:
     """A store with all that these files tell, and what became of them."""
-    sources, refused = find(map(str, paths))
+    files, refused = find(map(str, paths))
     store = open_store(2)
-    reading = read(store, sources, report_of_bytes, version, 2, folder=folder)
+    reading = read(store, files, report_of_bytes, 2)
     reading.refused[:0] = refused
     return store, reading
 

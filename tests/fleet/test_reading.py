@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from bottleneck_doctor.fleet.questions import answer
-from bottleneck_doctor.fleet.reading import open_store, runs_of, save
-from bottleneck_doctor.fleet.tables import TABLES
-from bottleneck_doctor.model.errors import UsageError
+from bottleneck_doctor.fleet.reading import open_store, runs_of
 from tests.fleet.conftest import asked, taken
 from tests.fleet.made_up import RECORDED, Plan, put, recorded
 from tests.lab import golden
@@ -94,47 +92,6 @@ def test_a_run_that_two_files_tell_of_counts_once(tmp_path: Path) -> None:
     (tmp_path / "again.json").write_text((tmp_path / "0.json").read_text())
     fleet = asked(tmp_path, tmp_path / "*.json")
     assert (fleet.totals.runs, fleet.totals.repeated) == (4, 1)
-
-
-def test_parquet_has_the_documented_columns_and_no_other(tmp_path: Path) -> None:
-    put(tmp_path / "in", Plan(5, 2, 2))
-    store, _ = taken(tmp_path / "in")
-    save(store, str(tmp_path / "out"))
-    assert {one.name for one in (tmp_path / "out").iterdir()} == {f"{name}.parquet" for name in TABLES}
-    for table, columns in TABLES.items():
-        file = tmp_path / "out" / f"{table}.parquet"
-        found = store.execute(f"DESCRIBE SELECT * FROM read_parquet('{file}')").fetchall()
-        assert [(name, kind) for name, kind, *_ in found] == [(name, kind) for name, kind, _ in columns]
-
-
-def test_what_parquet_remembers_is_not_read_again_unless_it_changed(tmp_path: Path) -> None:
-    put(tmp_path / "in", Plan(6, 2, 2))
-    save(taken(tmp_path / "in")[0], str(tmp_path / "out"))
-    changed = tmp_path / "in" / "3.json"
-    (tmp_path / "in" / "2.json").unlink()
-    changed.write_text(changed.read_text().replace('"host": "node', '"host": "other'))
-    store, _ = taken(tmp_path / "out", tmp_path / "in")
-    (looked,) = store.execute("SELECT list(file) FROM changed").fetchall()[0]
-    assert looked == [str(changed)]
-    assert runs_of(store) == 6, "what is gone is still known, what changed is not there twice"
-    assert store.execute("SELECT count(*) FROM runs WHERE host LIKE 'other%'").fetchall() == [(1,)]
-    (looked,) = (
-        taken(tmp_path / "out", tmp_path / "in", version="2")[0]
-        .execute("SELECT count(*) FROM changed")
-        .fetchall()[0]
-    )
-    assert looked == 5, "another version reads all anew"
-
-
-def test_a_folder_that_is_no_fleets_changes_nothing(tmp_path: Path) -> None:
-    put(tmp_path / "in", Plan(3, 2, 2))
-    save(taken(tmp_path / "in")[0], str(tmp_path / "out"))
-    (tmp_path / "out" / "metrics.parquet").write_bytes(b"PAR1 and nothing else")
-    store, reading = taken(tmp_path / "out", tmp_path / "in")
-    assert runs_of(store) == 3
-    assert "cannot be read" in reading.refused[0].why
-    with pytest.raises(UsageError, match="cannot be read"):  # nor is it written over
-        taken(tmp_path / "in", folder=str(tmp_path / "out"))
 
 
 @pytest.mark.slow

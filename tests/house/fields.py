@@ -24,8 +24,8 @@ versions."""
 FLEET = """\
 # Fleet
 
-`bdoc fleet FILES --to-parquet FOLDER` writes these tables, each into a file of its name (`runs.parquet`), and
-`--sql` is asked of them. Shares run 0 to 1, instants are UTC. Columns are only ever added."""
+`bdoc fleet FILES --sql QUERY` asks these tables. Shares run 0 to 1, instants are UTC. Columns are only
+ever added."""
 
 
 def types_page(name: str, introduction: str) -> str:
