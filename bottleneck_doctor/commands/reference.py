@@ -17,7 +17,7 @@ from .cli import declared
 from .options import PYTHON, read_settings
 from .output import say, screen
 
-NEAREST = 3
+NEAREST, NEAR = 3, 0.7  # of two words of three letters that share two, difflib says 0.67
 
 
 def explain_command(
@@ -67,7 +67,7 @@ def explain_command(
             break
     else:
         names = [*ALIASES, *(name for shelf in shelves.values() for name in shelf)]
-        near = difflib.get_close_matches(slug(asked), names, n=NEAREST)
+        near = difflib.get_close_matches(slug(asked), names, n=NEAREST, cutoff=NEAR)
         hint = f"did you mean {' or '.join(near)}?" if near else "`bdoc explain` lists what there is"
         raise UsageError(f"no page {id!r}: {hint}")
     say("\n".join(found))

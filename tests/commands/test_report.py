@@ -138,10 +138,10 @@ def test_every_alias_leads_to_a_page(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_an_unknown_id_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "loader-in-mian"]) == 2
-    assert "no page 'loader-in-mian': did you mean loader-in-main? [usage]" in capsys.readouterr().err
-    assert main(["explain", "worker-auto"]) == 2
-    assert "did you mean workers-auto or " in capsys.readouterr().err
+    hints = {"loader-in-mian": "did you mean loader-in-main? [usage]", "foo": "`bdoc explain` lists what"}
+    for asked, hint in {**hints, "workers": "did you mean num-workers or "}.items():
+        assert main(["explain", asked]) == 2
+        assert f"no page {asked!r}: {hint}" in capsys.readouterr().err
 
 
 def test_the_environment_is_a_table(
