@@ -42,11 +42,15 @@ MODEL = ("forward", "loss", "backward", "optimizer")
 DELAY_S = (2e-4, 8e-4, 2e-3)
 DELAYED_AT_MOST = (0.5, 0.8, 0.95)  # of the operators' time
 CROWD = (1.0, 1.2, 1.4)
+# How many times as long a model with a thread for each core takes next to a busy process as with threads that
+# fit: 7 to 68, measured with five small models on two cores.
+SHARED = (2.0, 8.0, 50.0)
 
 
 @dataclass(frozen=True)
 class Threads:
-    """Whether the model has too ``few`` or too ``many`` threads; ``""`` if neither, or not known.
+    """Whether the model has too ``few`` or too ``many`` threads, or ``shared`` cores: more threads than other
+    processes leave cores; ``""`` if none, or not known.
 
     ``wanted`` is the better number, ``factor`` the cautious, likely and hopeful speedup that it brings; where
     that is a guess, ``most`` is what it brings if threads share all of the work evenly.
@@ -72,6 +76,13 @@ def judge_threads(
     ranks = max(1, sum(one.role == "trainer" and bool(one.torch_threads) for one in profile.processes))
     if count * ranks > host.cores + 0.5 and count > 1:
         return _crowd(known, scenario, host, held, ranks, profile, loop)
+    left = max(1, int(host.cores - strangers(host) + 0.5) // ranks)
+    if left < count:  # while others run, all threads wait for the one that shares a core with them
+        kept = [1 - min(strangers(host), 1.0) * (1 - 1 / times) for times in SHARED]
+        low, likely, high = (gain(scenario, Change(compute=one)) for one in kept)
+        if not scenario.workers:  # the batches may be made with torch's operators, too
+            high = gain(scenario, Change(compute=kept[-1], cpu=kept[-1]))
+        return Threads("shared", count, left, idle, large, (low, likely, high), high)
     lonely = count == 1 and idle is not None and idle >= NEARLY_ALL
     if not lonely or (large or 0.0) < MOST or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
         return known

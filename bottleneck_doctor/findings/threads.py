@@ -8,7 +8,7 @@ from math import sqrt
 from ..analyse.host import pool_cpu
 from ..analyse.predict import WORTH, helper_threads, too_many_feeders, without_feeders
 from ..analyse.shares import MOST, NOTICED, PART
-from ..analyse.threads import judge_threads
+from ..analyse.threads import Threads, judge_threads
 from ..analyse.verdict import CROWDED
 from ..model.diagnosis import Change, Diagnosis, Finding, Proposal, Scenario
 from ..model.report import Evidence, Fix
@@ -19,6 +19,7 @@ from .registry import OnCpu, dataloader_loop, finding, given, snippet
 from .remedies import Code, each, loader_call, priced, spread
 
 # cpu-threads-misset
+STOLEN_BOOKS = "/proc/stat less the process tree"
 THREADS_SNIPPET = "OMP_NUM_THREADS={count} python train.py  # or torch.set_num_threads({count})"
 SET_THREADS = Proposal(
     id="set-threads",
@@ -33,8 +34,7 @@ SET_THREADS = Proposal(
 @finding("model.threads", SET_THREADS, needs=(OnCpu("a GPU computes without these threads", profiled=False),))
 def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
     """Fires when another number of threads would likely be faster."""
-    scenario, held = given(diagnosis.scenario), step_share(diagnosis, "held")
-    judged = judge_threads(diagnosis.profile, diagnosis.loop, scenario, diagnosis.host, held)
+    judged, held, others = _judged(diagnosis), step_share(diagnosis, "held"), diagnosis.host.foreign_cores
     if judged.count is None:
         return "how many threads torch computes with"
     if judged.count == 1 and judged.large is None and (judged.idle or 0.0) > MOST:
@@ -44,6 +44,12 @@ def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
     known = (
         ("threads that torch computes with", "torch_threads", float(judged.count), "torch.get_num_threads"),
         ("cores that the job may use", "cores", diagnosis.host.cores, "affinity and control group"),
+        (
+            "cores that others used",
+            "foreign_cores",
+            others if judged.trouble == "shared" else None,
+            STOLEN_BOOKS,
+        ),
         ("cores that lay idle", "idle_cores", judged.idle, "/proc/stat"),
         ("share of CPU in operators of 0.2 ms and more", "large_operator_share", judged.large, PROFILER),
         ("share of the step for which the loop had no core", "held_share", held, "schedstat"),
@@ -61,8 +67,12 @@ def cpu_threads_misset(diagnosis: Diagnosis) -> Finding | str | None:
     return Finding("cpu-threads-misset", "model.threads", evidence, [proposal])
 
 
+def _judged(diagnosis: Diagnosis) -> Threads:
+    held = step_share(diagnosis, "held")
+    return judge_threads(diagnosis.profile, diagnosis.loop, diagnosis.scenario, diagnosis.host, held)
+
+
 # cpu-stolen-by-others
-STOLEN_BOOKS = "/proc/stat less the process tree"
 ISOLATE = Proposal(
     id="isolate-cpus",
     title="give the job cores of its own",
@@ -92,7 +102,10 @@ def cpu_stolen_by_others(diagnosis: Diagnosis) -> Finding | str | None:
         ("share of a fetch's runnable time without a core", "fetch_queue_share", queue, "schedstat"),
     )
     evidence = [Evidence(*one) for one in known if one[2] is not None]
-    return Finding("cpu-stolen-by-others", _cause(diagnosis), evidence, [ISOLATE])
+    alone, judged = ISOLATE, _judged(diagnosis)
+    if judged.trouble == "shared":  # by how much these delay the model's threads no clock tells
+        alone = replace(ISOLATE, change=None, factor=judged.factor, most=judged.most, basis="bound")
+    return Finding("cpu-stolen-by-others", _cause(diagnosis), evidence, [alone])
 
 
 def _cause(diagnosis: Diagnosis) -> str:

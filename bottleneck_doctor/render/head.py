@@ -89,6 +89,7 @@ REASONS = (
     "{place} loads with num_workers={num_workers}, {fetch_cpu_s} of CPU a batch",
     "{place} copies {pageable_bytes} a step from pageable memory, in {blocking_copies_s}",
     "{pageable_bytes} a step are copied from pageable memory, in {blocking_copies_s}",
+    "{torch_threads} threads of torch share {cores} cores with other programs, which use {foreign_cores}",
     "threads of torch: {torch_threads}; cores of the job: {cores}",
     "{place} {function}: {called_share} of samples; {operators_per_step} operators a step, {launch_s} each",
     "operators in a step: {operators_per_step}, {launch_s} to call each",

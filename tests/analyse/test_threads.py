@@ -74,6 +74,14 @@ def test_more_threads_than_cores_are_too_many_when_they_hold_the_loop_up() -> No
     assert trouble(run(3, 3), held=0.4) == "many"  # two ranks share the cores
 
 
+def test_threads_on_cores_that_other_processes_use_wait_for_each_other() -> None:
+    busy = replace(IDLE, foreign_cores=1.0)
+    judged = judge_threads(run(4), run(4).loops[0], BASE, busy, 0.0)
+    assert (judged.trouble, judged.wanted, judged.most) == ("shared", 3, judged.factor[2])
+    assert 1.5 < judged.factor[0] < judged.factor[1] < judged.factor[2]
+    assert trouble(run(3), busy) == trouble(run(4), replace(busy, cores_online=8)) == ""
+
+
 @pytest.mark.parametrize(
     ("looks", "share"),
     [({"network": 60, "running": 40}, 0.25), ({"network": 15, "lock": 45}, 0.0625), ({"network": 5}, 0.0)],

@@ -12,7 +12,7 @@ SLOWER = 0.97
 AS_GOOD = 0.95
 NEAR = 0.25
 # Advice about strangers on the cores: true of the machine in that minute, not of the patient.
-ABOUT_STRANGERS = frozenset({"isolate-cpus", "tenant-finish"})
+ABOUT_STRANGERS = frozenset({"isolate-cpus"})
 
 
 @dataclass(frozen=True)

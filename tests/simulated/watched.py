@@ -17,7 +17,7 @@ from tests.agent.torch_server import Answer, server
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT)}
-STRANGERS = ("isolate-cpus", "exclusive-cores")  # remedies against other jobs, which the suite may well have
+STRANGERS = ("isolate-cpus", "set-threads")  # remedies against other jobs, which the suite may well have
 # A profiler's window opens three seconds after the first batch; a test has no time to wait for it.
 SOON = "from bottleneck_doctor.sense import schedule; schedule.PROFILE_AFTER_S = 0.7"
 

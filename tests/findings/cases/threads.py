@@ -32,14 +32,16 @@ COST = StepCost(0.02)
 TABLE = [Operator("aten::addmm", 6.0, 0.012), Operator("aten::mm", 6.0, 0.006)]
 
 
-def _threads_case(threads: int | None, large: float | None = 0.9, queue: float = 0.0) -> Diagnosis:
+def _threads_case(
+    threads: int | None, large: float | None = 0.9, queue: float = 0.0, foreign: float = 0.0
+) -> Diagnosis:
     """A model that computes for 20 ms on four cores; batches cost nothing."""
     anatomies = [dispatch_like(COST, large=large)] if large is not None else []
     sick = cpu_run(COST, Computing(anatomies=anatomies), TABLE if large is not None else [])
     trainer = Process(1, 0, "trainer", 0.0, torch_threads=threads)
     return replace(
         sick, profile=replace(sick.profile, processes=[trainer]),
-        host=HostLoad(cores=4.0, job_cores=1.0, foreign_cores=0.0),
+        host=HostLoad(cores=4.0, job_cores=1.0, foreign_cores=foreign),
         steps=[replace(step, queue=queue * step.wall) for step in sick.steps],
         scenario=replace(sick.scenario, cores=4.0) if sick.scenario else None,
     )  # fmt: skip
@@ -49,6 +51,9 @@ def cpu_threads_misset() -> tuple[Case, ...]:
     return (
         fires("one thread for large products on four cores", _threads_case(1), "set-threads"),
         fires("sixteen threads fight for four cores", _threads_case(16, queue=0.5), "set-threads"),
+        fires(
+            "four threads next to a busy process on four cores", _threads_case(4, foreign=1.0), "set-threads"
+        ),
         silent("one thread for many small operators", _threads_case(1, large=0.1)),
         abstains("no step was profiled", _threads_case(1, large=None)),
     )
