@@ -9,6 +9,7 @@ from tests.lab.judge import Judgement
 from tests.lab.table import count, line, middle_and_most
 
 FILE = Path(__file__).with_name("sets.json")
+FIRST = "first"  # the row of all first sights
 COLUMNS = {
     "trainings": "trainings",
     "when": "",
@@ -23,6 +24,7 @@ COLUMNS = {
 def table(names: Sequence[str] = ()) -> str:
     """These rows as markdown; all of them without names."""
     rows = json.loads(FILE.read_text(encoding="utf-8"))
+    rows[FIRST] = _pooled([row for row in rows.values() if row["when"] == "first sight"])
     chosen = [rows[name] for name in names or rows]
     return "\n".join(
         [
@@ -31,6 +33,20 @@ def table(names: Sequence[str] = ()) -> str:
             *(line([row[column] for column in COLUMNS]) for row in chosen),
         ]
     )
+
+
+def _pooled(rows: Sequence[dict[str, str]]) -> dict[str, str]:
+    """What the rows add up to, each by the version of its day."""
+    row = {
+        "trainings": "all sets by other authors, each by the version of its day",
+        "when": "first sight",
+        "wait": "–",
+        "promise": "–",
+    }
+    for column in ("bound", "cause", "remedy"):
+        counts = [tuple(map(int, one[column].split(" of "))) for one in rows if " of " in one[column]]
+        row[column] = f"{sum(right for right, _ in counts)} of {sum(judged for _, judged in counts)}"
+    return row
 
 
 def put(name: str, judgements: Sequence[Judgement]) -> None:
