@@ -150,6 +150,8 @@ def fitted(base: Scenario, measured: float, own: float, bulky: bool) -> Scenario
         base = _slowed(_scaled(base, PART), measured, lambda left: _scaled(turned, left), PART, 1.0)
     # What the replay lacks is waiting for a busy core at each wake-up.
     waking = base.transport.waking
+    if step_seconds(base) <= TELLS * step_seconds(_with_transport(base, waking=0.0)):
+        return base  # it is hidden behind the device, or cores are free
     return _slowed(base, measured, lambda value: _with_transport(base, waking=value), waking, SLICES * waking)
 
 

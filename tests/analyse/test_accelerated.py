@@ -7,9 +7,10 @@ import pytest
 
 from bottleneck_doctor.analyse.diagnose import diagnose
 from bottleneck_doctor.analyse.replay import step_seconds
+from bottleneck_doctor.analyse.scenario import fitted
 from bottleneck_doctor.findings.report import write_up
 from bottleneck_doctor.model.device import DeviceFacts, DeviceSync, Kernels, TorchSettings
-from bottleneck_doctor.model.diagnosis import BatchCost, Scenario, StepCost
+from bottleneck_doctor.model.diagnosis import BatchCost, Scenario, StepCost, Transport
 from bottleneck_doctor.render.compose import compose
 from bottleneck_doctor.render.document import WHOLE
 from tests.analyse.devices import device_run
@@ -136,6 +137,14 @@ def test_time_inside_a_readback_is_not_promised_back():
     report = write_up(device_run(facts=waiting, busy_s=19.4 * MS, sync_s=0.6 * MS, host_s=3 * MS))
     assert report.verdict.cause == "device.compute"
     assert not [one for one in report.remedies if one.predicted_speedup.likely > 1.05]
+
+
+def test_wake_ups_hidden_behind_the_device_explain_no_longer_step():
+    costs, transport = (StepCost(0.0, launch=6 * MS, device=10 * MS),), Transport(serving=4e-4, waking=3 * MS)
+    base = Scenario(
+        (BatchCost(6e-4),), costs, workers=2, cores=2.0, strangers=1.3, transport=transport, ahead=1.0
+    )
+    assert fitted(base, 1.02 * step_seconds(base), 9 * MS, bulky=False).transport == transport
 
 
 def test_data_waits_hidden_behind_the_device_are_not_exposed():
