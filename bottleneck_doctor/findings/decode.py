@@ -15,6 +15,7 @@ from .facts import (
     device_of,
     held_up,
     hot_files_of,
+    in_advance,
     one_epoch,
     payload_of,
     place_of,
@@ -49,29 +50,24 @@ PIXEL_BYTES = {"JPEG": 63e3 / (500 * 375), "a slow codec": 389e3 / (500 * 375)} 
 OVERSIZE = 4.0  # stored pixels over needed ones: twice the side, which crops need at most (chosen)
 CHANNELS = 3  # elements of a finished pixel
 STORED = "stored pixels over those of a finished sample, estimated"
-CACHE = snippet("decode", "CACHE")
-CONVERT = snippet("decode", "CONVERT")
-RESIZE = snippet("decode", "RESIZE")
-DRAFT = snippet("decode", "DRAFT")
-DALI = snippet("decode", "DALI")
 ON_GPU = (("device_id=None", "device_id=0"), ('device="cpu")  # "mixed": on a GPU', 'device="mixed")'))
 NVJPEG = "; it takes time of the GPU"
-SWAP = "import simplejpeg; image = simplejpeg.decode_jpeg(PATH.read_bytes())"
 # remedy -> title, how it is applied, on what its effect rests, lines, risk
 WAYS = {
-    name: Proposal(name, title, Fix(title, snippet), apply=apply, effort="hours", risk=risk, basis=basis)
-    for name, title, apply, basis, snippet, risk in (
+    name: Proposal(name, title, Fix(title, snippet("decode", lines)), apply=apply, effort="hours", risk=risk,
+                   basis=basis)
+    for name, title, apply, basis, lines, risk in (
         ("reencode-offline", "store the pictures so that they are cheap to decode", "convert", "bound",
-         CONVERT, "raw pixels take nine times the bytes of JPEG: memory may no longer hold the files"),
-        ("resize-offline", "store the pictures at twice the training size", "convert", "bound", RESIZE,
+         "CONVERT", "raw pixels take nine times the bytes of JPEG: memory may no longer hold the files"),
+        ("resize-offline", "store the pictures at twice the training size", "convert", "bound", "RESIZE",
          "lossy, and later crops are limited to what is left"),
-        ("decode-scaled", "let the JPEG decoder skip pixels that are not needed", "manual", "bound", DRAFT,
+        ("decode-scaled", "let the JPEG decoder skip pixels that are not needed", "manual", "bound", "DRAFT",
          "pixels differ slightly from those of a full decode"),
-        ("decoder-swap", "try another JPEG decoder", "manual", "bound", SWAP,
+        ("decoder-swap", "try another JPEG decoder", "manual", "bound", "SWAP",
          "pixels differ by a level or two; Pillow is no longer slow by default"),
-        ("dali-pipeline", "decode in a DALI pipeline, in threads of its own", "manual", "bound", DALI,
+        ("dali-pipeline", "decode in a DALI pipeline, in threads of its own", "manual", "bound", "DALI",
          "transforms must be DALI's; pixels, and the order of samples, differ"),
-        ("cache-decoded-ram", "decode each picture once and keep it in memory", "manual", "replay", CACHE,
+        ("cache-decoded-ram", "decode each picture once and keep it in memory", "manual", "replay", "CACHE",
          "pays from the second epoch on; memory for all pictures as they are decoded"),
     )
 }  # fmt: skip
@@ -138,7 +134,7 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
     for name, left in lefts.items():
         grown = RAW_BYTES if left is RAW_PIXELS else 1.0  # the files, and the reads with them
         changes = each(cpu=left_of(decoding, left), storage=(grown, grown, grown))
-        proposals.append(priced(WAYS[name].at(place), scenario, *changes))
+        proposals.append(priced(in_advance(diagnosis, WAYS[name]).at(place), scenario, *changes))
     if codec:
         # at worst no gain, likely that of one worker per core without any IPC; decoding in half the time
         cores = max(1, round(diagnosis.host.cores / diagnosis.host.trainers))
@@ -205,11 +201,10 @@ VECTORISED = 1.51 / 5.73  # pad_sequence over padding Python lists (measured: ms
 SMALLER_BYTES = (1.0, 0.5, 0.25)  # as they are, half precision, one byte instead of float32
 TORCHS = ("default_collate", "default_convert")
 TOUCH = "in a worker this includes the first touch of shared pages, which the batch needs anyway"
-PADDING = snippet("decode", "PADDING")
 VECTORISE = Proposal(
     id="collate-vectorise",
     title="put samples together with calls on whole tensors",
-    fix=Fix("replace the loops in the collate function", PADDING),
+    fix=Fix("replace the loops in the collate function", snippet("decode", "PADDING")),
     effort="hours",
     risk="check that padding values and types stay the same",
     basis="bound",

@@ -18,11 +18,10 @@ from .remedies import SMALLER, WHOLLY, each, left_of, loader_call, loader_with, 
 
 # transfer-not-overlapped
 WIDE = ("float32", "float64")
-AHEAD = snippet("device_transfer", "AHEAD")
 PREFETCH = Proposal(
     id="device-prefetcher",
     title="copy the next batch on a stream of its own while this one computes",
-    fix=Fix("fetch and copy one batch ahead", AHEAD),
+    fix=Fix("fetch and copy one batch ahead", snippet("device_transfer", "AHEAD")),
     apply="hook",
     effort="hours",
     risk="one batch more on the device; memory is reused too early without record_stream",

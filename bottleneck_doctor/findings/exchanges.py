@@ -17,7 +17,6 @@ from .registry import snippet
 
 STATES = 4  # times a model's bytes: weights, gradients and two moments of Adam
 COPIES = frozenset("copy_ cat all_gather_copy_in split_with_sizes_copy chunk_cat".split())
-HALVED = snippet("ranks", "HALVED")
 GATHER_ONCE = Proposal(
     id="fsdp-no-reshard",
     title="gather parameters once a step: keep them from the forward to the backward pass",
@@ -27,7 +26,7 @@ GATHER_ONCE = Proposal(
 GATHER_HALF = Proposal(
     id="fsdp-mixed-precision",
     title="gather parameters and reduce gradients in bfloat16",
-    fix=Fix("half the bytes; each rank keeps its part in float32", HALVED),
+    fix=Fix("half the bytes; each rank keeps its part in float32", snippet("ranks", "HALVED")),
     basis="bound",
     risk="computing and sums of gradients are rounded to bfloat16",
 )

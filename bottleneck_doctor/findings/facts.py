@@ -14,7 +14,7 @@ from ..analyse.shares import ALL_BUT_NOISE, MOST, NOTICED
 from ..analyse.steps import seconds_in, share_in, steps_in
 from ..model.code import Location
 from ..model.device import DeviceView, DeviceWindow
-from ..model.diagnosis import Change, Diagnosis, Inputs, Scenario
+from ..model.diagnosis import Change, Diagnosis, Inputs, Proposal, Scenario
 from ..model.instruments import Operation, Operator, Series
 from ..model.loops import HotFiles, Payload, Repeats
 from ..model.profile import CompilerNote, DispatchBreakdown, Optimizer, ScriptSettings
@@ -42,9 +42,17 @@ def place(file: str, line: int) -> Location | None:
 
 
 def one_epoch(diagnosis: Diagnosis) -> bool:
-    """Whether the run went over its data once, and ended by itself: then nothing pays off in later epochs."""
-    loop = diagnosis.loop
-    return loop is not None and len(loop.epochs.batches) == 1 and diagnosis.profile.run.stopped_by is None
+    """Whether the run had one epoch, and ended by itself without an error: nothing pays off in later ones."""
+    loop, run = diagnosis.loop, diagnosis.profile.run
+    ended = run.stopped_by is None and run.exit_status == 0
+    return loop is not None and len(loop.epochs.batches) == 1 and ended
+
+
+def in_advance(diagnosis: Diagnosis, remedy: Proposal) -> Proposal:
+    """The remedy; one that converts the data costs an epoch's work, and is only bounded where that is all."""
+    if remedy.apply != "convert" or not one_epoch(diagnosis):
+        return remedy
+    return replace(remedy, basis="bound", risk=f"pays from the second epoch on; {remedy.risk}")
 
 
 def key_of(diagnosis: Diagnosis) -> str:

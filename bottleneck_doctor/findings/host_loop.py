@@ -248,11 +248,10 @@ def gc_pauses(diagnosis: Diagnosis) -> Finding | None:
 
 
 # gil-contention
-SPAWN = snippet("host_loop", "SPAWN")
 PROCESS = Proposal(
     id="processes-not-threads",
     title="let that thread's work be done by a process, or less often",
-    fix=Fix("move the thread's work into a process of its own", SPAWN),
+    fix=Fix("move the thread's work into a process of its own", snippet("host_loop", "SPAWN")),
     effort="hours",
     risk="what the thread shares with the loop must be sent to and fro",
     basis="bound",
@@ -288,7 +287,6 @@ def gil_contention(diagnosis: Diagnosis) -> Finding | str | None:
 TRACEBACK_S = 3e-5  # for each gradient that is checked (measured: 27 and 33 µs)
 CHECKS = ("any", "ne", "isnan", "_is_any_true", "item")
 DROPPED = ("anomaly", "tracer")  # what a trial can do without
-NOT_SETTLED = snippet("host_loop", "NOT_SETTLED")
 BLOCKING = ("CUDA_LAUNCH_BLOCKING", "HIP_LAUNCH_BLOCKING")
 SLOWED = ("host.sync", "host.launch", "device.compute", "device.underfilled")  # on an accelerator
 PROFILED = (1.0, 1.06, 1.14)  # a profiler (measured: 6 %, with stacks and shapes 14 %), or a trace function
@@ -351,7 +349,7 @@ def _switched_on(diagnosis: Diagnosis, known: ScriptSettings) -> list[tuple[str,
         (traced, "tracer", f"a trace function ({traced})", "# run without coverage or a debugger"),
         (known.development_mode, "development_mode", "Python's development mode", "# without -X dev"),
         (known.deterministic and _settled_share(diagnosis) >= NOTICED, "deterministic",
-         "the choice of deterministic algorithms", NOT_SETTLED),
+         "the choice of deterministic algorithms", snippet("host_loop", "NOT_SETTLED")),
     )  # fmt: skip
     return [one[1:] for one in every if one[0]]
 
@@ -407,11 +405,10 @@ def _without_checks(diagnosis: Diagnosis, scenario: Scenario, checks: float) -> 
 # recompile-churn
 FRAMES = 3  # compiled in the steady window (chosen)
 COUNTERS = "torch._dynamo counters"
-ONE_CODE = snippet("host_loop", "ONE_CODE")
 DYNAMIC = Proposal(
     id="compile-dynamic",
     title="compile once for all shapes",
-    fix=Fix("where the model is compiled", ONE_CODE),
+    fix=Fix("where the model is compiled", snippet("host_loop", "ONE_CODE")),
     apply="hook~",
     risk="code for changing shapes is a little slower than code for one",
     basis="amdahl",

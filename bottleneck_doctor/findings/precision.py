@@ -33,11 +33,10 @@ from .registry import OnCpu, Reach, clocked_loop, device_step, finding, given, p
 from .remedies import MOSTLY, PARTLY, each, left_of, priced
 
 # cpu-bf16-unused
-CASTING = snippet("precision", "CASTING")
 CAST = Proposal(
     id="cpu-bf16",
     title="compute in bfloat16 where that is safe",
-    fix=Fix("forward pass and loss", CASTING),
+    fix=Fix("forward pass and loss", snippet("precision", "CASTING")),
     apply="hook~",
     risk="numbers change: watch the loss",
     basis="bound",
@@ -132,11 +131,10 @@ def float64_weights(diagnosis: Diagnosis) -> Finding | None:
 # conv-layout
 # times as fast, channels last (measured: 1.01 to 1.08, once 1.35; PyTorch's blog: 1.76)
 LAST = (0.9, 1.15, 1.76)
-SNIPPET = snippet("precision", "SNIPPET")
 CHANNELS_LAST = Proposal(
     id="channels-last",
     title="lay the channels of a pixel side by side in memory",
-    fix=Fix("before the loop, and on each batch of images", SNIPPET),
+    fix=Fix("before the loop, and on each batch of images", snippet("precision", "SNIPPET")),
     apply="hook~",
     risk="grouped convolutions in float32 may slow down; the last digits may differ",
     basis="bound",
@@ -202,11 +200,10 @@ TF32 = Proposal(
     risk="products keep about three decimal digits; sums stay in float32",
     treatments=(Treatment("precision", {"matmul": "high", "convolutions": True}),),
 )
-AUTOCAST = snippet("precision", "AUTOCAST")
 MIXED = Proposal(
     id="amp",
     title="compute in 16 bits where that is safe (mixed precision)",
-    fix=Fix("forward pass and loss under autocast", AUTOCAST),
+    fix=Fix("forward pass and loss under autocast", snippet("precision", "AUTOCAST")),
     basis="bound",
     apply="hook~",
     effort="hours",

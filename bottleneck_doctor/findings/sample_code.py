@@ -15,7 +15,7 @@ from ..model.report import Evidence, Fix
 from ..model.run import Treatment
 from ..source import code
 from ..source.purpose import is_shrunk_later
-from .facts import BOOKS, comes_again, held_up, payload_of, place_of, repeats_of, wait_evidence
+from .facts import BOOKS, comes_again, held_up, in_advance, payload_of, place_of, repeats_of, wait_evidence
 from .lines import (
     LOOPS,
     PARSES,
@@ -52,34 +52,29 @@ from .remedies import (
 )
 
 # python-sample-code-hot
-ROWS = snippet("sample_code", "ROWS")
-PARSED = snippet("sample_code", "PARSED")
-WHOLE = snippet("sample_code", "WHOLE")
-PREPARED = snippet("sample_code", "PREPARED")
 
 
-def _way(id: str, title: str, snippet: str, risk: str, text: str = "", apply: str = "manual") -> Proposal:
-    text = text or "move the work of this line out of the loop"
-    return Proposal(id, title, Fix(text, snippet), apply=apply, effort="hours", risk=risk, basis="bound")
+def _way(id: str, title: str, lines: str, risk: str, text: str = "", apply: str = "manual") -> Proposal:
+    fix = Fix(text or "move the work of this line out of the loop", snippet("sample_code", lines))
+    return Proposal(id, title, fix, apply=apply, effort="hours", risk=risk, basis="bound")
 
 
 STAYS = "random work stays in the loop"
-COLUMNS = _way("columnar-numpy", "parse once and keep arrays", PARSED, STAYS)
+COLUMNS = _way("columnar-numpy", "parse once and keep arrays", "PARSED", STAYS)
 CELLS = replace(COLUMNS, title="take columns out of the data frame once and keep arrays")
-ARRAYS = _way("columnar-numpy", "work on whole arrays instead of element by element", WHOLE, STAYS)
-PREPARE = _way("precompute-deterministic", "prepare the samples once, before training", PREPARED,
+ARRAYS = _way("columnar-numpy", "work on whole arrays instead of element by element", "WHOLE", STAYS)
+PREPARE = _way("precompute-deterministic", "prepare the samples once, before training", "PREPARED",
                "prepare them anew whenever the preparation changes",
                "write the finished samples to a file once, and load them instead", "convert")  # fmt: skip
-QUERY = _way("batched-query", "ask the database once for a whole batch, or keep the table in memory", ROWS,
+QUERY = _way("batched-query", "ask the database once for a whole batch, or keep the table in memory", "ROWS",
              "rows come in another order; a table in memory must fit there",
              "ask for all rows of a batch at once, or for the table once")  # fmt: skip
 SHRINK = _way("aug-reorder", "make samples smaller before this line, not after it",
-              "X = RESIZE(CROP(X))  # first\nX = COLOURS(BLUR(X))  # then what costs CPU",
+              "SHRUNK",
               "a blur or a rotation sees the edge of the crop; means and deviations are the crop's",
               "crop and resize first, then do what this line does")  # fmt: skip
 LESS = _way("cheaper-preprocess", "spend less CPU in this line, or keep what it computes",
-            "# fewer pixels or tokens; a faster library, one call for the batch;\n"
-            "# once for all epochs; or only what the last step has changed",
+            "LESS",
             STAYS, "spare this line work")  # fmt: skip
 WAYS = (COLUMNS, CELLS, ARRAYS, QUERY, PREPARE, SHRINK, LESS)
 ANEW = {PARSES: COLUMNS, PICKS: CELLS, LOOPS: ARRAYS, QUERIES: QUERY}  # by what the line does
@@ -114,13 +109,16 @@ def python_sample_code_hot(diagnosis: Diagnosis) -> Finding | str | None:
     ways = _ways(diagnosis, lines, does)
     if _is_shrunk_later(diagnosis, lines):  # it is an array, so that a loop around is not over its elements
         ways = [SHRINK, *(one for one in ways if one not in (ARRAYS, LESS))]
-    shares = {PREPARE.id: max(share, least_cpu_share(_function_of(line, lines), inputs))}
-    proposals = [_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways or [LESS]]
+    whole = max(share, least_cpu_share(_function_of(line, lines), inputs))
+    shares = dict.fromkeys([PREPARE.id] + [CELLS.id] * (does == PICKS), whole)
+    made = (_proposal(one, scenario, line, shares.get(one.id, share), does) for one in ways or [LESS])
+    proposals = [in_advance(diagnosis, one) for one in made]
     return Finding("python-sample-code-hot", "input.preprocess", evidence, proposals, line.location)
 
 
 def _function_of(line: LineShare, lines: HotLines) -> LineShare:
-    """The samples of all lines in the line's function, since preparing once saves the whole function."""
+    """The samples of all lines in the line's function: preparing once saves all of it, and so do arrays where
+    it takes a row out of a data frame, of which its other lines pick."""
     place = line.location
     here = (place.file, place.function)
     same = [one for one in lines.lines if (one.location.file, one.location.function) == here]
@@ -265,11 +263,10 @@ def _applied(remedy: Proposal, loader: Loader, change: Change, how: str) -> Prop
 
 # repeated-deterministic-preprocess
 COMPARED_AT_LEAST = 8  # indices seen in more than one epoch (chosen)
-ONCE = snippet("sample_code", "ONCE")
 KEEP = Proposal(
     id="cache-decoded-ram",
     title="prepare the samples once, at the start, and keep them in memory",
-    fix=Fix("wrap the data set before it is given to the loader", ONCE),
+    fix=Fix("wrap the data set before it is given to the loader", snippet("sample_code", "ONCE")),
     apply="hook",
     risk="the start takes as long as one epoch in one process; memory for all samples",
 )

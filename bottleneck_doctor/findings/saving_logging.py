@@ -24,7 +24,6 @@ CHECKPOINT_RARER = 0.1  # of the checkpoints are left: every tenth (assumed; the
 COPIED = (0.5, 0.33, 0.07)  # of a save's time is the copy (measured: 0.47, 33 of 105 ms, 0.07)
 CHECKPOINT_HOOKS = "hooks on torch.save, fsync"
 LESS = "if STEP % (10 * EVERY) == 0:  # or by the clock, every 15 minutes"
-CHECKPOINT_WRITER = snippet("saving_logging", "CHECKPOINT_WRITER")
 SAVE = "torch.save(MODEL.state_dict(), PATH)"
 CHECKPOINT_SELDOM = Proposal(
     id="checkpoint-less",
@@ -38,7 +37,7 @@ CHECKPOINT_SELDOM = Proposal(
 ASIDE = Proposal(
     id="checkpoint-async",
     title="copy the weights in the loop and let a thread write them",
-    fix=Fix("take a snapshot, write it in a thread", CHECKPOINT_WRITER),
+    fix=Fix("take a snapshot, write it in a thread", snippet("saving_logging", "CHECKPOINT_WRITER")),
     basis="bound",
     apply="hook~",
     effort="hours",

@@ -57,8 +57,7 @@ class TorchServer:
         torch: bool = True,
         first: str = "",
     ) -> Answer:
-        """The same of ``bdoc run`` with these arguments. ``torch``: its script finds that imported; ``first``
-        is done in the supervisor before it begins."""
+        """The same of ``bdoc run``; ``torch``: imported already; ``first``: done in the supervisor."""
         argv = [os.fsdecode(one) for one in line]
         how = {"bdoc": True, "torch": torch, "first": first}
         return self._ask(patience_s, argv=argv, folder=str(folder), environ=environ, **how)

@@ -22,8 +22,7 @@ STEPS = 120
 
 
 def ranks(*own_s: list[float]) -> Profile:
-    """Ranks whose own times per step are given; each step ends when the last of them is through. Their clocks
-    begin at different instants."""
+    """Ranks with these own times per step, which ends when the last is through; their clocks differ."""
     base = run_of(steps=STEPS)
     walls = [max(times) + EXCHANGE_S for times in zip(*own_s, strict=True)]
     loops, processes = [], []

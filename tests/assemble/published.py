@@ -144,8 +144,7 @@ class Sums:
 
 
 def compared(table: TraceTable, trace: dict[str, Any]) -> tuple[Sums, dict[str, float]]:
-    """By how much the two readings differ: of times as a share of the step, of the ten operators with the
-    most time on the device as a share of their own."""
+    """By how much two readings differ: times by the step, the ten slowest operators by their own."""
     window, sums = table.window, Sums(trace, table.window.steps)
     theirs = {"wall": sums.wall, "busy": sums.busy, "communication": sums.exchange, **sums.causes}
     del theirs["own"]

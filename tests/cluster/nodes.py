@@ -41,8 +41,7 @@ def named() -> Iterator[list[Node] | str]:
 
 @contextmanager
 def linked(slow: str = "") -> Iterator[list[Node] | str]:
-    """Two network namespaces with a cable between them, which go with the block; else why not. ``slow``, such
-    as 200mbit, is all that the last one may send."""
+    """Two network namespaces with a cable that go with the block, or why not; the last sends ``slow``."""
     spaces = [f"bdoc-{os.getpid()}-{place}" for place in range(2)]
     nodes = []
     for place, space in enumerate(spaces):
@@ -70,8 +69,7 @@ def linked(slow: str = "") -> Iterator[list[Node] | str]:
 
 
 def together(folder: Path, *starts: tuple[Sequence[str], dict[str, str]]) -> None:
-    """Run commands beside each other, each with its environment; raises what one of them said that failed,
-    which stays in the folder's logs."""
+    """Run commands beside each other, each with its environment; raises what one reported that failed."""
     running = []
     try:
         for place, (line, variables) in enumerate(starts):

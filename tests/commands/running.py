@@ -43,8 +43,7 @@ def bdoc(
     fresh: bool = False,
     **how: Any,
 ) -> Told:
-    """``bdoc run`` of this line in ``folder``; ``first`` is done in the supervisor before it begins. Where
-    nothing is said of how, or ``fresh``, neither bdoc nor torch is imported anew."""
+    """``bdoc run`` of this line in ``folder``, after ``first``; ``fresh`` imports bdoc and torch anew."""
     places = folder / "tmp"
     places.mkdir(exist_ok=True)
     environ = {**os.environ, "TMPDIR": str(places), "PYTHONPATH": ours_first(), **(env or {})}

@@ -36,8 +36,7 @@ def report() -> dict[str, Any]:
 
 
 def numbers() -> dict[tuple[str, str, str], float]:
-    """Each number that must arrive, read from the JSON: by its name, its label, and which end of its interval
-    it is."""
+    """Each number that must arrive, from the JSON: by its name, its label, and which end of its interval."""
     found: dict[tuple[str, str, str], float] = {}
 
     def measured(name: str, label: str, value: float | None, low: float | None, high: float | None) -> None:

@@ -203,8 +203,7 @@ def two_ranks(
     world: int = 2,
     rotating: bool = False,
 ) -> Diagnosis:
-    """Two ranks in step, as a finding's case: the other one's own work takes ``slower`` seconds longer, in
-    every step, or where it is ``rotating`` in every second one, this rank's in those between."""
+    """Two ranks in step: the other's own work takes ``slower`` s longer, ``rotating``: by turns with ours."""
     sick = steady_run(BatchCost(2e-4), cost)
     loop = sick.loop
     assert loop is not None

@@ -17,6 +17,7 @@ from bottleneck_doctor.model.diagnosis import Diagnosis, Finding
 from bottleneck_doctor.model.report import Abstention, Fix
 from bottleneck_doctor.render.document import Lengths
 from bottleneck_doctor.source.code import free_names
+from tests.findings.builders import loop_of
 from tests.findings.cases import cases_of
 
 
@@ -132,3 +133,15 @@ def test_what_to_write_follows_from_what_torch_says(
     assert said in advised(table, reason).snippet
     for one in table:
         can_be_copied(one.snippet)
+
+
+def test_columns_spare_the_whole_function_and_what_is_prepared_pays_in_later_epochs_only() -> None:
+    base = diagnosis_of("python-sample-code-hot", "a row of a data frame")
+    half = replace(base.profile.stacks[0], count=45, running=44)
+    rest = replace(half, frames=[one.replace(":32)", ":31)") for one in half.frames])
+    halves = replace(base, profile=replace(base.profile, stacks=[half, rest, base.profile.stacks[1]]))
+    for run, basis in ((halves, "replay"), (replace(halves, loop=loop_of(400, 1)), "bound")):
+        outcome = ask("python-sample-code-hot", run)
+        assert isinstance(outcome, Finding)
+        columns, prepared = outcome.proposals
+        assert (columns.factor, columns.basis, prepared.basis) == (prepared.factor, "replay", basis)

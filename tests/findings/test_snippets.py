@@ -81,11 +81,11 @@ def test_groups_of_an_optimizer_and_sequences_of_like_lengths_are_put_together()
 def test_prepared_samples_and_rows_of_a_database_come_back(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     keeper = SimpleNamespace()
-    run(sample_code.PREPARED, DATASET=range(3), self=keeper)
+    run(sample_code.PREPARE.fix.snippet, DATASET=range(3), self=keeper)
     assert keeper.samples == [0, 1, 2]
     base = sqlite3.connect(":memory:")
     base.execute("CREATE TABLE samples (id, x, y)")
     base.executemany("INSERT INTO samples VALUES (?, ?, ?)", [(i, i, -i) for i in range(5)])
-    rows = run(sample_code.ROWS, DATABASE=base, INDICES=[1, 3], self=keeper)["rows"]
+    rows = run(sample_code.QUERY.fix.snippet, DATABASE=base, INDICES=[1, 3], self=keeper)["rows"]
     assert rows == [(1, -1), (3, -3)]
     assert len(keeper.rows) == 5

@@ -91,8 +91,7 @@ def profile(seed: int) -> bytes:
 
 
 def _swap(whole: Any, luck: random.Random) -> None:
-    """One value somewhere below becomes another of its type, as a rule: what is of another is refused. Else
-    it becomes an odd one, nothing, its neighbour's, or many of itself."""
+    """One value below becomes another of its type, as a rule; else an odd one, nothing, or many of itself."""
     place = whole
     while True:
         inside = [key for key, one in _members(place) if isinstance(one, (dict, list)) and one]

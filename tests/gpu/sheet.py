@@ -56,8 +56,7 @@ class Sheet:
 
     @property
     def right(self) -> bool:
-        """What the project promises: all bounds, nine causes of ten, exposed waits within 0.02, no harm done,
-        no output changed, no gain promised where there is none."""
+        """What the project promises: bounds, causes, waits, no harm, the same output, no idle promise."""
         rows = [one.judgement for one in self.seen.values()]
         return (
             not any(self.harm.values())

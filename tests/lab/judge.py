@@ -17,8 +17,7 @@ ABOUT_STRANGERS = frozenset({"isolate-cpus"})
 
 @dataclass(frozen=True)
 class Taken:
-    """What is known of one patient's runs beside the profile: the script's own clock in the watched one, step
-    seconds sick, cured, and with each remedy that was tried."""
+    """Of one patient's runs beside the profile: its own clock, seconds sick, cured, with each remedy."""
 
     truth: dict[str, Any]
     sick_s: Sequence[float] = ()

@@ -23,8 +23,7 @@ def measured(arm: str, step_s: float, error: float = 0.01, run_s: float = 1.0) -
 
 @dataclass
 class Machine:
-    """``noise`` between runs, ``drift`` each run in one direction, both as shares; ``budget_s`` in all.
-    ``fates``: what becomes of an arm's runs, where they are not measured."""
+    """``noise`` and ``drift`` of runs, as shares; ``budget_s`` in all; ``fates`` of those not measured."""
 
     gains: Mapping[str, float]
     noise: float = 0.02

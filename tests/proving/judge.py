@@ -19,8 +19,7 @@ SAME, OTHER = "identical", ("order", "changed")
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one patient: bdoc's proof, the seconds per step of sick and cured runs by hand, what
-    each trial wrote about itself, and what the proof left behind."""
+    """What is known of one patient: bdoc's proof, seconds per step by hand, and what trials left."""
 
     proof: dict[str, Any]
     sick_s: list[float]

@@ -14,8 +14,7 @@ from tests.simulated.trace import traced
 
 
 class Simulated(Driver):
-    """The device's streams, asked by events of torch's kind; in the books it is of CUDA's kind, since that is
-    how it behaves, and no real one."""
+    """The device's streams, by events of torch's kind; in the books it is of CUDA's kind, and no real one."""
 
     kind = PLACE
     described: ClassVar = {"kind": "cuda", "capability": [9, 0], "memory_bytes": 80 << 30}

@@ -24,8 +24,7 @@ COPIES = ("gpu-resident-dataset", "device-prefetcher")
 
 
 def seen_well(name: str, usual_s: float, folder: Path) -> Seen:
-    """The training under bdoc; again, and for longer, where others had its cores: then it was another
-    training, or too few samples were affordable. ``usual_s``: a step where nobody else uses the cores."""
+    """The training under bdoc; again, and for longer, where others had its cores; a step is ``usual_s``."""
     seen = watched(name, folder)
     unseen = seen.measured("exposed_data_wait_fraction") is None
     if unseen or seen.truth["step_s"] > SLOWER * usual_s:

@@ -136,8 +136,7 @@ class Torch:
 
 
 def in_use(driver: Driver, clock: Any) -> Any:
-    """The agent's own view of it; ``clock`` is agent/device_clock.py. A ``tracer`` of the driver's is
-    taken in place of kineto's."""
+    """The agent's view of it; ``clock`` is agent/device_clock.py, a ``tracer`` replaces kineto's."""
     found = clock.Accelerator(Torch(driver), driver.kind, 0)
     properties = {**found.describe(), **driver.described}
     found.describe = lambda: properties

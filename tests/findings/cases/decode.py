@@ -29,10 +29,11 @@ def _augmented() -> Diagnosis:
     return replace(base, profile=replace(base.profile, repeats=[], payloads=[payload]))
 
 
-def _one_epoch() -> Diagnosis:
+def _one_epoch(status: int = 0) -> Diagnosis:
     """A run that went over its data once, and ended by itself."""
     base = _decode_case(".jpg", memory=512 << 30)
-    return replace(base, loop=loop_of(400, 1))
+    facts = replace(base.profile, run=replace(base.profile.run, exit_status=status))
+    return replace(base, loop=loop_of(400, 1), profile=facts)
 
 
 def decode_bound() -> tuple[Case, ...]:
@@ -43,6 +44,7 @@ def decode_bound() -> tuple[Case, ...]:
         fires("memory for all of them", _decode_case(".jpg", memory=512 << 30), "cache-decoded-ram"),
         fires("memory for finished samples", _decode_case(".jpg", memory=64 << 30), "-cache-decoded-ram"),
         fires("no second epoch ever comes", _one_epoch(), "resize-offline -cache-decoded-ram"),
+        fires("it crashed in the first", _one_epoch(status=1), "cache-decoded-ram"),
         silent("another preparation dominates", _decode_case(".jpg", replace(PHOTOS, decode=0.005))),
         silent("the workers keep up", steady_run(BatchCost(0.002), StepCost(0.0, 0.02), 2, inputs=PHOTOS)),
     )
