@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from ..model.proof import BASELINE, CEILING, Attempt, Gain, Parity, Plan, Proof, Proved
+from ..model.proof import BASELINE, CEILING, Attempt, Gain, Missed, Parity, Plan, Proof, Proved
 from ..model.run import ENVIRONMENT, Treatment
 from . import words
 from .compose import command_line, machine_facts, place
@@ -36,7 +36,8 @@ PARITY = {
     "changed": "losses changed",
     "unknown": "losses not compared",
 }
-NOTHING = "nothing to try: no remedy of the report can be applied from outside"
+NOTHING = "no remedy of the report can be applied from outside"
+NUMERICS = " --allow-numerics"
 UNSAID = ("where",)  # of a treatment's options: which call is meant
 
 
@@ -175,7 +176,7 @@ def _headline(proof: Proof, winner: Proved | None) -> tuple[str, str, str]:
     measured = [row for row in tried if row.measured is not None]
     undecided = [row for row in measured if row.verdict == "undecided"]
     if not tried:
-        return "Nothing was tried", "", "plain"
+        return "Nothing was tried", "" if proof.rows else _to_ask_for(proof.missed), "plain"
     if not measured:
         return f"Cannot say: {of(tried, 'tried')} could not be measured", "", "bad"
     if undecided:
@@ -247,6 +248,16 @@ def _parity(parity: Parity) -> str:
     if not parity.text or parity.word == "order":
         return text
     return f"{text}{', yet' if parity.word == 'identical' else ':'} {_why(parity.text)}"
+
+
+def _to_ask_for(missed: Sequence[Missed]) -> str:
+    """The options that try a remedy which was left out, if there is one: its reason names them."""
+    for one in missed:
+        if "tries it" in one.why:
+            return (
+                f"--remedy {words.plain(one.id)}{NUMERICS if NUMERICS.strip() in one.why else ''} tries one"
+            )
+    return NOTHING
 
 
 def _why(text: str) -> str:
@@ -330,7 +341,7 @@ def render_plan(
     span = f"steps {words.count(plan.span.begin + 1)} to {words.count(plan.span.end)} would be compared"
     cost = f"{words.seconds(plan.run_s)} a run, {words.seconds(plan.least_s)} to {words.seconds(plan.most_s)}"
     cost = f"{words.counted(len(plan.arms), 'way')} to run the training: {span}, {cost} in all"
-    sheet.line((cost if tried else NOTHING, "bold"))
+    sheet.line((cost if tried else f"nothing to try: {_to_ask_for(plan.missed)}", "bold"))
     for arm in tried:
         predicted = f"  {words.promised(arm.predicted)} predicted" if arm.predicted is not None else ""
         name = name_of(arm.id if arm.kind in (BASELINE, "ceiling") else " + ".join(arm.remedies) or arm.id)

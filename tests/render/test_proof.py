@@ -24,6 +24,7 @@ from bottleneck_doctor.model.proof import (
 )
 from bottleneck_doctor.model.report import Speedup
 from bottleneck_doctor.model.run import ENVIRONMENT, Treatment
+from bottleneck_doctor.prove.plan import NUMERICS
 from bottleneck_doctor.render.proof import attempt_line, proving_line, render_plan, render_proof
 from tests.house.source import ROOT
 from tests.render.drawn import require_golden
@@ -40,6 +41,10 @@ def test_what_did_not_work_out_is_drawn_as_accepted() -> None:
     names = ("nothing-pays", "undecided", "all-broke", "untried", "snippet")
     drawn = [f"{name}\n{render_proof(SCENES[name], 'terminal', width=80)}" for name in names]
     require_golden("prove-failed.txt", "\n".join(drawn))
+    asked = replace(SCENES["untried"], missed=[Missed("cpu-bf16", NUMERICS)])
+    assert "Nothing was tried: --remedy cpu-bf16 --allow-numerics tries one\n" in render_proof(
+        asked, "terminal", width=99
+    )
 
 
 def test_a_page_is_written_as_accepted() -> None:
