@@ -156,7 +156,10 @@ def _decode_proposals(diagnosis: Diagnosis, codec: str, oversize: float) -> list
         kept = CHANNELS * inputs.read_bytes / inputs.samples / PIXEL_BYTES[codec]
     if not one_epoch(diagnosis) and fits_memory(diagnosis, max(finished, kept)):
         change = remembering(inputs, finished, inputs.decode)
-        proposals.append(replace(WAYS["cache-decoded-ram"].at(place), change=change))
+        way = WAYS["cache-decoded-ram"].at(place)
+        whole = kept * (given(diagnosis.loader).dataset_length or 0) / 1e9
+        size = f", some {whole:.1g} GB by the files' sizes, to a factor of four" if kept else ""
+        proposals.append(replace(way, change=change, risk=way.risk + size))
     return proposals
 
 

@@ -47,8 +47,7 @@ def _volume(container: dict[str, Any], folder: Path) -> list[str]:
 
 
 def _told(rank: int, ranks: int, address: str, processes: str) -> dict[str, str]:
-    """The operator's variables [training-operator 1.9, pkg/controller.v1/pytorch/envvar.go]; it names the
-    master's service where an address stands here."""
+    """The operator's variables [training-operator 1.9, controller.v1/pytorch/envvar.go], with an address."""
     meeting = {"MASTER_ADDR": address, "MASTER_PORT": PORT}
     return {
         **meeting,

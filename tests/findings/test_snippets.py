@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset
 
-from bottleneck_doctor.findings import cpu_compute, sample_code, workers
+from bottleneck_doctor.findings import cpu_compute, decode, sample_code, workers
 from bottleneck_doctor.findings import input as fetching
 
 
@@ -81,8 +82,13 @@ def test_groups_of_an_optimizer_and_sequences_of_like_lengths_are_put_together()
 def test_prepared_samples_and_rows_of_a_database_come_back(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     keeper = SimpleNamespace()
-    run(sample_code.PREPARE.fix.snippet, DATASET=range(3), self=keeper)
-    assert keeper.samples == [0, 1, 2]
+    samples = [(torch.full((2,), i), i) for i in range(3)]
+    take = run(sample_code.PREPARE.fix.snippet, DATASET=samples, self=keeper)["__getitem__"]
+    assert [[x.tolist() for x in take(keeper, i)] for i in range(3)] == [[[i, i], i] for i in range(3)]
+    Image.fromarray(np.full((2, 3, 3), 7, np.uint8)).save("a.png")
+    known = {"PATHS": ["a.png"], "HEIGHT": 2, "WIDTH": 3}
+    decoded = run(decode.WAYS["cache-decoded-ram"].fix.snippet, **known)["decoded"]
+    assert [np.asarray(decoded(0).crop((0, 0, 1, 1))).tolist() for _ in range(2)] == [[[[7, 7, 7]]]] * 2
     base = sqlite3.connect(":memory:")
     base.execute("CREATE TABLE samples (id, x, y)")
     base.executemany("INSERT INTO samples VALUES (?, ?, ?)", [(i, i, -i) for i in range(5)])

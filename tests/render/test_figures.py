@@ -23,8 +23,7 @@ from tests.render.scenes import PICTURE, STACKS
 
 
 def words_of(figure: Figure) -> list[str]:
-    """What a figure says: of each axis its title, its ticks and where it ends, then headings, then of each
-    trace its name, its form, how many pieces it has, and what the pointer shows of the first three."""
+    """What a figure reports: axes with titles and ticks, headings, and each trace's name, form and pieces."""
     said = [f"{figure.label} ({figure.height} px)"]
     for name, axis in figure.layout.items():
         if name[1:5] == "axis":
