@@ -43,7 +43,7 @@ DELAY_S = (2e-4, 8e-4, 2e-3)
 DELAYED_AT_MOST = (0.5, 0.8, 0.95)  # of the operators' time
 CROWD = (1.0, 1.2, 1.4)
 # How many times as long a model with a thread for each core takes next to a busy process as with threads that
-# fit: 7 to 68, measured with five small models on two cores.
+# fit: 7 to 68, measured with five small models on two cores; 1 to 2.7 where that process sleeps at times.
 SHARED = (2.0, 8.0, 50.0)
 
 
@@ -78,11 +78,15 @@ def judge_threads(
         return _crowd(known, scenario, host, held, ranks, profile, loop)
     left = max(1, int(host.cores - strangers(host) + 0.5) // ranks)
     if left < count:  # while others run, all threads wait for the one that shares a core with them
-        kept = [1 - min(strangers(host), 1.0) * (1 - 1 / times) for times in SHARED]
-        low, likely, high = (gain(scenario, Change(compute=one)) for one in kept)
-        if not scenario.workers:  # the batches may be made with torch's operators, too
-            high = gain(scenario, Change(compute=kept[-1], cpu=kept[-1]))
-        return Threads("shared", count, left, idle, large, (low, likely, high), high)
+        busy = min(strangers(host), 1.0)
+        often = max(0.0, 2 * busy - 1)  # next to others that sleep half of the time nothing is lost
+        kept = [
+            1 - share * (1 - 1 / times) for share, times in zip((often, often, busy), SHARED, strict=True)
+        ]
+        low, likely = (gain(scenario, Change(compute=one)) for one in kept[:2])
+        # The batches may be made with torch's operators, too.
+        most = gain(scenario, Change(compute=kept[-1], cpu=1.0 if scenario.workers else kept[-1]))
+        return Threads("shared", count, left, idle, large, (low, likely, most), most)
     lonely = count == 1 and idle is not None and idle >= NEARLY_ALL
     if not lonely or (large or 0.0) < MOST or (host.foreign_cores or 0.0) > NEIGHBOUR_CORES:
         return known

@@ -249,8 +249,6 @@ PRODUCTS = 2.0  # batched ones for each softmax: scores, and what they weigh
 SOFTMAX_S = 2e-4  # for one of them: a matrix worth keeping out of memory (chosen)
 KERNEL_S = SOFTMAX_S / 10  # likewise on a GPU, whose memory is some ten times as fast [data sheets]
 NAMES = ("bmm", "baddbmm", "_softmax", "_softmax_backward_data", "masked_fill_")
-DROPS = "bernoulli_"  # of dropout on the CPU, also outside attention
-NOT_FUSED = "scaled_dot_product_attention is called in parts: on the CPU, dropout inside it does that"
 ATTENTION_FUSE = Proposal(
     id="sdpa-attention",
     title="compute attention in one operator",
@@ -259,16 +257,9 @@ ATTENTION_FUSE = Proposal(
     risk="the weights are not returned; the last digits may differ",
     basis="bound",
 )
-UNDROPPED = Proposal(
-    id="attention-dropout-0",
-    title="train without dropout inside attention, which then runs in one operator",
-    fix=Fix("in torch's own layers; elsewhere dropout_p=0.0", snippet("cpu_compute", "UNDROPPED")),
-    risk="less regularisation: validate again; other dropout stays",
-    basis="bound",
-)
 
 
-@finding("model.compute", ATTENTION_FUSE, UNDROPPED, needs=(profiled_step,))
+@finding("model.compute", ATTENTION_FUSE, needs=(profiled_step,))
 def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
     """Fires when attention written as product, softmax, product takes a visible part of the time."""
     scenario = given(diagnosis.scenario)
@@ -280,18 +271,10 @@ def attention_unfused(diagnosis: Diagnosis) -> Finding | None:
     least_s = KERNEL_S if diagnosis.host.accelerated else SOFTMAX_S
     if share < NOTICED or each_s < least_s or products < PRODUCTS * calls:
         return None
-    remedy, whole, told = ATTENTION_FUSE, share, []
     if operators(diagnosis, lambda name: name == "_scaled_dot_product_attention_math"):
-        # the one operator is called, and something about its arguments keeps it from fusing
-        drawn = sum(one.calls for one in operators(diagnosis, lambda name: name == DROPS))
-        if diagnosis.host.accelerated or drawn < calls:
-            return None  # it is not dropout
-        remedy, told = UNDROPPED, [Evidence(NOT_FUSED)]
-        whole = share_of(diagnosis, lambda name: name in (*NAMES, DROPS))
-    left, most = left_of(share, PARTLY), Change(compute=1 - whole, device=1 - whole)
-    proposal = priced(remedy, scenario, *each(compute=left, device=left), most=most)
+        return None  # the one operator is called: dropout, a mask, a type or a size keeps it from fusing
+    proposal = _without(ATTENTION_FUSE, scenario, share, PARTLY)
     evidence = [
-        *told,
         Evidence("share of the operators' time in attention", "attention_share", share, PROFILER),
         Evidence("softmaxes over scores in a step", "softmaxes", calls, PROFILER),
         Evidence("time of one softmax", "softmax_s", each_s, PROFILER),

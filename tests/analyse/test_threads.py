@@ -79,6 +79,8 @@ def test_threads_on_cores_that_other_processes_use_wait_for_each_other() -> None
     judged = judge_threads(run(4), run(4).loops[0], BASE, busy, 0.0)
     assert (judged.trouble, judged.wanted, judged.most) == ("shared", 3, judged.factor[2])
     assert 1.5 < judged.factor[0] < judged.factor[1] < judged.factor[2]
+    part = judge_threads(run(4), run(4).loops[0], BASE, replace(busy, foreign_cores=0.7), 0.0)
+    assert 1.1 < part.factor[0] < part.factor[1] < 2 < part.most  # 0.9 to 2.0 measured
     assert trouble(run(3), busy) == trouble(run(4), replace(busy, cores_online=8)) == ""
 
 

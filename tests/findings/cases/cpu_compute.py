@@ -158,7 +158,6 @@ FUSED_TABLE = [
     Operator("aten::addmm", 8.0, 0.01),
 ]
 IN_PARTS = [*BY_HAND, Operator("aten::_scaled_dot_product_attention_math", 2.0, 1e-4)]
-DROPPED = [*IN_PARTS, Operator("aten::bernoulli_", 8.0, 0.009)]
 ROUTER = [Operator("aten::bmm", 12.0, 0.03), Operator("aten::_softmax", 6.0, 1e-4)]
 
 
@@ -176,8 +175,7 @@ def _attending_gpu(also: str = "aten::addmm") -> Diagnosis:
 def attention_unfused() -> tuple[Case, ...]:
     return (
         fires("attention by hand over long sequences", _attention_case(BY_HAND), "sdpa-attention"),
-        fires("with dropout", _attention_case(DROPPED), "attention-dropout-0 -sdpa-attention"),
-        silent("a mask that is trained", _attention_case(IN_PARTS)),
+        silent("the one operator, which dropout keeps from fusing", _attention_case(IN_PARTS)),
         silent("fused already", _attention_case(FUSED_TABLE)),
         silent("experts are chosen by a small softmax", _attention_case(ROUTER)),
         fires("by hand on a GPU", _attending_gpu(), "sdpa-attention"),
