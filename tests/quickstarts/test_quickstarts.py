@@ -26,7 +26,7 @@ def test_the_command_of_a_page_leads_to_a_report(start: QuickStart, tmp_path: Pa
     _skip_where_it_cannot_run(start)
     done = type_in(start, tmp_path, ["--max-steps", "60"])
     assert done.returncode == 0, done.stderr
-    for said in ("where a step goes", "data wait", "overhead: ", "profile: profile.json"):
+    for said in ("where a step goes", "data wait", "overhead:", "profile: profile.json"):
         assert said in done.stderr, done.stderr
     profile = json.loads((tmp_path / "profile.json").read_bytes())
     fed = {one["pid"] for one in profile["loaders"] if one["dataset"] in ("Clips", "Texts")}
